@@ -1,0 +1,4 @@
+"""The node agent, cut by control-loop stage: desired → control → actuate → observe → report.
+
+The stages know nothing of each other; they share :mod:`pykubelet.kubelet.types` and meet in ``main.py``.
+"""

@@ -1,0 +1,7 @@
+"""The agent's configuration: a KubeletConfiguration v1beta1 file, a drop-in folder and flags → one frozen value."""
+
+from pykubelet.kubelet.config.load import load_configuration
+from pykubelet.kubelet.config.settings import Settings
+from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
+
+__all__ = ["KubeletConfiguration", "Settings", "load_configuration"]

@@ -1,0 +1,120 @@
+"""Reads KubeletConfiguration files; every unknown or wrong field is named, all of them at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import yaml
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.config.duration import parse_duration
+from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
+
+_MAX_BYTES = 1 << 20
+
+
+def load_configuration(file: Path | None, drop_in: Path | None = None) -> KubeletConfiguration:
+    """The configuration of ``file`` with the ``*.conf`` files of the drop-in folder laid over it, by name.
+
+    Without a file: the defaults. Invalid names the file and all its bad fields.
+    """
+    layers = [file] if file else []
+    if drop_in is not None:
+        if not drop_in.is_dir():
+            raise Invalid(f"{drop_in}: the configuration drop-in folder does not exist; create it or drop the flag")
+        layers += sorted(path for path in drop_in.iterdir() if path.suffix == ".conf")
+    merged: dict[str, Any] = {}
+    for path in layers:
+        merged = _merge(merged, _read(path))
+    origin = ", ".join(str(path) for path in layers) or "defaults"
+    return decode_configuration(merged, origin)
+
+
+def decode_configuration(document: dict[str, Any], origin: str) -> KubeletConfiguration:
+    """A configuration from plain values; Invalid names ``origin`` and every bad field."""
+    unknown = [f"{field}: unknown field" for field in _unknown(document, KubeletConfiguration, "")]
+    if unknown:
+        raise Invalid(f"{origin}: " + "; ".join(unknown))
+    try:
+        config = msgspec.convert(document, KubeletConfiguration)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at ")
+        field = place.strip("`").removeprefix("$.") or "document"
+        raise Invalid(f"{origin}: {field}: {text[0].lower()}{text[1:]}") from error
+    wrong = list(_wrong(config))
+    if wrong:
+        raise Invalid(f"{origin}: " + "; ".join(wrong))
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > _MAX_BYTES:
+        raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
+    try:
+        document = yaml.load(data, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Invalid(f"{path}: not YAML or JSON: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise Invalid(f"{path}: must be one object of kind {KIND}")
+    for field, value in (("kind", KIND), ("apiVersion", API_VERSION)):
+        if document.get(field) != value:
+            raise Invalid(f"{path}: {field} is {document.get(field)!r}, must be {value}")
+    return {str(key): value for key, value in document.items() if value is not None}
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
+    """Paths of the keys that no field of the structs takes."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
+        hints = get_type_hints(kind)
+        fields = {f.encode_name: hints[f.name] for f in msgspec.structs.fields(kind)}
+        for key, item in value.items():
+            if key not in fields:
+                yield f"{path}{key}"
+            else:
+                yield from _unknown(item, fields[key], f"{path}{key}.")
+    elif get_origin(kind) is tuple and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown(item, get_args(kind)[0], f"{path.removesuffix('.')}[{index}].")
+
+
+def _wrong(config: KubeletConfiguration) -> Iterator[str]:
+    """Rules across and inside fields that types do not say."""
+    for name, field in _duration_fields():
+        try:
+            seconds = parse_duration(getattr(config, name))
+        except Invalid as error:
+            yield f"{field}: {error}"
+            continue
+        if seconds < 0:
+            yield f"{field}: must not be negative"
+    for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
+        if not 0 <= getattr(config, name) <= 65535:
+            yield f"{field}: must be a port number from 0 (off) to 65535"
+    if config.cgroup_driver not in ("cgroupfs", "systemd"):
+        yield f"cgroupDriver: {config.cgroup_driver!r} is not known; use cgroupfs or systemd"
+    if config.max_parallel_image_pulls is not None and config.max_parallel_image_pulls < 1:
+        yield "maxParallelImagePulls: must be at least 1"
+    if config.serialize_image_pulls and (config.max_parallel_image_pulls or 1) > 1:
+        yield "maxParallelImagePulls: cannot be over 1 while serializeImagePulls is true"
+    if config.static_pod_url_header and not config.static_pod_url:
+        yield "staticPodURLHeader: has no effect without staticPodURL"
+
+
+def _duration_fields() -> Iterator[tuple[str, str]]:
+    """(attribute, field) of the durations: the text fields whose default is one."""
+    for field in msgspec.structs.fields(KubeletConfiguration):
+        if isinstance(field.default, str) and field.default[:1].isdigit() and field.default[-1] in "smh":
+            yield field.name, field.encode_name

@@ -1,0 +1,50 @@
+"""What the agent runs with: the configuration file, the flags and the machine, settled into one value."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.kubelet.config.duration import parse_duration
+from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
+
+DEFAULT_ROOT = Path("/var/lib/pykubelet")
+DEFAULT_RUN = Path("/run/pykubelet")
+DEFAULT_PARALLEL_PULLS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that is settled before the agent starts. Paths are absolute."""
+
+    node_name: str
+    config: KubeletConfiguration
+    runtime_endpoint: str
+    image_endpoint: str = ""
+    """Empty: the same as ``runtime_endpoint``."""
+    root_dir: Path = DEFAULT_ROOT
+    """Volumes, pod directories and the agent's own state."""
+    run_dir: Path = DEFAULT_RUN
+    """The local socket."""
+    container_log_dir: Path = Path("/var/log/containers")
+    """Links to the containers' log files, by the names that log collectors know."""
+    node_ips: tuple[str, ...] = ()
+    """The node's own addresses, primary first."""
+
+    @property
+    def pod_log_dir(self) -> Path:
+        return Path(self.config.pod_logs_dir)
+
+    @property
+    def socket(self) -> Path:
+        """The agent's local socket, which the command line talks to."""
+        return self.run_dir / "agent.sock"
+
+    @property
+    def parallel_pulls(self) -> int:
+        """How many images are pulled at once; one only if the configuration says ``serializeImagePulls: true``."""
+        if self.config.serialize_image_pulls:
+            return 1
+        return self.config.max_parallel_image_pulls or DEFAULT_PARALLEL_PULLS
+
+    def seconds(self, duration: str) -> float:
+        """Seconds of one of the configuration's durations, which have been checked when it was loaded."""
+        return parse_duration(duration)

@@ -1,0 +1,1 @@
+"""Stage 2, who decides: the sync loop and one worker per pod."""

@@ -1,0 +1,75 @@
+"""Finds what nobody wants: pods in the runtime, directories, mounts and cgroups left by a crash or a lost race.
+
+Runs only when every source has been read, so that a pod is never taken for an orphan because its source is slow.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.runtime import RuntimePod
+
+_log = logging.getLogger(__name__)
+
+HOUSEKEEPING_SECONDS = 10.0
+STARTUP_CHECK_SECONDS = 0.1
+GC_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """What housekeeping has to act on."""
+
+    pods: tuple[PodRef, ...]
+    """In the runtime without a worker: stop and remove."""
+    leftovers: tuple[PodUID, ...]
+    """Only directories, mounts or cgroups are left: release."""
+
+
+def find_orphans(known: Iterable[PodUID], runtime: Iterable[RuntimePod], on_disk: Iterable[PodUID]) -> Orphans:
+    """Pure: compare what is there with the pods that have a worker."""
+    alive = set(known)
+    in_runtime = {pod.uid: pod.ref for pod in runtime if pod.uid not in alive}
+    leftovers = sorted(set(on_disk) - alive - in_runtime.keys())
+    return Orphans(tuple(in_runtime.values()), tuple(leftovers))
+
+
+class Housekeeping:
+    """Looks for orphans every 10 s and lets the runtime's garbage be collected every minute."""
+
+    def __init__(self, deps: LoopDeps, sources_ready: Callable[[], bool]) -> None:
+        self._deps = deps
+        self._sources_ready = sources_ready
+
+    async def run(self) -> None:
+        """Until cancelled; failures are logged and tried again in the next round."""
+        clock = self._deps.clock
+        while not self._sources_ready():
+            await clock.sleep(STARTUP_CHECK_SECONDS)
+        next_gc = clock.monotonic() + GC_SECONDS
+        while True:
+            try:
+                await self.tidy()
+                if clock.monotonic() >= next_gc:
+                    await self._deps.holdings.collect_garbage(frozenset(self._deps.workers.known()))
+                    next_gc = clock.monotonic() + GC_SECONDS
+            except PykubeletError as error:
+                _log.warning("housekeeping failed, will be tried again", extra={"error": str(error)})
+            await clock.sleep(HOUSEKEEPING_SECONDS)
+
+    async def tidy(self) -> None:
+        """One round. The workers are asked last, so that a pod that came meanwhile is no orphan."""
+        runtime = await self._deps.holdings.runtime_pods()
+        on_disk = await self._deps.holdings.pods_on_disk()
+        orphans = find_orphans(self._deps.workers.known(), runtime, on_disk)
+        for ref in orphans.pods:
+            self._deps.workers.adopt_orphan(ref)
+        for uid in orphans.leftovers:
+            _log.info("removing what a pod that is gone left behind", extra={"uid": uid})
+            try:
+                await self._deps.holdings.release(uid)
+            except PykubeletError as error:
+                _log.warning("orphan not released yet", extra={"uid": uid, "error": str(error)})

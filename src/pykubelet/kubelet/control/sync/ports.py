@@ -1,0 +1,79 @@
+"""What the sync loop needs of the other stages."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.runtime import RuntimePod
+from pykubelet.models.core_v1 import Pod
+
+
+class Workers(Protocol):
+    """The pod workers."""
+
+    def update(self, pod: Pod) -> None:
+        """The pod is wanted."""
+
+    def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
+        """The pod is no longer wanted."""
+
+    def adopt_orphan(self, ref: PodRef) -> None:
+        """Stop and remove a pod that only the runtime knows."""
+
+    def poke(self, uid: PodUID) -> None:
+        """Look at the pod again."""
+
+    def poke_all(self) -> None:
+        """Look at every pod again."""
+
+    def known(self) -> Iterable[PodUID]:
+        """Pods with a worker."""
+
+
+class Pods(Protocol):
+    """The pod manager: the desired pods (desired/pods)."""
+
+    def set(self, pod: Pod) -> None:
+        """Add a pod or replace the one of the same uid."""
+
+    def remove(self, uid: PodUID) -> None:
+        """Forget a pod."""
+
+    def uids(self) -> Iterable[PodUID]:
+        """All desired pods."""
+
+
+class Timeline(Protocol):
+    """Where the first sight of a pod is noted."""
+
+    def pod_seen(self, pod: Pod) -> None:
+        """A source delivered a pod that is new to the loop."""
+
+
+class NodeHoldings(Protocol):
+    """What is on the node of pods, wanted or not."""
+
+    async def runtime_pods(self) -> list[RuntimePod]:
+        """Pods that the runtime has."""
+
+    async def pods_on_disk(self) -> set[PodUID]:
+        """Pods with a directory, mounts or a cgroup."""
+
+    async def release(self, uid: PodUID) -> None:
+        """Unmount and remove everything of a pod that is not in the runtime."""
+
+    async def collect_garbage(self, keep: frozenset[PodUID]) -> None:
+        """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDeps:
+    """All that the loop acts through."""
+
+    pods: Pods
+    workers: Workers
+    timeline: Timeline
+    holdings: NodeHoldings
+    clock: Clock

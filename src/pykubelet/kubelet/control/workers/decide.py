@@ -1,0 +1,115 @@
+"""The pod-worker machine: pure functions from a worker's state and an event to its next state.
+
+Transition table (state diagram: docs/machines/pod_worker.md, generated from ``TRANSITIONS``).
+"""
+
+from dataclasses import replace
+
+from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.types.podspec import grace_period
+from pykubelet.models.core_v1 import Pod
+
+TRANSITIONS: tuple[tuple[Phase, str, Phase], ...] = (
+    (Phase.SYNC, "the pod has ended, or must end", Phase.TERMINATING),
+    (Phase.SYNC, "removed from its source, or marked for deletion", Phase.TERMINATING),
+    (Phase.TERMINATING, "no container runs", Phase.TERMINATED),
+    (Phase.TERMINATED, "volumes and cgroups are released and no source lists it", Phase.REMOVED),
+)
+
+ERROR_RETRY_SECONDS = 10.0
+TRANSIENT_RETRY_SECONDS = 1.0
+RESYNC_SECONDS = 60.0
+JITTER = 0.5
+
+
+def wanted(state: WorkerState, pod: Pod) -> WorkerState:
+    """A source (still, or again) wants the pod.
+
+    A pod that is being stopped never goes back; if it is wanted once more it starts anew afterwards.
+    """
+    if pod.metadata.deletion_timestamp is not None:
+        return _terminate(replace(state, pod=pod), grace_period(pod))
+    if not state.wanted:
+        return replace(state, restart=pod)
+    return replace(state, pod=pod)
+
+
+def removed(state: WorkerState, grace_seconds: int | None = None) -> WorkerState:
+    """No source lists the pod any more."""
+    return _terminate(replace(state, wanted=False, restart=None), grace_seconds)
+
+
+def _terminate(state: WorkerState, grace_seconds: int | None) -> WorkerState:
+    grace = _shorter(state.grace_seconds, grace_seconds)
+    phase = Phase.TERMINATING if state.phase is Phase.SYNC else state.phase
+    return replace(state, phase=phase, grace_seconds=grace)
+
+
+def _shorter(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def interrupts(before: WorkerState, after: WorkerState) -> bool:
+    """Whether the step under way for ``before`` must be broken off because of ``after``.
+
+    True when a sync has become a termination, and when a termination got a shorter grace period.
+    """
+    if before.phase is Phase.SYNC:
+        return after.phase is not Phase.SYNC
+    return before.phase is Phase.TERMINATING and before.grace_seconds != after.grace_seconds
+
+
+def next_phase(state: WorkerState) -> Phase | None:
+    """The step to take now; None: nothing until an event comes."""
+    if not state.done:
+        return state.phase
+    if state.phase is Phase.TERMINATED and not state.wanted:
+        return Phase.REMOVED
+    return None
+
+
+def stepped(state: WorkerState, phase: Phase, result: StepResult) -> WorkerState:
+    """The state after the step of ``phase`` returned ``result``; ``state`` is the one of now, not of its start."""
+    hard = [f for f in result.failures if not f.transient]
+    state = replace(state, failures=result.failures, errors=state.errors + 1 if hard else 0)
+    if not result.finished:
+        return state
+    match phase:
+        case Phase.SYNC:
+            reason = result.terminal_reason or state.terminal_reason
+            message = result.terminal_message or state.terminal_message
+            after = replace(state, terminal_reason=reason, terminal_message=message, failures=(), errors=0)
+            return replace(after, phase=Phase.TERMINATING) if state.phase is Phase.SYNC else after
+        case Phase.TERMINATING:
+            return replace(state, phase=Phase.TERMINATED)
+        case Phase.TERMINATED:
+            return replace(state, done=True)
+        case Phase.REMOVED:
+            return replace(state, phase=Phase.REMOVED, done=True)
+
+
+def is_gone(state: WorkerState) -> bool:
+    """Whether nothing is left to do for the pod, ever: the worker can be forgotten."""
+    return state.phase is Phase.REMOVED and state.done
+
+
+def retry_at(state: WorkerState, result: StepResult, now: float, jitter: float) -> float:
+    """Unix time of the next unasked-for look at the pod.
+
+    ``jitter`` is a random number in [0, 1). Known causes (a back-off that ends) come exactly on time; errors are
+    retried after 10 s, what mends by waiting after 1 s, and a healthy pod is looked at once a minute, each longer
+    by up to half so that pods do not move in step. (reference: ``pod_workers.go``)
+    """
+    base = RESYNC_SECONDS
+    if result.failures:
+        base = ERROR_RETRY_SECONDS if state.errors else TRANSIENT_RETRY_SECONDS
+    elif not result.finished and state.phase is not Phase.SYNC:
+        base = TRANSIENT_RETRY_SECONDS
+    at = now + base * (1 + JITTER * jitter)
+    if result.wake_at is None:
+        return at
+    if result.failures and state.errors == 0:
+        return max(result.wake_at, now)
+    return max(min(at, result.wake_at), now)

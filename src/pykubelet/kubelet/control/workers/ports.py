@@ -1,0 +1,113 @@
+"""What the pod workers need of the other stages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
+from pykubelet.kubelet.types.outcome import Failure, Outcome
+from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions
+from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.models.core_v1 import Pod, PodStatus
+
+
+class Runtime(Protocol):
+    """The pod runtime (actuate/podruntime)."""
+
+    async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
+        """Everything the runtime has of the pod, read now."""
+
+    async def sync_pod(
+        self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
+    ) -> Outcome:
+        """One pass of making the pod run as wanted."""
+
+    async def kill_pod(
+        self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
+    ) -> Outcome:
+        """Stop all containers and sandboxes of the pod."""
+
+    async def remove_pod(self, ref: PodRef) -> None:
+        """Remove all containers, sandboxes and logs of a stopped pod."""
+
+
+class Resources(Protocol):
+    """What a pod holds on the node beside its containers (volumes, cgroup, directories)."""
+
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
+        """Make or refresh cgroup, directories and volumes; failures name what could not be made."""
+
+    async def release(self, uid: PodUID) -> None:
+        """Give all of it back; raises when something is still held. Repeatable."""
+
+    async def forget(self, uid: PodUID) -> None:
+        """Remove the pod's directory. Repeatable."""
+
+
+class Probes(Protocol):
+    """The probe manager (observe/probes)."""
+
+    def sync_pod(self, pod: Pod, status: PodRuntimeStatus) -> None:
+        """Probe exactly the containers that run."""
+
+    def results(self, status: PodRuntimeStatus) -> Mapping[ContainerID, ContainerProbes]:
+        """Today's conclusions, by container."""
+
+    def stop_all_but_readiness(self, uid: PodUID) -> None:
+        """The pod is being stopped: its death is no failure."""
+
+    def remove_pod(self, uid: PodUID) -> None:
+        """Forget the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInput:
+    """What a pod's API status is computed from."""
+
+    runtime: PodRuntimeStatus
+    probes: Mapping[ContainerID, ContainerProbes]
+    failures: tuple[Failure, ...] = ()
+    terminating: bool = False
+    terminal_reason: str = ""
+    terminal_message: str = ""
+
+
+class Status(Protocol):
+    """The status manager (report/status)."""
+
+    def update(self, pod: Pod, source: StatusInput) -> PodStatus:
+        """Compute, keep and return the pod's status."""
+
+    def remove(self, uid: PodUID) -> None:
+        """Forget the pod."""
+
+
+class Metrics(Protocol):
+    """Durations of worker steps."""
+
+    def worker_duration(self, operation: str, seconds: float) -> None:
+        """``operation``: create, update, sync (of the reference) or terminate."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDeps:
+    """All that a worker acts through."""
+
+    runtime: Runtime
+    resources: Resources
+    probes: Probes
+    status: Status
+    events: EventRecorder
+    timeline: Timeline
+    clock: Clock
+    conditions: "Conditions"
+
+
+class Conditions(Protocol):
+    """The runtime's health as last seen (observe/runtimehealth)."""
+
+    def current(self) -> RuntimeConditions:
+        """The last answer of the runtime to a Status call."""

@@ -1,0 +1,149 @@
+"""What a worker does in each phase of its pod's life: level-triggered, repeatable at any moment, after any crash.
+
+Every step reads the runtime's state first and acts on the difference; nothing is carried over from the step before
+except the failures that the pod's status shows as waiting reasons.
+"""
+
+from typing import assert_never
+
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.kubelet.control.workers.deadline import deadline_of
+from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
+from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.models.core_v1 import Pod, PodStatus
+
+_READY_TRUE = ("Ready", "True")
+
+
+async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult:
+    """Take the step of ``phase`` for the pod once.
+
+    Foreseen errors come back as failures; cancellation and defects pass through.
+    """
+    try:
+        match phase:
+            case Phase.SYNC:
+                return await _sync(state, deps)
+            case Phase.TERMINATING:
+                return await _terminating(state, deps)
+            case Phase.TERMINATED:
+                return await _terminated(state, deps)
+            case Phase.REMOVED:
+                return await _removed(state, deps)
+            case _:
+                assert_never(phase)
+    except Transient as error:
+        if error.retry_after is None:
+            _report_failure(state, deps, error)
+        wake = None if error.retry_after is None else deps.clock.now() + error.retry_after
+        return StepResult(failures=(_step_failure(state, error, transient=True),), wake_at=wake)
+    except PykubeletError as error:
+        _report_failure(state, deps, error)
+        return StepResult(failures=(_step_failure(state, error, transient=False),))
+
+
+def _report_failure(state: WorkerState, deps: WorkerDeps, error: PykubeletError) -> None:
+    deps.events.event(state.ref, WARNING, Reason.FAILED_SYNC, f"error syncing the pod: {error}")
+
+
+def _step_failure(state: WorkerState, error: PykubeletError, *, transient: bool) -> Failure:
+    return Failure(SyncAction.KILL_POD, state.ref.name, Reason.FAILED_SYNC, str(error), transient)
+
+
+async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
+    assert state.pod is not None, "only terminating steps are taken for pods without a spec"
+    pod = state.pod
+    runtime = await deps.runtime.pod_status(state.ref)
+    deps.probes.sync_pod(pod, runtime)
+    now = deps.clock.now()
+    api = _report(state, pod, runtime, deps)
+    if api.phase in ("Succeeded", "Failed"):
+        return StepResult(finished=True)
+    deadline = deadline_of(pod, api)
+    if deadline is not None and now >= deadline:
+        message = "Pod was active on the node longer than the specified deadline"
+        return StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message=message)
+    failures = _network_failure(pod, deps) or await deps.resources.prepare(pod, runtime)
+    if failures:
+        _report(state, pod, runtime, deps, failures)
+        return StepResult(failures=failures, wake_at=deadline)
+    outcome = await deps.runtime.sync_pod(pod, runtime, deps.probes.results(runtime))
+    if outcome.failures != state.failures and not outcome.changed:
+        _report(state, pod, runtime, deps, outcome.failures)
+    wake = min((t for t in (deadline, outcome.wake_at) if t is not None), default=None)
+    return StepResult(again=outcome.changed, wake_at=wake, failures=outcome.failures)
+
+
+def _report(
+    state: WorkerState,
+    pod: Pod,
+    runtime: PodRuntimeStatus,
+    deps: WorkerDeps,
+    failures: tuple[Failure, ...] | None = None,
+    *,
+    terminating: bool = False,
+) -> PodStatus:
+    api = deps.status.update(
+        pod,
+        StatusInput(
+            runtime,
+            deps.probes.results(runtime),
+            state.failures if failures is None else failures,
+            terminating,
+            state.terminal_reason,
+            state.terminal_message,
+        ),
+    )
+    if any((c.type, c.status) == _READY_TRUE for c in api.conditions):
+        deps.timeline.end(state.ref.uid, Step.READY)
+    return api
+
+
+def _network_failure(pod: Pod, deps: WorkerDeps) -> tuple[Failure, ...]:
+    """Pods with a network of their own wait until the runtime's network plugin is ready."""
+    conditions = deps.conditions.current()
+    if pod.spec.host_network or conditions.network_ready or not conditions.runtime_ready:
+        return ()
+    message = f"network is not ready: {conditions.message or 'the runtime has no network configuration yet'}"
+    deps.events.event(ref_of(pod), WARNING, Reason.NETWORK_NOT_READY, message)
+    name = pod.metadata.name
+    return (Failure(SyncAction.CREATE_SANDBOX, name, Reason.NETWORK_NOT_READY, message, transient=True),)
+
+
+async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
+    runtime = await deps.runtime.pod_status(state.ref)
+    deps.probes.stop_all_but_readiness(state.ref.uid)
+    if state.pod is not None:
+        _report(state, state.pod, runtime, deps, (), terminating=True)
+    outcome = await deps.runtime.kill_pod(state.ref, state.pod, runtime, state.grace_seconds)
+    if outcome.failures:
+        text = "; ".join(f"{f.target}: {f.message}" for f in outcome.failures)
+        deps.events.event(state.ref, WARNING, Reason.FAILED_TO_KILL_POD, f"error killing pod: {text}")
+        return StepResult(failures=outcome.failures)
+    runtime = await deps.runtime.pod_status(state.ref)
+    if runtime.running:
+        names = ", ".join(c.name for c in runtime.running)
+        message = f"containers still run after they were stopped: {names}"
+        return StepResult(failures=(Failure(SyncAction.KILL_POD, state.ref.name, Reason.FAILED_TO_KILL_POD, message),))
+    deps.probes.remove_pod(state.ref.uid)
+    if state.pod is not None:
+        _report(state, state.pod, runtime, deps, (), terminating=True)
+    return StepResult(finished=True)
+
+
+async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
+    # The grace after a kill in which the kernel lets go of mounts and cgroups is waited for in release().
+    await deps.resources.release(state.ref.uid)
+    return StepResult(finished=True)
+
+
+async def _removed(state: WorkerState, deps: WorkerDeps) -> StepResult:
+    await deps.runtime.remove_pod(state.ref)
+    await deps.resources.forget(state.ref.uid)
+    deps.status.remove(state.ref.uid)
+    return StepResult(finished=True)

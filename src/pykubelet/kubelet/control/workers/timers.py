@@ -1,0 +1,62 @@
+"""One timer for all pods: who is to be woken when. Costs nothing while no time comes."""
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.types.ids import PodUID
+
+_LONGEST_SLEEP = 30.0
+
+
+class WakeTimers:
+    """A heap of wake-up times, one live entry per pod, served by a single task.
+
+    Times are wall-clock unix seconds; the clock is looked at again at least every 30 s, so a clock that jumps
+    delays a wake-up by no more than that.
+    """
+
+    def __init__(self, clock: Clock, wake: Callable[[PodUID], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._due: dict[PodUID, float] = {}
+        self._heap: list[tuple[float, PodUID]] = []
+        self._sooner = asyncio.Event()
+        self._sleeping_until = math.inf
+
+    def set(self, uid: PodUID, at: float) -> None:
+        """Wake the pod at that time; replaces what was set for it before."""
+        self._due[uid] = at
+        heapq.heappush(self._heap, (at, uid))
+        if at < self._sleeping_until:
+            self._sooner.set()
+
+    def cancel(self, uid: PodUID) -> None:
+        """Do not wake the pod."""
+        self._due.pop(uid, None)
+
+    async def run(self) -> None:
+        """Wake pods as their times come, until cancelled."""
+        while True:
+            now = self._clock.now()
+            while self._heap and (self._heap[0][0] <= now or self._due.get(self._heap[0][1]) != self._heap[0][0]):
+                at, uid = heapq.heappop(self._heap)
+                if self._due.get(uid) == at:
+                    del self._due[uid]
+                    self._wake(uid)
+            self._sooner.clear()
+            await self._sleep(self._heap[0][0] - now if self._heap else _LONGEST_SLEEP)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep that long, or until an earlier time is set."""
+        seconds = min(seconds, _LONGEST_SLEEP)
+        self._sleeping_until = self._clock.now() + seconds
+        async with asyncio.TaskGroup() as group:
+            sleeper = group.create_task(self._clock.sleep(seconds), name="pod-timers-sleep")
+            watcher = group.create_task(self._sooner.wait(), name="pod-timers-sooner")
+            await asyncio.wait((sleeper, watcher), return_when=asyncio.FIRST_COMPLETED)
+            sleeper.cancel()
+            watcher.cancel()
+        self._sleeping_until = -math.inf

@@ -1,0 +1,115 @@
+"""The log format of CRI: one record a line, ``TIMESTAMP STREAM TAGS CONTENT``.
+
+Runtimes write it; the pod runtime reads the end of it for termination messages, the server and the command line
+read it for ``logs``. The first tag is ``P`` for a piece of a long line that goes on in the stream's next record, or
+``F`` for a whole line or the last piece (Kubernetes' CRI logging design). Further tags are ignored.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+_RECORD = re.compile(
+    rb"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d:\d\d)"
+    rb" (?P<stream>stdout|stderr) (?P<tag>[^ :]*)[^ ]* (?P<content>.*)",
+    re.DOTALL,
+)
+_NANO = 1_000_000_000
+_RECORD_COST = 200
+"""Memory of a record besides its content, roughly: a program that prints single letters makes one for each."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class LogStream(StrEnum):
+    """Where a container wrote a line."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One line of a log file."""
+
+    timestamp: str
+    """RFC 3339 with nine digits of the second, in the zone that the runtime wrote."""
+    time_ns: int
+    """The same as Unix nanoseconds."""
+    stream: LogStream
+    partial: bool
+    """The container's line goes on in the stream's next record."""
+    content: bytes
+    """What the container wrote, without the end of the line."""
+
+    @property
+    def output(self) -> bytes:
+        """What the container wrote, as it wrote it: a partial record has no line end."""
+        return self.content if self.partial else self.content + b"\n"
+
+
+def parse_record(line: bytes) -> LogRecord | None:
+    """One line of a log file, with or without its line end; None if it is none of this format."""
+    match = _RECORD.fullmatch(line.removesuffix(b"\n"))
+    if match is None:
+        return None
+    moment, fraction, zone, stream, tag, content = match.groups()
+    shown = moment.decode() + "." + (fraction or b"").decode()[:9].ljust(9, "0")
+    try:
+        since_epoch = datetime.fromisoformat((moment + zone).decode()) - _EPOCH
+    except ValueError:  # the thirtieth of February
+        return None
+    return LogRecord(
+        timestamp=shown + zone.decode(),
+        time_ns=(since_epoch // timedelta(seconds=1)) * _NANO + int(shown[-9:]),
+        stream=LogStream(stream.decode()),
+        partial=tag == b"P",
+        content=content,
+    )
+
+
+def parse_records(data: bytes) -> Iterator[LogRecord]:
+    """The records in a piece of a log file; lines that are none are left out, an unfinished last one is taken."""
+    for line in data.split(b"\n"):
+        record = parse_record(line)
+        if record:
+            yield record
+
+
+def join_partials(records: Iterable[LogRecord], max_bytes: int = 1 << 20) -> Iterator[LogRecord]:
+    """Whole lines from the pieces of each stream, with the time of the first piece.
+
+    A line of `max_bytes` or more is handed out in pieces, so that no container can fill the reader's memory.
+    """
+    held: dict[LogStream, list[LogRecord]] = {stream: [] for stream in LogStream}
+    sizes = dict.fromkeys(LogStream, 0)
+    for record in records:
+        pieces = held[record.stream]
+        pieces.append(record)
+        sizes[record.stream] += len(record.content) + _RECORD_COST
+        if not record.partial or sizes[record.stream] >= max_bytes:
+            yield _joined(pieces)
+            pieces.clear()
+            sizes[record.stream] = 0
+    for pieces in held.values():
+        if pieces:
+            yield _joined(pieces)
+
+
+def last_lines(data: bytes, count: int) -> bytes:
+    """The last `count` lines of a piece of a file; a last line without its end comes on top, uncounted."""
+    position = len(data)
+    for _ in range(count + 1):
+        position = data.rfind(b"\n", 0, position)
+        if position < 0:
+            return data
+    return data[position + 1 :]
+
+
+def _joined(pieces: list[LogRecord]) -> LogRecord:
+    first, last = pieces[0], pieces[-1]
+    if first is last:
+        return first
+    content = b"".join(piece.content for piece in pieces)
+    return LogRecord(first.timestamp, first.time_ns, first.stream, last.partial, content)

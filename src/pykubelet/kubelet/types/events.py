@@ -1,0 +1,57 @@
+"""Kubernetes events as the stages record them. Reasons are those of the reference (``pkg/kubelet/events``)."""
+
+from typing import Protocol
+
+from pykubelet.kubelet.types.ids import PodRef
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+
+class EventRecorder(Protocol):
+    """Takes events from any stage; never blocks and never fails.
+
+    ``container`` names the container concerned; the recorder turns it into the event's field path
+    (``spec.containers{NAME}``, ``spec.initContainers{NAME}`` …).
+    """
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        """Record one event; ``pod`` None is an event of the node."""
+
+
+class Reason:
+    """Event reasons of the reference."""
+
+    CREATED_CONTAINER = "Created"
+    STARTED_CONTAINER = "Started"
+    FAILED_TO_CREATE_CONTAINER = "Failed"
+    FAILED_TO_START_CONTAINER = "Failed"
+    KILLING_CONTAINER = "Killing"
+    PREEMPT_CONTAINER = "Preempting"
+    BACK_OFF_START_CONTAINER = "BackOff"
+    EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
+    FAILED_TO_KILL_POD = "FailedKillPod"
+    FAILED_TO_CREATE_POD_CONTAINER = "FailedCreatePodContainer"
+    FAILED_TO_MAKE_POD_DATA_DIRECTORIES = "Failed"
+    NETWORK_NOT_READY = "NetworkNotReady"
+    FAILED_CREATE_POD_SANDBOX = "FailedCreatePodSandBox"
+    FAILED_STATUS_POD_SANDBOX = "FailedPodSandBoxStatus"
+    SANDBOX_CHANGED = "SandboxChanged"
+    PULLING_IMAGE = "Pulling"
+    PULLED_IMAGE = "Pulled"
+    FAILED_TO_PULL_IMAGE = "Failed"
+    FAILED_TO_INSPECT_IMAGE = "InspectFailed"
+    ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
+    BACK_OFF_PULL_IMAGE = "BackOff"
+    STARTING = "Starting"
+    FAILED_MOUNT = "FailedMount"
+    FAILED_MAP_VOLUME = "FailedMapVolume"
+    UNHEALTHY = "Unhealthy"
+    PROBE_WARNING = "ProbeWarning"
+    FAILED_SYNC = "FailedSync"
+    FAILED_VALIDATION = "FailedValidation"
+    FAILED_POST_START_HOOK = "FailedPostStartHook"
+    FAILED_PRE_STOP_HOOK = "FailedPreStopHook"
+    DNS_CONFIG_FORMING = "DNSConfigForming"
+    INVALID_DISK_CAPACITY = "InvalidDiskCapacity"
+    RUNTIME_NOT_READY = "ContainerRuntimeNotReady"

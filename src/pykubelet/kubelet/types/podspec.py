@@ -1,0 +1,46 @@
+"""Small derivations from a pod's spec that more than one stage needs."""
+
+from collections.abc import Iterator
+
+from pykubelet.kubelet.types.runtime import ContainerKind
+from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
+
+AnyContainer = Container | EphemeralContainer
+
+
+def is_sidecar(container: AnyContainer) -> bool:
+    """Whether an init container is a sidecar: it keeps running beside the ordinary ones (KEP-753)."""
+    return isinstance(container, Container) and container.restart_policy == "Always"
+
+
+def each_container(pod: Pod) -> Iterator[tuple[ContainerKind, AnyContainer]]:
+    """All containers of a pod with their kind: init, ordinary, ephemeral."""
+    for container in pod.spec.init_containers:
+        yield ContainerKind.INIT, container
+    for container in pod.spec.containers:
+        yield ContainerKind.CONTAINER, container
+    for ephemeral in pod.spec.ephemeral_containers:
+        yield ContainerKind.EPHEMERAL, ephemeral
+
+
+def find_container(pod: Pod, name: str) -> tuple[ContainerKind, AnyContainer] | None:
+    """The container with that name and its kind; None if the spec has none."""
+    return next(((kind, c) for kind, c in each_container(pod) if c.name == name), None)
+
+
+def port_number(container: AnyContainer, port: int | str) -> int | None:
+    """A port given by number, by digits or by the name of one of the container's ports; None if there is none."""
+    if isinstance(port, int):
+        return port if 0 < port < 65536 else None
+    named = next((p.container_port for p in container.ports if p.name == port), None)
+    if named is not None:
+        return named
+    return int(port) if port.isdecimal() and 0 < int(port) < 65536 else None
+
+
+def grace_period(pod: Pod) -> int:
+    """The pod's own termination grace period in seconds; a deletion's override comes first."""
+    for value in (pod.metadata.deletion_grace_period_seconds, pod.spec.termination_grace_period_seconds):
+        if value is not None:
+            return value
+    return 30

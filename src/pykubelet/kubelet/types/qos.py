@@ -1,0 +1,76 @@
+"""Quality of service: which of the three classes a pod is in, read off its requests and limits.
+
+The class decides where the pod's cgroup goes, how likely the kernel kills it first, and in which order it is
+evicted. Rules: the Kubernetes API, "Pod Quality of Service Classes"; KEP-2837 for pod-level resources.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from pykubelet.kubelet.types.podresources import CPU, MEMORY, requirements
+from pykubelet.models.core_v1 import Pod, ResourceRequirements
+from pykubelet.models.quantity import parse
+from pykubelet.models.scalars import Quantity
+
+_COUNTED = (CPU, MEMORY)
+_SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
+_SOURCE_ANNOTATION = "kubernetes.io/config.source"
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+
+class QosClass(StrEnum):
+    """The classes; values as in the API."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+def pod_qos(pod: Pod) -> QosClass:
+    """The class of a pod: the one recorded in its status, else computed. It never changes in a pod's life."""
+    recorded = pod.status.qos_class
+    return QosClass(recorded) if recorded in tuple(QosClass) else compute_qos(pod)
+
+
+def compute_qos(pod: Pod) -> QosClass:
+    """The class by the spec. Guaranteed: CPU and memory limits everywhere, and requests equal to them.
+
+    BestEffort: nothing asked, nothing limited. Init containers count, ephemeral ones cannot have resources.
+    Raises Invalid for what is no quantity.
+    """
+    if pod.spec.resources is not None:
+        scopes: tuple[ResourceRequirements, ...] = (pod.spec.resources,)
+    else:
+        scopes = tuple(requirements(c) for c in (*pod.spec.containers, *pod.spec.init_containers))
+    requests = _totals(scope.requests for scope in scopes)
+    limits = _totals(scope.limits for scope in scopes)
+    if not requests and not limits:
+        return QosClass.BEST_EFFORT
+    all_limited = all(len(_positive(scope.limits)) == len(_COUNTED) for scope in scopes)
+    return QosClass.GUARANTEED if all_limited and requests == limits else QosClass.BURSTABLE
+
+
+def is_critical(pod: Pod) -> bool:
+    """Static and mirror pods, and those of a system priority: admission makes room for them."""
+    annotations = pod.metadata.annotations
+    if annotations.get(_SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations:
+        return True
+    return pod.spec.priority is not None and pod.spec.priority >= _SYSTEM_CRITICAL_PRIORITY
+
+
+def is_node_critical(pod: Pod) -> bool:
+    """Critical and of the priority class `system-node-critical`: the last to be killed when memory runs out."""
+    return is_critical(pod) and pod.spec.priority_class_name == "system-node-critical"
+
+
+def _positive(quantities: Mapping[str, Quantity]) -> dict[str, int]:
+    nano = ((name, parse(quantities[name]).nano) for name in _COUNTED if name in quantities)
+    return {name: amount for name, amount in nano if amount > 0}
+
+
+def _totals(lists: Iterable[Mapping[str, Quantity]]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for quantities in lists:
+        for name, nano in _positive(quantities).items():
+            totals[name] = totals.get(name, 0) + nano
+    return totals

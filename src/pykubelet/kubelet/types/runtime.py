@@ -1,0 +1,198 @@
+"""What the container runtime says is there: the actual state, as every stage sees it.
+
+Built from CRI replies by :mod:`pykubelet.kubelet.actuate.podruntime`; nobody else parses CRI labels.
+Times are unix seconds (wall clock); 0.0 means "not yet".
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
+
+
+class ContainerState(StrEnum):
+    """CRI's container states."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+class ContainerKind(StrEnum):
+    """The list of the pod spec that a container belongs to."""
+
+    INIT = "init"
+    """An init container, sidecars (``restartPolicy: Always``) included."""
+    CONTAINER = "container"
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSummary:
+    """One row of ListContainers: enough to see changes, cheap to get."""
+
+    id: ContainerID
+    name: str
+    state: ContainerState
+    sandbox_id: SandboxID
+    attempt: int = 0
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSummary:
+    """One row of ListPodSandbox."""
+
+    id: SandboxID
+    ready: bool
+    created_at: float = 0.0
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePod:
+    """A pod as the runtime lists it; both tuples are newest first."""
+
+    ref: PodRef
+    sandboxes: tuple[SandboxSummary, ...] = ()
+    containers: tuple[ContainerSummary, ...] = ()
+
+    @property
+    def uid(self) -> PodUID:
+        return self.ref.uid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a sandbox is ready or a container has not ended."""
+        return any(s.ready for s in self.sandboxes) or any(
+            c.state is not ContainerState.EXITED for c in self.containers
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """What the runtime reports as applied (CRI ContainerStatus.resources); None: not reported."""
+
+    cpu_shares: int | None = None
+    cpu_quota_us: int | None = None
+    cpu_period_us: int | None = None
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """One container (one attempt of it) in full, from CRI ContainerStatus."""
+
+    id: ContainerID
+    name: str
+    state: ContainerState
+    kind: ContainerKind = ContainerKind.CONTAINER
+    sandbox_id: SandboxID = SandboxID("")
+    created_at: float = 0.0
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    exit_code: int = 0
+    reason: str = ""
+    """The runtime's reason (``OOMKilled``, ``Completed``, ``Error``, …)."""
+    message: str = ""
+    """The termination message, already read, or the runtime's message."""
+    image: str = ""
+    """The image as the user named it."""
+    image_id: str = ""
+    """The image that runs, as the API reports it (repo digest where known)."""
+    image_ref: str = ""
+    hash: str = ""
+    """Hash of the container spec it was made from; differs from today's when the spec changed."""
+    restart_count: int = 0
+    log_path: str = ""
+    resources: ContainerResources | None = None
+    user: tuple[int, int, tuple[int, ...]] | None = None
+    """(uid, gid, supplementary groups) of the first process, where the runtime reports it."""
+    stop_signal: str = ""
+    """Name of the signal that stops it (``SIGTERM``), where the runtime reports it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxStatus:
+    """One pod sandbox in full, from CRI PodSandboxStatus."""
+
+    id: SandboxID
+    ready: bool
+    attempt: int = 0
+    created_at: float = 0.0
+    ips: tuple[str, ...] = ()
+    """The pod's addresses, primary first; empty with host networking."""
+    host_network: bool = False
+    runtime_handler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRuntimeStatus:
+    """Everything the runtime knows about one pod; both tuples are newest first.
+
+    ``containers`` holds every attempt that the runtime still has, so one name can occur several times.
+    """
+
+    ref: PodRef
+    sandboxes: tuple[SandboxStatus, ...] = ()
+    containers: tuple[ContainerStatus, ...] = ()
+    observed_at: float = 0.0
+
+    @property
+    def uid(self) -> PodUID:
+        return self.ref.uid
+
+    @property
+    def ready_sandbox(self) -> SandboxStatus | None:
+        """The newest sandbox if it is ready."""
+        return self.sandboxes[0] if self.sandboxes and self.sandboxes[0].ready else None
+
+    @property
+    def ips(self) -> tuple[str, ...]:
+        """Addresses of the ready sandbox."""
+        sandbox = self.ready_sandbox
+        return sandbox.ips if sandbox else ()
+
+    def latest(self, name: str) -> ContainerStatus | None:
+        """The newest attempt of the container with that name."""
+        return next((c for c in self.containers if c.name == name), None)
+
+    @property
+    def running(self) -> tuple[ContainerStatus, ...]:
+        """Containers that run now."""
+        return tuple(c for c in self.containers if c.state is ContainerState.RUNNING)
+
+    @property
+    def unfinished(self) -> tuple[ContainerStatus, ...]:
+        """Containers that have not ended: running, created or unknown."""
+        return tuple(c for c in self.containers if c.state is not ContainerState.EXITED)
+
+
+class PodEventType(StrEnum):
+    """PLEG event types, named as in the reference."""
+
+    CONTAINER_STARTED = "ContainerStarted"
+    CONTAINER_DIED = "ContainerDied"
+    CONTAINER_REMOVED = "ContainerRemoved"
+    POD_SYNC = "PodSync"
+    CONTAINER_CHANGED = "ContainerChanged"
+
+
+@dataclass(frozen=True, slots=True)
+class PodLifecycleEvent:
+    """Something changed in the runtime: the pod's worker should look again."""
+
+    uid: PodUID
+    type: PodEventType
+    container_id: ContainerID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConditions:
+    """The runtime's own health (CRI Status)."""
+
+    runtime_ready: bool = False
+    network_ready: bool = False
+    message: str = ""
+    handlers: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,1 @@
+"""Stand-ins and harnesses for tests and demos; never imported by the product."""

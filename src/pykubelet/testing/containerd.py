@@ -1,0 +1,224 @@
+"""A private containerd: own root, state, socket, bridge and address range, beside whatever else runs here.
+
+Used by the integration tests, the benchmarks and ``make run``. Everything it makes lies below one folder, but for
+what containerd 1.6 and the CNI library hard-wire (``/run/containerd/s``, ``/var/lib/cni``), which is cleaned by name.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.testing.ociimage import ImageSpec, pack, pause_image
+
+PAUSE_IMAGE = "localhost/pykubelet/pause:1"
+_START_SECONDS = 30.0
+_STOP_SECONDS = 15.0
+
+_CONFIG = """\
+version = 2
+root = "{home}/root"
+state = "{home}/state"
+oom_score = 0
+disabled_plugins = [{disabled}]
+[grpc]
+  address = "{home}/ctrd.sock"
+[ttrpc]
+  address = "{home}/ctrd.sock.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{home}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{pause}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  netns_mounts_under_state_dir = true
+  enable_unprivileged_ports = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{cni_bin}"
+    conf_dir = "{home}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+        Root = "{home}/runc"
+"""
+_DISABLED = (
+    "io.containerd.snapshotter.v1.aufs",
+    "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper",
+    "io.containerd.snapshotter.v1.zfs",
+    "io.containerd.internal.v1.tracing",
+    "io.containerd.tracing.processor.v1.otlp",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateContainerd:
+    """Where one private containerd lives. ``home`` must be short: a socket path has at most 107 bytes."""
+
+    home: Path
+    bridge: str
+    """Name of its bridge, at most 15 characters."""
+    subnet: str
+    """Its pods' addresses in CIDR form."""
+
+    @property
+    def socket(self) -> Path:
+        return self.home / "ctrd.sock"
+
+    @property
+    def endpoint(self) -> str:
+        return f"unix://{self.socket}"
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.home / "containerd.pid"
+
+    def start(self) -> None:
+        """Start it unless it runs; returns when its CRI service answers. Permanent: it did not come up."""
+        for program, package in (("containerd", "containerd"), ("runc", "runc"), ("ctr", "containerd")):
+            if shutil.which(program) is None:
+                raise NotFound(f"{program} is missing; install it with: apt-get install {package}")
+        if self.pid() is None:
+            self._write_configuration()
+            log = (self.home / "containerd.log").open("ab")
+            with log:
+                process = subprocess.Popen(
+                    ["containerd", "--config", str(self.home / "config.toml")],
+                    stdout=log,
+                    stderr=log,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            self._pid_file.write_text(str(process.pid))
+            # The daemon outlives this program; a Popen left behind would warn about it.
+            process.returncode = 0
+        self._wait_ready()
+        self.load(pause_image(PAUSE_IMAGE))
+
+    def load(self, spec: ImageSpec) -> None:
+        """Pack an image from busybox and import it."""
+        archive = self.home / "images" / (spec.reference.replace("/", "_").replace(":", "_") + ".tar")
+        pack(spec, archive, os.uname().machine)
+        self.ctr("images", "import", str(archive))
+        archive.unlink()
+
+    def ctr(self, *arguments: str) -> str:
+        """Run containerd's own client in CRI's namespace; its output."""
+        command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            raise Permanent(f"{' '.join(command)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def pid(self) -> int | None:
+        """The daemon's process id while it runs."""
+        try:
+            pid = int(self._pid_file.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if str(self.home).encode() in command else None
+
+    def stop(self) -> None:
+        """Stop the daemon; its containers go on."""
+        self.signal(signal.SIGTERM)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal that ends the daemon and wait for its end."""
+        pid = self.pid()
+        if pid is None:
+            return
+        os.kill(pid, number)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self.pid() is not None:
+            _reap(pid)
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def destroy(self) -> None:
+        """Remove every trace: containers, shims, daemon, bridge, mounts and files. Works after any crash."""
+        self.stop()
+        for pid in self._shims():
+            _kill_tree(pid)
+        for mount in sorted(self._mounts(), key=len, reverse=True):
+            subprocess.run(["umount", "-l", mount], capture_output=True)
+        subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True)
+        for path in Path("/var/lib/cni/results").glob(f"{self.bridge}-*"):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _write_configuration(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disabled = ", ".join(f'"{name}"' for name in _DISABLED)
+        text = _CONFIG.format(home=self.home, disabled=disabled, pause=PAUSE_IMAGE, cni_bin="/usr/lib/cni")
+        (self.home / "config.toml").write_text(text)
+        ipam = {
+            "type": "host-local",
+            "dataDir": str(self.home / "ipam"),
+            "ranges": [[{"subnet": self.subnet}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
+        bridge = {
+            "type": "bridge",
+            "bridge": self.bridge,
+            "isGateway": True,
+            "ipMasq": True,
+            "hairpinMode": True,
+            "ipam": ipam,
+        }
+        plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
+        network = {"cniVersion": "0.4.0", "name": self.bridge, "plugins": plugins}
+        (self.home / "cni").mkdir(exist_ok=True)
+        (self.home / "cni" / "10-bridge.conflist").write_text(json.dumps(network, indent=1))
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self.socket.exists():
+                with contextlib.suppress(Permanent, subprocess.TimeoutExpired):
+                    self.ctr("images", "list", "-q")
+                    return
+            time.sleep(0.05)
+        tail = (self.home / "containerd.log").read_text(errors="replace")[-2000:]
+        raise Permanent(f"containerd did not come up within {_START_SECONDS:.0f} s; its log ends with:\n{tail}")
+
+    def _shims(self) -> list[int]:
+        """Shims of this containerd: they carry its socket in their command line."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    command = (entry / "cmdline").read_bytes()
+                    if b"containerd-shim" in command and str(self.socket).encode() in command:
+                        found.append(int(entry.name))
+        return found
+
+    def _mounts(self) -> list[str]:
+        rows = Path("/proc/self/mountinfo").read_text().splitlines()
+        return [row.split()[4] for row in rows if row.split()[4].startswith(f"{self.home}/")]
+
+
+def _kill_tree(pid: int) -> None:
+    """Kill a shim's containers, then the shim."""
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    for child in [*map(int, children.split()), pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,86 @@
+"""KubeletConfiguration files: defaults, drop-ins, and errors that name the field."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.config import load_configuration
+from pykubelet.kubelet.config.duration import parse_duration
+
+HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
+
+
+def write(path: Path, body: str, head: str = HEAD) -> Path:
+    path.write_text(head + body)
+    return path
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    config = load_configuration(None)
+    assert (config.healthz_port, config.file_check_frequency, config.max_pods) == (10248, "20s", 110)
+    assert config.cluster_dns == ()
+
+
+def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: Path) -> None:
+    file = write(tmp_path / "config.yaml", "maxPods: 10\nauthentication:\n  x509: {clientCAFile: /ca}\n")
+    (tmp_path / "d").mkdir()
+    write(tmp_path / "d" / "20.conf", "maxPods: 30\n")
+    write(tmp_path / "d" / "10.conf", "maxPods: 20\nauthentication:\n  anonymous: {enabled: true}\n")
+    write(tmp_path / "d" / "ignored.txt", "maxPods: 99\n")
+    config = load_configuration(file, tmp_path / "d")
+    assert config.max_pods == 30
+    assert config.authentication.x509.client_ca_file == "/ca"
+    assert config.authentication.anonymous.enabled
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("maxPodss: 1\nsyncFrequencyy: 1m\n", "maxPodss: unknown field; syncFrequencyy: unknown field"),
+        ("authentication: {x509: {file: a}}\n", "authentication.x509.file: unknown field"),
+        ("registerWithTaints: [{key: a, effectt: b}]\n", "registerWithTaints[0].effectt: unknown field"),
+        ("maxPods: many\n", "maxPods: expected `int`, got `str`"),
+        ("syncFrequency: 10\n", "syncFrequency: expected `str`, got `int`"),
+        ("syncFrequency: ten\n", "syncFrequency: 'ten' is not a duration"),
+        ("syncFrequency: -1s\n", "syncFrequency: must not be negative"),
+        ("healthzPort: 70000\n", "healthzPort: must be a port number"),
+        ("cgroupDriver: magic\n", "cgroupDriver: 'magic' is not known; use cgroupfs or systemd"),
+        ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be over 1"),
+        ("staticPodURLHeader: {a: [b]}\n", "staticPodURLHeader: has no effect without staticPodURL"),
+        ("- a\n", "not YAML or JSON"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, body: str, message: str) -> None:
+    file = write(tmp_path / "config.yaml", body)
+    with pytest.raises(Invalid) as caught:
+        load_configuration(file)
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("head", ["kind: Pod\napiVersion: v1\n", "kind: KubeletConfiguration\napiVersion: v1\n"])
+def test_another_kind_is_refused(tmp_path: Path, head: str) -> None:
+    with pytest.raises(Invalid, match="must be"):
+        load_configuration(write(tmp_path / "c.yaml", "", head))
+
+
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="nowhere"):
+        load_configuration(tmp_path / "nowhere")
+    with pytest.raises(Invalid, match="drop-in folder"):
+        load_configuration(None, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("0s", 0), ("20s", 20), ("1m30s", 90), ("250ms", 0.25), ("1.5h", 5400), ("-1s", -1), ("10us", 1e-5)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1d", "1h-3m", "1e3s", "١s"])
+def test_bad_durations(text: str) -> None:
+    with pytest.raises(Invalid, match="not a duration"):
+        parse_duration(text)

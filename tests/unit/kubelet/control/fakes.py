@@ -1,0 +1,125 @@
+"""A node in a few lines: pods run as soon as they are synced and stop as soon as they are killed."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pykubelet.base.clock import utc
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
+from pykubelet.kubelet.types.outcome import Failure, Outcome
+from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, RuntimeConditions
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
+from pykubelet.models.core_v1 import Container, Pod, PodSpec, PodStatus
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.testing.clock import VirtualClock
+
+
+def make_pod(uid: str, name: str = "web", grace: int = 30) -> Pod:
+    meta = ObjectMeta(name=name, namespace="default", uid=uid, annotations={ANNOTATION_SOURCE: "file"})
+    spec = PodSpec(containers=(Container(name="c", image="i"),), termination_grace_period_seconds=grace)
+    return Pod(metadata=meta, spec=spec)
+
+
+class NoProbes:
+    """The probe manager of pods without probes."""
+
+    def sync_pod(self, pod: Pod, status: PodRuntimeStatus) -> None: ...
+
+    def results(self, status: PodRuntimeStatus) -> Mapping[ContainerID, ContainerProbes]:
+        return {}
+
+    def stop_all_but_readiness(self, uid: PodUID) -> None: ...
+
+    def remove_pod(self, uid: PodUID) -> None: ...
+
+
+@dataclass
+class Node:
+    """Implements every port of the workers and records what was asked of it."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    calls: list[str] = field(default_factory=list)
+    running: dict[PodUID, str] = field(default_factory=dict)
+    exited: set[PodUID] = field(default_factory=set)
+    errors: dict[str, list[PykubeletError]] = field(default_factory=dict)
+    """Errors to raise by call (``sync``, ``kill``, …), first in first out."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    prepare_failures: list[tuple[Failure, ...]] = field(default_factory=list)
+    hold: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Calls that wait until their event is set."""
+    events: list[str] = field(default_factory=list)
+    reports: list[tuple[PodUID, StatusInput]] = field(default_factory=list)
+    conditions_now: RuntimeConditions = field(default_factory=lambda: RuntimeConditions(True, True))
+    start_time: float | None = None
+
+    def deps(self) -> WorkerDeps:
+        return WorkerDeps(self, self, NoProbes(), self, self, self, self.clock, self)
+
+    async def _enter(self, call: str, who: str) -> None:
+        self.calls.append(f"{call} {who}")
+        if call in self.hold:
+            await self.hold[call].wait()
+        if self.errors.get(call):
+            raise self.errors[call].pop(0)
+
+    async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
+        if self.errors.get("status"):
+            raise self.errors["status"].pop(0)
+        containers: tuple[ContainerStatus, ...] = ()
+        if ref.uid in self.running:
+            containers = (ContainerStatus(ContainerID(f"c-{ref.uid}"), "c", ContainerState.RUNNING),)
+        return PodRuntimeStatus(ref, containers=containers)
+
+    async def sync_pod(
+        self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
+    ) -> Outcome:
+        await self._enter("sync", pod.metadata.uid)
+        if self.outcomes:
+            return self.outcomes.pop(0)
+        uid = PodUID(pod.metadata.uid)
+        changed = uid not in self.running
+        self.running[uid] = pod.metadata.name
+        return Outcome(changed=changed)
+
+    async def kill_pod(
+        self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
+    ) -> Outcome:
+        await self._enter("kill", f"{ref.uid} grace={grace_seconds}")
+        self.running.pop(ref.uid, None)
+        return Outcome(changed=True)
+
+    async def remove_pod(self, ref: PodRef) -> None:
+        await self._enter("remove", ref.uid)
+
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
+        return self.prepare_failures.pop(0) if self.prepare_failures else ()
+
+    async def release(self, uid: PodUID) -> None:
+        await self._enter("release", uid)
+
+    async def forget(self, uid: PodUID) -> None:
+        await self._enter("forget", uid)
+
+    def update(self, pod: Pod, source: StatusInput) -> PodStatus:
+        uid = PodUID(pod.metadata.uid)
+        self.reports.append((uid, source))
+        start = None if self.start_time is None else utc(self.start_time)
+        phase = "Failed" if source.terminal_reason else "Succeeded" if uid in self.exited else "Running"
+        return PodStatus(phase=phase, start_time=start)
+
+    def remove(self, uid: PodUID) -> None:
+        self.calls.append(f"status-remove {uid}")
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        self.events.append(f"{event_type} {reason} {message}")
+
+    def begin(self, uid: PodUID, step: Step, container: str = "") -> None: ...
+
+    def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None: ...
+
+    def current(self) -> RuntimeConditions:
+        return self.conditions_now

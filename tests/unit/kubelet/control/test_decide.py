@@ -1,0 +1,129 @@
+"""The pod-worker machine."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from pykubelet.kubelet.control.workers import decide
+from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.models.core_v1 import Pod, PodSpec
+from pykubelet.models.meta_v1 import ObjectMeta
+
+REF = PodRef("default", "web", PodUID("u1"))
+HARD = Failure(SyncAction.START_CONTAINER, "c", "RunContainerError", "no")
+SOFT = replace(HARD, transient=True)
+
+
+def pod(deleted: bool = False, grace: int | None = None) -> Pod:
+    stamp = datetime(2026, 1, 1, tzinfo=UTC) if deleted else None
+    meta = ObjectMeta(
+        name="web", namespace="default", uid="u1", deletion_timestamp=stamp, deletion_grace_period_seconds=grace
+    )
+    return Pod(metadata=meta, spec=PodSpec(termination_grace_period_seconds=30))
+
+
+def state(phase: Phase = Phase.SYNC, **changes: object) -> WorkerState:
+    return replace(WorkerState(REF, pod(), phase=phase), **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def test_a_pod_lives_from_sync_to_removed() -> None:
+    s = state()
+    assert decide.next_phase(s) is Phase.SYNC
+    s = decide.stepped(s, Phase.SYNC, StepResult())
+    assert s.phase is Phase.SYNC
+    s = decide.removed(s)
+    assert decide.next_phase(s) is Phase.TERMINATING
+    s = decide.stepped(s, Phase.TERMINATING, StepResult(finished=True))
+    assert decide.next_phase(s) is Phase.TERMINATED
+    s = decide.stepped(s, Phase.TERMINATED, StepResult(finished=True))
+    assert decide.next_phase(s) is Phase.REMOVED
+    s = decide.stepped(replace(s, done=False), Phase.REMOVED, StepResult(finished=True))
+    assert decide.is_gone(s)
+
+
+def test_a_pod_that_ended_rests_until_its_source_gives_it_up() -> None:
+    s = decide.stepped(state(), Phase.SYNC, StepResult(finished=True))
+    s = decide.stepped(s, Phase.TERMINATING, StepResult(finished=True))
+    s = decide.stepped(s, Phase.TERMINATED, StepResult(finished=True))
+    assert decide.next_phase(s) is None
+    assert decide.next_phase(decide.wanted(s, pod())) is None
+    assert decide.next_phase(decide.removed(s)) is Phase.REMOVED
+
+
+@pytest.mark.parametrize("phase", [Phase.TERMINATING, Phase.TERMINATED, Phase.REMOVED])
+def test_the_way_back_is_closed_but_the_pod_starts_anew_afterwards(phase: Phase) -> None:
+    s = decide.wanted(state(phase, wanted=False), pod())
+    assert s.phase is phase
+    assert s.restart is not None
+    assert decide.removed(s).restart is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(None, None, None), (None, 5, 5), (30, 5, 5), (5, 30, 5), (5, None, 5)]
+)
+def test_the_shortest_grace_period_counts(first: int | None, second: int | None, expected: int | None) -> None:
+    assert decide.removed(decide.removed(state(), first), second).grace_seconds == expected
+
+
+def test_a_deletion_mark_terminates_with_its_own_grace() -> None:
+    s = decide.wanted(state(), pod(deleted=True, grace=3))
+    assert (s.phase, s.grace_seconds, s.wanted) == (Phase.TERMINATING, 3, True)
+
+
+def test_what_breaks_off_a_step() -> None:
+    running = state()
+    assert decide.interrupts(running, decide.removed(running))
+    assert not decide.interrupts(running, decide.wanted(running, pod()))
+    stopping = decide.removed(running, 30)
+    assert decide.interrupts(stopping, decide.removed(stopping, 5))
+    assert not decide.interrupts(stopping, decide.removed(stopping, 40))
+    released = state(Phase.TERMINATED, wanted=False)
+    assert not decide.interrupts(released, decide.removed(released, 1))
+
+
+def test_a_sync_that_ends_while_the_pod_was_given_up_does_not_undo_that() -> None:
+    s = decide.stepped(decide.removed(state()), Phase.SYNC, StepResult())
+    assert s.phase is Phase.TERMINATING
+    s = decide.stepped(s, Phase.SYNC, StepResult(finished=True, terminal_reason="DeadlineExceeded"))
+    assert (s.phase, s.terminal_reason) == (Phase.TERMINATING, "DeadlineExceeded")
+
+
+@pytest.mark.parametrize(
+    ("failures", "wake_at", "low", "high"),
+    [
+        ((), None, 60, 90),
+        ((), 5.0, 5, 5),
+        ((), 500.0, 60, 90),
+        ((HARD,), None, 10, 15),
+        ((HARD,), 3.0, 3, 3),
+        ((SOFT,), None, 1, 1.5),
+        ((SOFT,), 20.0, 20, 20),
+        ((SOFT, HARD), None, 10, 15),
+        ((SOFT,), -5.0, 0, 0),
+    ],
+)
+def test_when_a_pod_is_looked_at_again(
+    failures: tuple[Failure, ...], wake_at: float | None, low: float, high: float
+) -> None:
+    now = 1000.0
+    result = StepResult(failures=failures, wake_at=None if wake_at is None else now + wake_at)
+    s = decide.stepped(state(), Phase.SYNC, result)
+    for jitter in (0.0, 0.999):
+        assert low <= decide.retry_at(s, result, now, jitter) - now <= high
+
+
+def test_errors_are_counted_in_a_row() -> None:
+    s = decide.stepped(state(), Phase.SYNC, StepResult(failures=(HARD,)))
+    s = decide.stepped(s, Phase.SYNC, StepResult(failures=(HARD,)))
+    assert (s.errors, s.failures) == (2, (HARD,))
+    s = decide.stepped(s, Phase.SYNC, StepResult(failures=(SOFT,)))
+    assert (s.errors, s.failures) == (0, (SOFT,))
+
+
+def test_the_table_names_only_ways_forward() -> None:
+    order = list(Phase)
+    assert all(order.index(a) < order.index(b) for a, _, b in decide.TRANSITIONS)
+    assert {a for a, _, _ in decide.TRANSITIONS} | {b for _, _, b in decide.TRANSITIONS} == set(Phase)

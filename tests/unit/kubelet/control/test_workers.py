@@ -1,0 +1,277 @@
+"""Pod workers over a small node, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Permanent, Transient
+from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
+from pykubelet.kubelet.types.runtime import RuntimeConditions
+from tests.unit.kubelet.control.fakes import Node, make_pod
+
+U1, U2 = PodUID("u1"), PodUID("u2")
+WAITING = Failure(SyncAction.START_CONTAINER, "c", "CrashLoopBackOff", "back-off", transient=True)
+BROKEN = Failure(SyncAction.START_CONTAINER, "c", "RunContainerError", "no such file")
+
+
+@asynccontextmanager
+async def running(node: Node) -> AsyncIterator[PodWorkers]:
+    workers = PodWorkers(node.deps())
+    task = asyncio.create_task(workers.run(), name="workers")
+    try:
+        await node.clock.settle()
+        yield workers
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_pod_is_started_and_removed_without_a_trace() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert node.running == {U1: "web"}
+        node.calls.clear()
+        workers.remove(U1)
+        await node.clock.settle()
+        assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
+        assert not list(workers.known())
+
+
+async def test_a_pod_seen_before_the_workers_run_is_started() -> None:
+    node = Node()
+    workers = PodWorkers(node.deps())
+    workers.update(make_pod("u1"))
+    task = asyncio.create_task(workers.run())
+    await node.clock.settle()
+    assert node.running == {U1: "web"}
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_cancelling_the_workers_leaves_the_pods_running() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+    assert node.running == {U1: "web"}
+    assert not [call for call in node.calls if call.startswith("kill")]
+
+
+async def test_an_edited_static_pod_starts_only_when_the_old_one_is_gone() -> None:
+    node = Node(hold={"kill": asyncio.Event()})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.update(make_pod("u2"))
+        workers.remove(U1)
+        await node.clock.settle()
+        assert "sync u2" not in node.calls
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert node.running == {U2: "web"}
+        assert node.calls.index("forget u1") < node.calls.index("sync u2")
+
+
+async def test_a_pod_given_up_while_it_waits_for_its_turn_never_starts() -> None:
+    node = Node(hold={"kill": asyncio.Event()})
+    async with running(node) as workers:
+        for uid in ("u1", "u2", "u3"):
+            workers.update(make_pod(uid))
+        workers.remove(U2)
+        workers.remove(U1)
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert set(node.running) == {"u3"}
+        assert "sync u2" not in node.calls
+
+
+async def test_the_same_manifest_taken_away_and_put_back_starts_the_pod_anew() -> None:
+    node = Node(hold={"kill": asyncio.Event()})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1)
+        await node.clock.settle()
+        workers.update(make_pod("u1"))
+        node.calls.clear()
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert node.running == {U1: "web"}
+        assert node.calls.index("forget u1") < node.calls.index("sync u1")
+
+
+async def test_removal_breaks_off_a_sync_that_hangs() -> None:
+    node = Node(hold={"sync": asyncio.Event()})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1)
+        await node.clock.settle()
+        assert "forget u1" in node.calls
+
+
+async def test_a_shorter_grace_period_breaks_off_the_kill_under_way() -> None:
+    node = Node(hold={"kill": asyncio.Event()})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1, 30)
+        await node.clock.settle()
+        workers.remove(U1, 1)
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert [c for c in node.calls if c.startswith("kill")] == ["kill u1 grace=30", "kill u1 grace=1"]
+
+
+async def test_one_stuck_pod_does_not_hold_up_another() -> None:
+    node = Node(hold={"sync": asyncio.Event()})
+    async with running(node) as workers:
+        workers.update(make_pod("u1", "a"))
+        await node.clock.settle()
+        del node.hold["sync"]
+        workers.update(make_pod("u2", "b"))
+        await node.clock.settle()
+        assert node.running == {U2: "b"}
+
+
+async def test_a_back_off_is_waited_for_exactly() -> None:
+    node = Node()
+    async with running(node) as workers:
+        node.outcomes = [Outcome(failures=(WAITING,), wake_at=node.clock.now() + 20)]
+        workers.update(make_pod("u1"))
+        await node.clock.advance(19.9)
+        assert node.calls == ["sync u1"]
+        await node.clock.advance(0.2)
+        assert node.calls[:2] == ["sync u1", "sync u1"]
+        assert node.running == {U1: "web"}
+
+
+async def test_failures_show_in_the_status_and_are_retried() -> None:
+    node = Node(outcomes=[Outcome(failures=(BROKEN,)), Outcome(failures=(BROKEN,))])
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert node.reports[-1][1].failures == (BROKEN,)
+        await node.clock.advance(9)
+        assert len(node.calls) == 1
+        await node.clock.advance(7)
+        assert len(node.calls) == 2
+
+
+async def test_volumes_that_cannot_be_mounted_keep_the_containers_from_starting() -> None:
+    node = Node(prepare_failures=[(BROKEN,)])
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert not node.calls
+        assert node.reports[-1][1].failures == (BROKEN,)
+        await node.clock.advance(16)
+        assert node.running == {U1: "web"}
+
+
+async def test_a_pod_waits_for_the_network_but_not_with_the_hosts() -> None:
+    node = Node(conditions_now=RuntimeConditions(True, False, "cni plugin not initialized"))
+    host = make_pod("u2", "h")
+    host = replace(host, spec=replace(host.spec, host_network=True))
+    async with running(node) as workers:
+        workers.update(make_pod("u1", "a"))
+        workers.update(host)
+        await node.clock.settle()
+        assert node.running == {U2: "h"}
+        assert any("NetworkNotReady" in event and "cni plugin" in event for event in node.events)
+        node.conditions_now = RuntimeConditions(True, True)
+        await node.clock.advance(2)
+        assert set(node.running) == {U1, U2}
+
+
+async def test_a_pod_that_ended_is_cleaned_up_but_stays_known() -> None:
+    node = Node(exited={U1})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert node.calls == ["kill u1 grace=None", "release u1"]
+        assert list(workers.known()) == [U1]
+        workers.poke(U1)
+        await node.clock.advance(200)
+        assert node.calls == ["kill u1 grace=None", "release u1"]
+        workers.remove(U1)
+        await node.clock.settle()
+        assert node.calls[2:] == ["remove u1", "forget u1", "status-remove u1"]
+
+
+async def test_the_active_deadline_ends_a_pod_on_time() -> None:
+    node = Node()
+    node.start_time = node.clock.now()
+    pod = make_pod("u1")
+    pod = replace(pod, spec=replace(pod.spec, active_deadline_seconds=5))
+    async with running(node) as workers:
+        workers.update(pod)
+        await node.clock.advance(4.5)
+        assert U1 in node.running
+        await node.clock.advance(1)
+        assert U1 not in node.running
+        assert node.reports[-1][1].terminal_reason == "DeadlineExceeded"
+
+
+@pytest.mark.parametrize("error", [Permanent("broken"), Transient("away"), Transient("away", retry_after=3.0)])
+async def test_errors_of_the_runtime_are_retried(error: Permanent | Transient) -> None:
+    node = Node(errors={"status": [error]})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert not node.running
+        await node.clock.advance(16)
+        assert node.running == {U1: "web"}
+
+
+async def test_a_defect_in_a_step_is_retried_and_does_not_reach_other_pods() -> None:
+    node = Node(errors={"sync": [RuntimeError("defect")]})  # type: ignore[list-item]  # a defect, on purpose
+    async with running(node) as workers:
+        workers.update(make_pod("u1", "a"))
+        workers.update(make_pod("u2", "b"))
+        await node.clock.settle()
+        assert node.running == {U2: "b"}
+        await node.clock.advance(2)
+        assert set(node.running) == {U1, U2}
+
+
+async def test_an_orphan_of_the_runtime_is_stopped_and_removed() -> None:
+    node = Node(running={U1: "web"})
+    async with running(node) as workers:
+        workers.adopt_orphan(PodRef("default", "web", U1))
+        workers.adopt_orphan(PodRef("default", "web", U1))
+        await node.clock.settle()
+        assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
+
+
+async def test_a_release_that_fails_is_tried_again_before_anything_is_removed() -> None:
+    node = Node(errors={"release": [Transient("busy")]})
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1)
+        await node.clock.settle()
+        assert "remove u1" not in node.calls
+        await node.clock.advance(2)
+        assert node.calls[-3:] == ["remove u1", "forget u1", "status-remove u1"]
+
+
+async def test_a_hundred_idle_pods_cost_one_look_a_minute() -> None:
+    node = Node()
+    async with running(node) as workers:
+        for i in range(100):
+            workers.update(make_pod(f"u{i}", f"n{i}"))
+        await node.clock.settle()
+        node.calls.clear()
+        await node.clock.advance(59)
+        assert not node.calls
+        await node.clock.advance(32)
+        assert len(node.calls) == 100
