@@ -5,6 +5,7 @@ read it for ``logs``. The first tag is ``P`` for a piece of a long line that goe
 ``F`` for a whole line or the last piece (Kubernetes' CRI logging design). Further tags are ignored.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ class LogStream(StrEnum):
 
     STDOUT = "stdout"
     STDERR = "stderr"
+
+
+_STREAMS = {stream.encode(): stream for stream in LogStream}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,13 @@ def parse_record(line: bytes) -> LogRecord | None:
         return None
     moment, fraction, zone, stream, tag, content = match.groups()
     shown = moment.decode() + "." + (fraction or b"").decode()[:9].ljust(9, "0")
-    try:
-        since_epoch = datetime.fromisoformat((moment + zone).decode()) - _EPOCH
-    except ValueError:  # the thirtieth of February
+    seconds = _seconds(moment + zone)
+    if seconds is None:
         return None
     return LogRecord(
         timestamp=shown + zone.decode(),
-        time_ns=(since_epoch // timedelta(seconds=1)) * _NANO + int(shown[-9:]),
-        stream=LogStream(stream.decode()),
+        time_ns=seconds * _NANO + int(shown[-9:]),
+        stream=_STREAMS[stream],
         partial=tag == b"P",
         content=content,
     )
@@ -105,6 +108,15 @@ def last_lines(data: bytes, count: int) -> bytes:
         if position < 0:
             return data
     return data[position + 1 :]
+
+
+@functools.lru_cache(maxsize=64)  # neighbouring lines are mostly of one second
+def _seconds(moment: bytes) -> int | None:
+    """Unix seconds of a time without fraction; None if there is no such time, as the thirtieth of February."""
+    try:
+        return (datetime.fromisoformat(moment.decode()) - _EPOCH) // timedelta(seconds=1)
+    except ValueError:
+        return None
 
 
 def _joined(pieces: list[LogRecord]) -> LogRecord:

@@ -46,6 +46,7 @@ class Reason:
     STARTING = "Starting"
     FAILED_MOUNT = "FailedMount"
     FAILED_MAP_VOLUME = "FailedMapVolume"
+    FAILED_CREATE_POD_CGROUP = "FailedCreatePodCgroup"
     UNHEALTHY = "Unhealthy"
     PROBE_WARNING = "ProbeWarning"
     FAILED_SYNC = "FailedSync"

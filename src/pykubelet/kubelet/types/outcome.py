@@ -13,6 +13,8 @@ class SyncAction(StrEnum):
     START_CONTAINER = "StartContainer"
     INIT_CONTAINER = "InitContainer"
     RESIZE = "ResizePod"
+    PREPARE = "PreparePod"
+    """Cgroup, folders and volumes, which the reference does not count as a step of its own."""
 
 
 @dataclass(frozen=True, slots=True)

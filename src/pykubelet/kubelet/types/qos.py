@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from pykubelet.kubelet.types.podresources import CPU, MEMORY, requirements
+from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod, ResourceRequirements
 from pykubelet.models.quantity import parse
 from pykubelet.models.scalars import Quantity
 
 _COUNTED = (CPU, MEMORY)
 _SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
-_SOURCE_ANNOTATION = "kubernetes.io/config.source"
-_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 class QosClass(StrEnum):
@@ -52,8 +51,7 @@ def compute_qos(pod: Pod) -> QosClass:
 
 def is_critical(pod: Pod) -> bool:
     """Static and mirror pods, and those of a system priority: admission makes room for them."""
-    annotations = pod.metadata.annotations
-    if annotations.get(_SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations:
+    if is_static(pod) or is_mirror(pod):
         return True
     return pod.spec.priority is not None and pod.spec.priority >= _SYSTEM_CRITICAL_PRIORITY
 

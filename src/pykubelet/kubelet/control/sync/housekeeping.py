@@ -54,7 +54,7 @@ class Housekeeping:
             try:
                 await self.tidy()
                 if clock.monotonic() >= next_gc:
-                    await self._deps.holdings.collect_garbage(frozenset(self._deps.workers.known()))
+                    await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known()))
                     next_gc = clock.monotonic() + GC_SECONDS
             except PykubeletError as error:
                 _log.warning("housekeeping failed, will be tried again", extra={"error": str(error)})
@@ -70,6 +70,6 @@ class Housekeeping:
         for uid in orphans.leftovers:
             _log.info("removing what a pod that is gone left behind", extra={"uid": uid})
             try:
-                await self._deps.holdings.release(uid)
+                await self._deps.holdings.purge(uid)
             except PykubeletError as error:
                 _log.warning("orphan not released yet", extra={"uid": uid, "error": str(error)})

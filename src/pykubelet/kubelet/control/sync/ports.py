@@ -1,6 +1,7 @@
 """What the sync loop needs of the other stages."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,10 +62,14 @@ class NodeHoldings(Protocol):
     async def pods_on_disk(self) -> set[PodUID]:
         """Pods with a directory, mounts or a cgroup."""
 
-    async def release(self, uid: PodUID) -> None:
+    async def purge(self, uid: PodUID) -> None:
         """Unmount and remove everything of a pod that is not in the runtime."""
 
-    async def collect_garbage(self, keep: frozenset[PodUID]) -> None:
+
+class Garbage(Protocol):
+    """Collects what dead containers leave behind (actuate/podruntime)."""
+
+    async def gc(self, keep: Callable[[], AbstractSet[PodUID]]) -> None:
         """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``."""
 
 
@@ -76,4 +81,5 @@ class LoopDeps:
     workers: Workers
     timeline: Timeline
     holdings: NodeHoldings
+    garbage: Garbage
     clock: Clock

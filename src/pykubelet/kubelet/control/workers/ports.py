@@ -81,15 +81,11 @@ class Status(Protocol):
     def update(self, pod: Pod, source: StatusInput) -> PodStatus:
         """Compute, keep and return the pod's status."""
 
+    def terminate(self, pod: Pod) -> PodStatus:
+        """Nothing of the pod runs any more: complete its last status."""
+
     def remove(self, uid: PodUID) -> None:
         """Forget the pod."""
-
-
-class Metrics(Protocol):
-    """Durations of worker steps."""
-
-    def worker_duration(self, operation: str, seconds: float) -> None:
-        """``operation``: create, update, sync (of the reference) or terminate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,8 @@ async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
 async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
     # The grace after a kill in which the kernel lets go of mounts and cgroups is waited for in release().
     await deps.resources.release(state.ref.uid)
+    if state.pod is not None:
+        deps.status.terminate(state.pod)
     return StepResult(finished=True)
 
 

@@ -1,0 +1,138 @@
+"""Builds this stage: the runtime's client, images, volumes, cgroups and the pod runtime over them.
+
+Called by ``main.py`` once; nothing here acts.
+"""
+
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.actuate.criconfig.types import SecurityConfig
+from pykubelet.kubelet.actuate.holdings import HoldingsDeps, PodHoldings
+from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
+from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, Reservations, allocatable, root_limits
+from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.ports import HttpGetter
+from pykubelet.kubelet.actuate.resources import ResourceManager, ResourcesConfig, RootLimits, node_policy, open_manager
+from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.linux import cgroups, system
+
+
+@dataclass(frozen=True, slots=True)
+class ActuatorDeps:
+    """What the stage needs of the others."""
+
+    cri: CriClient
+    image_cri: CriClient
+    objects: ConfigReader
+    http: HttpGetter
+    events: EventRecorder
+    timeline: Timeline
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Actuators:
+    """The stage's parts that others use."""
+
+    node: NodeFacts
+    images: ImageManager
+    resources: ResourceManager
+    runtime: PodRuntime
+    holdings: PodHoldings
+
+
+def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
+    """The stage for these settings. Invalid: a quantity or sysctl pattern in the configuration is wrong."""
+    config = settings.config
+    node = NodeFacts(_node_options(settings))
+    images = ImageManager(
+        ImageDeps(deps.image_cri, deps.objects, deps.events, deps.timeline, deps.clock),
+        ImageConfig(
+            serialize=settings.parallel_pulls == 1,
+            max_parallel_pulls=settings.parallel_pulls,
+            registry_qps=config.registry_pull_qps,
+            registry_burst=config.registry_burst,
+        ),
+    )
+    resources = _resources(settings, deps.clock)
+    dirs = PodDirs.at(settings.root_dir)
+    volume_deps = VolumeDeps(
+        clock=deps.clock,
+        events=deps.events,
+        images=images,
+        recursive_read_only=lambda pod: node.recursive_read_only(pod.spec.runtime_class_name),
+    )
+    volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
+    runtime = PodRuntime(
+        PodRuntimeDeps(
+            deps.cri,
+            images,
+            volumes,
+            dirs,
+            resources,
+            node,
+            deps.objects,
+            deps.http,
+            deps.events,
+            deps.timeline,
+            deps.clock,
+        ),
+        PodRuntimeConfig(
+            pod_logs_dir=str(settings.pod_log_dir),
+            container_logs_dir=str(settings.container_log_dir),
+            crash_maximum=_crash_maximum(settings),
+        ),
+    )
+    holdings = PodHoldings(HoldingsDeps(resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline))
+    return Actuators(node, images, resources, runtime, holdings)
+
+
+def _crash_maximum(settings: Settings) -> Seconds:
+    return settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
+
+
+def _reservations(settings: Settings) -> Reservations:
+    config = settings.config
+    return Reservations(config.kube_reserved, config.system_reserved, config.eviction_hard)
+
+
+def _node_options(settings: Settings) -> NodeOptions:
+    config = settings.config
+    kernel = system.kernel_version().split("-")[0].split(".")
+    return NodeOptions(
+        name=settings.node_name,
+        ips=settings.node_ips,
+        allocatable=allocatable(system.cpu_count(), system.meminfo().total, _reservations(settings)),
+        resolv_conf=config.resolv_conf,
+        cluster_dns=config.cluster_dns,
+        cluster_domain=config.cluster_domain,
+        sysctls=SysctlAllowlist.make((int(kernel[0]), int(kernel[1])), config.allowed_unsafe_sysctls),
+        security=SecurityConfig(
+            seccomp_default=config.seccomp_default, seccomp_root=str(settings.root_dir / "seccomp")
+        ),
+    )
+
+
+def _resources(settings: Settings, clock: Clock) -> ResourceManager:
+    config = settings.config
+    layout = cgroups.detect()
+    milli_cpu, memory = root_limits(system.cpu_count(), system.meminfo().total, _reservations(settings))
+    return open_manager(
+        layout,
+        ResourcesConfig(
+            policy=node_policy(layout, pod_pids_limit=config.pod_pids_limit, cpu_cfs_quota=config.cpu_cfs_quota),
+            root_limits=RootLimits(milli_cpu, memory),
+            cgroup_root=config.cgroup_root or "/",
+            style=NameStyle(config.cgroup_driver),
+            per_qos=config.cgroups_per_qos,
+        ),
+        clock,
+    )

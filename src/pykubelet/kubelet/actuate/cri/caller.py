@@ -1,0 +1,104 @@
+"""What every CRI call has in common: a deadline, an error of our tree, a measurement."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from google.protobuf.message import Message
+from grpc import StatusCode
+from grpc.aio import AioRpcError
+
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.errors import Unsupported
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cri.errors import CriError, cri_error
+from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, UnaryCall
+
+_Request = TypeVar("_Request", bound=Message)
+_Reply = TypeVar("_Reply", bound=Message)
+
+Observer: TypeAlias = Callable[[str, Seconds, bool], None]
+"""Told after each call: its operation name, how long it took, whether it failed."""
+
+
+def _unobserved(_operation: str, _seconds: Seconds, _failed: bool) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class CriOptions:
+    """How a `CriClient` calls."""
+
+    request_timeout: Seconds = 120.0
+    """Deadline of a call (`runtimeRequestTimeout`); some calls get more, see their methods."""
+    list_streaming: bool = False
+    """Use the `Stream…` calls for lists while the runtime has them (KEP-5825)."""
+    observe: Observer = _unobserved
+    clock: Clock = SystemClock()
+    """For measuring only: deadlines are kept by gRPC."""
+
+
+class Caller:
+    """Base of the client's parts."""
+
+    def __init__(self, transport: Transport, options: CriOptions) -> None:
+        self._transport = transport
+        self._request_timeout = options.request_timeout
+        self._list_streaming = options.list_streaming
+        self._observe = options.observe
+        self._clock = options.clock
+
+    async def _call(
+        self,
+        call: UnaryCall[_Request, _Reply],
+        request: _Request,
+        target: str = "",
+        extra: Seconds | None = 0.0,
+    ) -> _Reply:
+        """Make one call about `target`, with `extra` seconds on top of the usual deadline (None: no deadline)."""
+        timeout = None if extra is None else self._request_timeout + extra
+        started = self._clock.monotonic()
+        failed = False
+        try:
+            return await self._transport.unary(call, request, timeout)
+        except AioRpcError as error:
+            failed = True
+            raise _wrap(error, call.name, target) from error
+        finally:
+            self._observe(call.operation, self._clock.monotonic() - started, failed)
+
+    async def _replies(
+        self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
+    ) -> AsyncGenerator[_Reply, None]:
+        """The replies of a stream until the server ends it. Close the iterator to end it earlier."""
+        started = self._clock.monotonic()
+        failed = False
+        try:
+            async with aclosing(self._transport.stream(call, request, timeout)) as replies:
+                async for reply in replies:
+                    yield reply
+        except AioRpcError as error:
+            failed = True
+            raise _wrap(error, call.name, "") from error
+        finally:
+            self._observe(call.operation, self._clock.monotonic() - started, failed)
+
+    async def _parts(self, call: StreamCall[_Request, _Reply], request: _Request) -> list[_Reply] | None:
+        """All parts of a streamed list; None when lists are not streamed (any more): ask for the list in one piece."""
+        if not self._list_streaming:
+            return None
+        try:
+            return [part async for part in self._replies(call, request, self._request_timeout)]
+        except Unsupported:
+            self._list_streaming = False
+            return None
+
+
+def bad_reply(call: UnaryCall[_Request, _Reply], target: str, fault: str) -> CriError:
+    """The error for a reply that lacks what CRI promises."""
+    return cri_error(StatusCode.INTERNAL, call.name, target, f"the runtime's reply has {fault}")
+
+
+def _wrap(error: AioRpcError, call: str, target: str) -> CriError:
+    return cri_error(error.code(), call, target, error.details() or "")

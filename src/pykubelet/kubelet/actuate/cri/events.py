@@ -1,0 +1,65 @@
+"""The runtime's own events, from whichever stream the runtime has.
+
+CRI's GetContainerEvents comes first; containerd before 1.7 has only its native stream. A runtime with neither gives
+`Unsupported`, and PLEG has to relist more often. Next on the pod's way: observe/pleg.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TypeAlias
+
+from grpc import StatusCode
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Unsupported
+from pykubelet.kubelet.actuate.cri.client import CriClient
+from pykubelet.kubelet.actuate.cri.containerd_events import watch_containerd
+from pykubelet.kubelet.actuate.cri.errors import cri_error
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+Deliver: TypeAlias = Callable[[RuntimeEvent], None]
+
+_KINDS: dict[int, RuntimeEventKind] = {
+    pb.CONTAINER_CREATED_EVENT: RuntimeEventKind.CREATED,
+    pb.CONTAINER_STARTED_EVENT: RuntimeEventKind.STARTED,
+    pb.CONTAINER_STOPPED_EVENT: RuntimeEventKind.STOPPED,
+    pb.CONTAINER_DELETED_EVENT: RuntimeEventKind.DELETED,
+}
+
+
+class RuntimeEvents:
+    """Source of runtime events; the PLEG's port."""
+
+    def __init__(self, client: CriClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+
+    async def watch(self, deliver: Deliver) -> None:
+        """Call `deliver` for each event from now on; only ever ends with an error.
+
+        `Unsupported`: the runtime has no events. `Transient`: the stream broke; watch again, and list once, because
+        what happened meanwhile is lost. An error comes within milliseconds if the runtime has no events.
+        """
+        try:
+            await self._watch_cri(deliver)
+        except Unsupported:
+            _log.debug("the runtime has no CRI events, trying containerd's own")
+            await watch_containerd(self._client, deliver, self._clock)
+        raise cri_error(StatusCode.UNAVAILABLE, "GetContainerEvents", "", "the runtime ended its event stream")
+
+    async def _watch_cri(self, deliver: Deliver) -> None:
+        async with aclosing(self._client.get_container_events()) as events:
+            async for event in events:
+                kind = _KINDS.get(event.container_event_type)
+                if kind is not None:
+                    deliver(_from_cri(event, kind))
+
+
+def _from_cri(event: pb.ContainerEventResponse, kind: RuntimeEventKind) -> RuntimeEvent:
+    uid = event.pod_sandbox_status.metadata.uid
+    return RuntimeEvent(event.container_id, kind, event.created_at / 1e9, PodUID(uid) if uid else None)

@@ -1,0 +1,47 @@
+"""CRI calls about images."""
+
+from pykubelet.kubelet.actuate.cri import calls
+from pykubelet.kubelet.actuate.cri.caller import Caller, bad_reply
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class ImageCalls(Caller):
+    """Errors of all methods: `CriError` and what it derives from in `base.errors`."""
+
+    async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
+        """The images on this node that match the filter; without one all there are."""
+        parts = await self._parts(calls.STREAM_IMAGES, pb.StreamImagesRequest(filter=filter))
+        if parts is not None:
+            return [image for part in parts for image in part.images]
+        reply = await self._call(calls.LIST_IMAGES, pb.ListImagesRequest(filter=filter))
+        return list(reply.images)
+
+    async def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
+        """The image, by reference or id; None if it is not on this node."""
+        reply = await self._call(calls.IMAGE_STATUS, pb.ImageStatusRequest(image=image), image.image)
+        if not reply.HasField("image"):
+            return None
+        if not reply.image.id or not reply.image.size:
+            raise bad_reply(calls.IMAGE_STATUS, image.image, "no image id or size")
+        return reply.image
+
+    async def pull_image(
+        self,
+        image: pb.ImageSpec,
+        auth: pb.AuthConfig | None = None,
+        sandbox_config: pb.PodSandboxConfig | None = None,
+    ) -> str:
+        """Pull the image; gives the id or digest to make containers from. There is no deadline: cancel to give up."""
+        request = pb.PullImageRequest(image=image, auth=auth, sandbox_config=sandbox_config)
+        reply = await self._call(calls.PULL_IMAGE, request, image.image, extra=None)
+        if not reply.image_ref:
+            raise bad_reply(calls.PULL_IMAGE, image.image, "no image reference")
+        return reply.image_ref
+
+    async def remove_image(self, image: pb.ImageSpec) -> None:
+        """Remove the image under all of its names. Succeeds when it is gone already."""
+        await self._call(calls.REMOVE_IMAGE, pb.RemoveImageRequest(image=image), image.image)
+
+    async def image_fs_info(self) -> pb.ImageFsInfoResponse:
+        """The filesystems that hold images and writable layers, with what these use of them."""
+        return await self._call(calls.IMAGE_FS_INFO, pb.ImageFsInfoRequest())

@@ -1,0 +1,136 @@
+"""How a CRI call gets to the runtime: one gRPC channel over a unix socket.
+
+`Transport` is the seam for tests: the fake runtime also offers one without gRPC, for tests in virtual time.
+"""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Generic, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import MIB, Seconds
+
+_Request = TypeVar("_Request", bound=Message)
+_Reply = TypeVar("_Reply", bound=Message)
+
+MAX_MESSAGE = 16 * MIB
+"""Bytes of one message, both ways; gRPC's own limit of 4 MiB is too small for the lists of a full node."""
+
+_MAX_SOCKET_PATH = 107
+"""Bytes that fit into sockaddr_un (unix(7)), without the closing NUL."""
+
+_CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
+    # The default authority would be the escaped path of the socket, which Go servers reject.
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    # A restarted runtime is found again within a second, since trying a unix socket costs next to nothing.
+    # Calls fail at once meanwhile; the callers have their own back-off.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # A unix socket tells when its peer dies, so pings would only wake both sides up.
+    ("grpc.keepalive_time_ms", 2**31 - 1),
+    ("grpc.enable_http_proxy", 0),
+    # Two clients of one process (tests) must not share their connection and its back-off.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    service: str
+    """With its package, as in `runtime.v1.RuntimeService`."""
+    name: str
+    operation: str
+    """Value of the label `operation_type` of the metrics `kubelet_runtime_operations_*`."""
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnaryCall(_Method, Generic[_Request, _Reply]):
+    """A call with one request and one reply."""
+
+    request: type[_Request]
+    reply: type[_Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCall(_Method, Generic[_Request, _Reply]):
+    """A call with one request and a stream of replies."""
+
+    request: type[_Request]
+    reply: type[_Reply]
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+class Transport(Protocol):
+    """Carries calls. Failures are `grpc.aio.AioRpcError`; cancelling the caller cancels the call."""
+
+    async def unary(self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None) -> _Reply:
+        """Make a call; `timeout` None waits for ever."""
+        ...
+
+    def stream(
+        self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
+    ) -> AsyncGenerator[_Reply, None]:
+        """Make a call and yield its replies; `timeout` is for the whole stream."""
+        ...
+
+    async def close(self) -> None:
+        """Cancel what is under way and let go of the socket."""
+        ...
+
+
+class GrpcTransport:
+    """The real one. Make it inside the running loop; the connection is opened by the first call."""
+
+    def __init__(self, socket: str) -> None:
+        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
+
+    async def unary(self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None) -> _Reply:
+        method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Reply] = self._channel.unary_unary(
+            call.path, call.request.SerializeToString, call.reply.FromString
+        )
+        return await method(request, timeout=timeout)
+
+    async def stream(
+        self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
+    ) -> AsyncGenerator[_Reply, None]:
+        method: grpc.aio.UnaryStreamMultiCallable[_Request, _Reply] = self._channel.unary_stream(
+            call.path, call.request.SerializeToString, call.reply.FromString
+        )
+        replies = method(request, timeout=timeout, metadata=call.metadata)
+        try:
+            async for reply in replies:
+                yield reply
+        finally:
+            replies.cancel()
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+
+def socket_path(endpoint: str) -> str:
+    """The path of a runtime endpoint, given as `unix:///PATH` or just as the absolute path.
+
+    Raises `Invalid` for anything else: CRI is served on unix sockets only.
+    """
+    path = endpoint.removeprefix("unix://")
+    if not PurePosixPath(path).is_absolute():
+        raise Invalid(
+            f"container runtime endpoint {endpoint!r}: must be a unix socket, as in unix:///run/containerd/containerd.sock"
+        )
+    if len(path.encode()) > _MAX_SOCKET_PATH:
+        raise Invalid(
+            f"container runtime endpoint {endpoint!r}: the path is longer than {_MAX_SOCKET_PATH} bytes,"
+            " which no unix socket can have; use a shorter folder"
+        )
+    return path

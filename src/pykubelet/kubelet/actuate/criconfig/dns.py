@@ -1,0 +1,172 @@
+"""The resolver configuration of a pod: which servers it asks and which domains it searches.
+
+Rules: Kubernetes' "DNS for Services and Pods", `dnsPolicy` and `dnsConfig`; limits as the API validates them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from pykubelet.kubelet.actuate.criconfig.types import Resolver, describe
+from pykubelet.kubelet.types.events import Reason
+from pykubelet.models.core_v1 import Pod, PodDNSConfig
+
+MAX_NAMESERVERS = 3
+MAX_SEARCHES = 32
+MAX_SEARCH_CHARS = 2048
+MAX_SEARCH_LENGTH = 253
+"""Some C libraries abort on a longer search domain."""
+MISSING_CLUSTER_DNS = "MissingClusterDNS"
+_NO_CLUSTER_DNS = (
+    'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. '
+    'Falling back to "Default" policy.'
+)
+_CLUSTER_OPTIONS = ("ndots:5",)
+
+
+@dataclass(frozen=True, slots=True)
+class DnsWarning:
+    """An event to record at the pod: it got less than it asked for."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodDns:
+    """A pod's resolv.conf, and what had to be left out of it."""
+
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    warnings: tuple[DnsWarning, ...] = ()
+
+
+class _Base(Enum):
+    CLUSTER = "the cluster's servers"
+    NODE = "the node's resolv.conf"
+    NONE = "nothing"
+
+
+def pod_dns(pod: Pod, resolver: Resolver) -> PodDns:
+    """The pod's resolver configuration by its `dnsPolicy` and `dnsConfig`, cut to the limits."""
+    base = _base(pod)
+    warnings: list[DnsWarning] = []
+    if base is _Base.CLUSTER and not resolver.cluster_dns:
+        if resolver.in_cluster:
+            warnings.append(DnsWarning(MISSING_CLUSTER_DNS, f'pod: "{describe(pod)}". {_NO_CLUSTER_DNS}'))
+        base = _Base.NODE
+    match base:
+        case _Base.NONE:
+            dns = PodDns()
+        case _Base.CLUSTER:
+            dns = PodDns(resolver.cluster_dns, _cluster_searches(pod, resolver), _CLUSTER_OPTIONS)
+        case _Base.NODE if resolver.has_file:
+            dns = PodDns(resolver.nameservers, resolver.searches, resolver.options)
+        case _Base.NODE:
+            # resolv.conf(5): without a server the local machine is asked. Say so, or the runtime would fill in its own.
+            servers = tuple("::1" if ":" in ip else "127.0.0.1" for ip in resolver.node_ips)
+            dns = PodDns(servers or ("127.0.0.1",), (".",))
+    if pod.spec.dns_config:
+        dns = _merged(dns, pod.spec.dns_config)
+    return _within_limits(dns, warnings)
+
+
+def parse_resolv_conf(text: str) -> Resolver:
+    """The node's servers, searches and options from its resolv.conf; nothing is known of a cluster yet.
+
+    `nameserver` lines add up; of `search` lines the last one counts; a later option replaces one of its name
+    (resolv.conf(5)). Lines that make no sense are ignored, as the C library does.
+    """
+    servers: list[str] = []
+    searches: tuple[str, ...] = ()
+    options: dict[str, str] = {}
+    for line in text.split("\n"):
+        match line.split():
+            case ["nameserver", server, *_]:
+                servers.append(server)
+            case ["search", *domains]:
+                searches = tuple(domain.removesuffix(".") for domain in domains if domain != ".")
+            case ["options", *words]:
+                options.update({word.partition(":")[0]: word for word in words})
+            case _:
+                pass
+    return Resolver(tuple(servers), searches, tuple(options.values()))
+
+
+def resolv_conf_fault(resolver: Resolver, path: str) -> str | None:
+    """What is wrong with the node's own searches (an event of the node at start-up); None if nothing is."""
+    room = MAX_SEARCHES - 3 if resolver.cluster_domain else MAX_SEARCHES
+    if len(resolver.searches) > room:
+        return f"Resolv.conf file '{path}' contains search line consisting of more than {room} domains!"
+    if any(len(domain) > MAX_SEARCH_LENGTH for domain in resolver.searches):
+        return (
+            f'Resolv.conf file "{path}" contains a search path which length is more than allowed '
+            f"{MAX_SEARCH_LENGTH} chars!"
+        )
+    if len(" ".join(resolver.searches)) > MAX_SEARCH_CHARS:
+        return (
+            f"Resolv.conf file '{path}' contains search line which length is more than allowed "
+            f"{MAX_SEARCH_CHARS} chars!"
+        )
+    return None
+
+
+def _base(pod: Pod) -> _Base:
+    match pod.spec.dns_policy:
+        case "None":
+            return _Base.NONE
+        case "Default":
+            return _Base.NODE
+        case "ClusterFirst" | "" if pod.spec.host_network:
+            return _Base.NODE
+        case _:  # ClusterFirst, ClusterFirstWithHostNet, and the default where validation let anything else through
+            return _Base.CLUSTER
+
+
+def _cluster_searches(pod: Pod, resolver: Resolver) -> tuple[str, ...]:
+    domain = resolver.cluster_domain
+    if not domain:
+        return resolver.searches
+    return _unique((f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain, *resolver.searches))
+
+
+def _merged(dns: PodDns, config: PodDNSConfig) -> PodDns:
+    options: dict[str, str] = {}
+    for option in dns.options:
+        name, _, value = option.partition(":")
+        options[name] = value
+    options.update({option.name: option.value for option in config.options})
+    return PodDns(
+        _unique((*dns.servers, *config.nameservers)),
+        _unique((*dns.searches, *config.searches)),
+        tuple(f"{name}:{value}" if value else name for name, value in options.items()),
+    )
+
+
+def _within_limits(dns: PodDns, warnings: list[DnsWarning]) -> PodDns:
+    servers = dns.servers[:MAX_NAMESERVERS]
+    if servers != dns.servers:
+        warnings.append(
+            DnsWarning(
+                Reason.DNS_CONFIG_FORMING,
+                "Nameserver limits were exceeded, some nameservers have been omitted, "
+                f"the applied nameserver line is: {' '.join(servers)}",
+            )
+        )
+    searches = tuple(name for name in dns.searches[:MAX_SEARCHES] if len(name) <= MAX_SEARCH_LENGTH)
+    while len(" ".join(searches)) > MAX_SEARCH_CHARS:
+        searches = searches[:-1]
+    if searches != dns.searches:
+        warnings.append(
+            DnsWarning(
+                Reason.DNS_CONFIG_FORMING,
+                "Search Line limits were exceeded, some search paths have been omitted, "
+                f"the applied search line is: {' '.join(searches)}",
+            )
+        )
+    return PodDns(servers, searches, dns.options, tuple(warnings))
+
+
+def _unique(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))

@@ -1,0 +1,177 @@
+"""Labels and annotations on sandboxes and containers: how the agent knows its own again after a restart.
+
+They hold everything that is needed to stop a container whose pod object is gone. Names and contents are the
+reference's, so crictl shows pods right and either agent can take over the other's containers.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.models import codec
+from pykubelet.models.core_v1 import ContainerPort, LifecycleHandler, Pod
+
+T = TypeVar("T")
+
+POD_NAME = "io.kubernetes.pod.name"
+POD_NAMESPACE = "io.kubernetes.pod.namespace"
+POD_UID = "io.kubernetes.pod.uid"
+CONTAINER_NAME = "io.kubernetes.container.name"
+
+DELETION_GRACE_PERIOD = "io.kubernetes.pod.deletionGracePeriod"
+TERMINATION_GRACE_PERIOD = "io.kubernetes.pod.terminationGracePeriod"
+CONTAINER_HASH = "io.kubernetes.container.hash"
+RESTART_COUNT = "io.kubernetes.container.restartCount"
+TERMINATION_MESSAGE_PATH = "io.kubernetes.container.terminationMessagePath"
+TERMINATION_MESSAGE_POLICY = "io.kubernetes.container.terminationMessagePolicy"
+PRE_STOP_HANDLER = "io.kubernetes.container.preStopHandler"
+CONTAINER_PORTS = "io.kubernetes.container.ports"
+
+_POD_LABELS = frozenset((POD_NAME, POD_NAMESPACE, POD_UID))
+_FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSandboxLabels:
+    """What a sandbox's labels say: whose it is, and the pod's own labels."""
+
+    ref: PodRef
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedContainerLabels:
+    """What a container's labels and annotations say about the spec that it was made from."""
+
+    ref: PodRef
+    name: str
+    hash: str = ""
+    restart_count: int = 0
+    deletion_grace_period: int | None = None
+    """Seconds; None if the pod was not being deleted."""
+    termination_grace_period: int | None = None
+    """Seconds, from the pod's spec."""
+    termination_message_path: str = ""
+    termination_message_policy: str = ""
+    pre_stop: LifecycleHandler | None = None
+    ports: tuple[ContainerPort, ...] = ()
+
+
+def sandbox_labels(pod: Pod) -> dict[str, str]:
+    """The pod's own labels and those that name it."""
+    return {**pod.metadata.labels, **_pod_labels(pod)}
+
+
+def sandbox_annotations(pod: Pod) -> dict[str, str]:
+    """The pod's own annotations."""
+    return dict(pod.metadata.annotations)
+
+
+def container_labels(pod: Pod, container: AnyContainer) -> dict[str, str]:
+    """The labels that name the container and its pod."""
+    return {**_pod_labels(pod), CONTAINER_NAME: container.name}
+
+
+def container_annotations(
+    pod: Pod, container: AnyContainer, restart_count: int, requested: Mapping[str, str]
+) -> dict[str, str]:
+    """The annotations of one start of a container; `requested` are those of device plugins, which ours override."""
+    written = {
+        **requested,
+        CONTAINER_HASH: container_hash(container),
+        RESTART_COUNT: str(restart_count),
+        TERMINATION_MESSAGE_PATH: container.termination_message_path,
+        TERMINATION_MESSAGE_POLICY: container.termination_message_policy,
+    }
+    deletion = pod.metadata.deletion_grace_period_seconds
+    if deletion is not None:
+        written[DELETION_GRACE_PERIOD] = str(deletion)
+    if pod.spec.termination_grace_period_seconds is not None:
+        written[TERMINATION_GRACE_PERIOD] = str(pod.spec.termination_grace_period_seconds)
+    if container.lifecycle and container.lifecycle.pre_stop:
+        written[PRE_STOP_HANDLER] = codec.encode(container.lifecycle.pre_stop).decode()
+    if container.ports:
+        written[CONTAINER_PORTS] = codec.encode(container.ports).decode()
+    return written
+
+
+def parse_pod_ref(labels: Mapping[str, str]) -> PodRef | None:
+    """The pod that a sandbox or container belongs to; None if no Kubernetes agent made it."""
+    uid = labels.get(POD_UID)
+    return PodRef(labels.get(POD_NAMESPACE, ""), labels.get(POD_NAME, ""), PodUID(uid)) if uid else None
+
+
+def parse_sandbox(labels: Mapping[str, str]) -> ParsedSandboxLabels | None:
+    """Read back :func:`sandbox_labels`; None if no Kubernetes agent made the sandbox."""
+    ref = parse_pod_ref(labels)
+    if ref is None:
+        return None
+    return ParsedSandboxLabels(ref, {key: value for key, value in labels.items() if key not in _POD_LABELS})
+
+
+def parse_container(labels: Mapping[str, str], annotations: Mapping[str, str]) -> ParsedContainerLabels | None:
+    """Read back :func:`container_labels` and :func:`container_annotations`.
+
+    None if no Kubernetes agent made the container. Values that are missing or garbled (another agent's, an older
+    version's) become the defaults: a container must stay stoppable whatever its annotations say.
+    """
+    ref = parse_pod_ref(labels)
+    if ref is None:
+        return None
+    return ParsedContainerLabels(
+        ref,
+        labels.get(CONTAINER_NAME, ""),
+        hash=annotations.get(CONTAINER_HASH, ""),
+        restart_count=_number(annotations.get(RESTART_COUNT)) or 0,
+        deletion_grace_period=_number(annotations.get(DELETION_GRACE_PERIOD)),
+        termination_grace_period=_number(annotations.get(TERMINATION_GRACE_PERIOD)),
+        termination_message_path=annotations.get(TERMINATION_MESSAGE_PATH, ""),
+        termination_message_policy=annotations.get(TERMINATION_MESSAGE_POLICY, ""),
+        pre_stop=_object(annotations.get(PRE_STOP_HANDLER), LifecycleHandler),
+        ports=_object(annotations.get(CONTAINER_PORTS), tuple[ContainerPort, ...]) or (),
+    )
+
+
+def container_hash(container: AnyContainer) -> str:
+    """Tells whether a container was made from today's spec: only its name and image count.
+
+    Nothing else of a container may change in a running pod. The value is the reference's, so that a node can
+    change agents without a restart of its containers.
+    """
+    return _name_and_image_hash(container.name, container.image)
+
+
+@functools.lru_cache(maxsize=4096)
+def _name_and_image_hash(name: str, image: str) -> str:
+    text = codec.encode({"image": image, "name": name}).decode()
+    # Go's encoder writes the characters that mean something to HTML as escapes.
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    # FNV-1a (32 bit) over the way Go's debug printer shows the bytes of that JSON text.
+    value = _FNV_OFFSET
+    for byte in f"([]uint8)[{' '.join(map(str, text.encode()))}]".encode():
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return f"{value:x}"
+
+
+def _pod_labels(pod: Pod) -> dict[str, str]:
+    meta = pod.metadata
+    return {POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid}
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _object(text: str | None, target: type[T]) -> T | None:
+    try:
+        return None if text is None else codec.decode(text, target)
+    except Invalid:
+        return None

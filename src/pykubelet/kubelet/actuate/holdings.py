@@ -1,0 +1,105 @@
+"""What a pod holds on the node beside its containers: its cgroup, its folder and its volumes.
+
+The worker has them prepared before the sandbox is made and released after the last container has ended.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
+from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.podruntime import PodRuntime
+from pykubelet.kubelet.actuate.resources import ResourceManager
+from pykubelet.kubelet.actuate.types import VolumeError
+from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager
+from pykubelet.kubelet.actuate.volumes.ports import ConfigReader
+from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
+from pykubelet.kubelet.types.timeline import Step, Timeline
+from pykubelet.models.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingsDeps:
+    """All that it acts through."""
+
+    resources: ResourceManager
+    volumes: VolumeManager
+    runtime: PodRuntime
+    objects: ConfigReader
+    node: NodeFacts
+    events: EventRecorder
+    timeline: Timeline
+
+
+class PodHoldings:
+    """Serves the workers (prepare, release, forget) and housekeeping (what is there of anybody)."""
+
+    def __init__(self, deps: HoldingsDeps) -> None:
+        self._deps = deps
+        self._prepared: set[PodUID] = set()
+
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
+        """Make or refresh the pod's cgroup, folder and volumes; failures say what could not be made."""
+        ref = ref_of(pod)
+        first = ref.uid not in self._prepared
+        timeline = self._deps.timeline
+        try:
+            if first:
+                timeline.begin(ref.uid, Step.CGROUP)
+            await self._deps.resources.ensure_pod(pod)
+            if first:
+                timeline.end(ref.uid, Step.CGROUP)
+                timeline.begin(ref.uid, Step.VOLUMES)
+            await self._deps.volumes.mount(pod, self._context(status))
+        except VolumeError as error:
+            self._deps.events.event(ref, WARNING, Reason.FAILED_MOUNT, str(error))
+            return (_failure(pod, Reason.FAILED_MOUNT, error),)
+        except PykubeletError as error:
+            self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
+            return (_failure(pod, Reason.FAILED_CREATE_POD_CGROUP, error),)
+        if first:
+            timeline.end(ref.uid, Step.VOLUMES)
+            self._prepared.add(ref.uid)
+        return ()
+
+    async def release(self, uid: PodUID) -> None:
+        """Unmount the volumes and remove the cgroup; raises Transient while something is still held. Repeatable."""
+        self._prepared.discard(uid)
+        await self._deps.volumes.unmount(uid)
+        await self._deps.resources.remove_pod(uid)
+
+    async def forget(self, uid: PodUID) -> None:
+        """Remove the pod's folder. Repeatable."""
+        await self._deps.volumes.remove(uid)
+
+    async def purge(self, uid: PodUID) -> None:
+        """Release and forget at once: a pod that nobody wants and the runtime does not have."""
+        await self.release(uid)
+        await self.forget(uid)
+
+    async def runtime_pods(self) -> list[RuntimePod]:
+        """Pods that the runtime has."""
+        return await self._deps.runtime.list_pods()
+
+    async def pods_on_disk(self) -> set[PodUID]:
+        """Pods that have a folder or a cgroup."""
+        try:
+            folders = await asyncio.to_thread(self._deps.volumes.pods_on_disk)
+        except OSError as error:
+            raise Transient(f"cannot list the pods' folders: {error}") from error
+        return folders | await self._deps.resources.list_pods()
+
+    def _context(self, status: PodRuntimeStatus) -> VolumeContext:
+        node = self._deps.node
+        downward = DownwardContext(
+            node_name=node.name(), host_ips=node.ips(), pod_ips=status.ips, allocatable=node.allocatable()
+        )
+        return VolumeContext(config=self._deps.objects, downward=downward)
+
+
+def _failure(pod: Pod, reason: str, error: PykubeletError) -> Failure:
+    return Failure(SyncAction.PREPARE, pod.metadata.name, reason, str(error))

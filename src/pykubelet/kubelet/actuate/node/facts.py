@@ -1,0 +1,117 @@
+"""The node as pods see it. Read at start, but for the resolver, whose file is looked at again for every pod."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf
+from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.actuate.criconfig.types import Resolver, SecurityConfig
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.scalars import Quantity
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """The configuration's part."""
+
+    name: str
+    ips: tuple[str, ...]
+    """Primary first."""
+    allocatable: Mapping[str, Quantity]
+    resolv_conf: str
+    """Path of the node's resolver configuration; empty: pods get none of it."""
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    sysctls: SysctlAllowlist = field(default_factory=SysctlAllowlist.safe)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+
+
+class NodeFacts:
+    """Answers for the pod runtime, the volumes and the status."""
+
+    def __init__(self, options: NodeOptions) -> None:
+        self._options = options
+        self._resolver: tuple[tuple[int, int], Resolver] | None = None
+        self._runtime_name = ""
+        self._recursive: frozenset[str] = frozenset()
+        self._handlers: frozenset[str] = frozenset()
+
+    def learn(self, version: pb.VersionResponse, status: pb.StatusResponse) -> None:
+        """Take note of what the runtime says about itself; called whenever it came up."""
+        self._runtime_name = version.runtime_name
+        self._handlers = frozenset(handler.name for handler in status.runtime_handlers)
+        self._recursive = frozenset(
+            handler.name for handler in status.runtime_handlers if handler.features.recursive_read_only_mounts
+        )
+
+    @property
+    def host_ips(self) -> tuple[str, ...]:
+        return self._options.ips
+
+    @property
+    def runtime_name(self) -> str:
+        return self._runtime_name
+
+    def recursive_read_only(self, handler: str | None) -> bool:
+        """Whether the runtime handler (None: the default) can mount recursively read-only."""
+        return (handler or "") in self._recursive
+
+    def name(self) -> str:
+        return self._options.name
+
+    def ips(self) -> tuple[str, ...]:
+        return self._options.ips
+
+    def allocatable(self) -> Mapping[str, Quantity]:
+        return self._options.allocatable
+
+    def resolver(self) -> Resolver:
+        """The node's resolver; an unreadable file counts as empty, with a warning each time it changes."""
+        options = self._options
+        base = self._read_resolver() if options.resolv_conf else Resolver(has_file=False)
+        return replace(
+            base,
+            cluster_dns=options.cluster_dns,
+            cluster_domain=options.cluster_domain,
+            node_ips=options.ips,
+            in_cluster=False,
+        )
+
+    def sysctls(self) -> SysctlAllowlist:
+        return self._options.sysctls
+
+    def security(self) -> SecurityConfig:
+        return self._options.security
+
+    def runtime_handler(self, pod: Pod) -> str:
+        """The handler that the pod's runtime class names.
+
+        Without an API server there are no RuntimeClass objects: the class name is the handler's own.
+        """
+        name = pod.spec.runtime_class_name or ""
+        if name and self._handlers and name not in self._handlers:
+            known = ", ".join(sorted(handler for handler in self._handlers if handler)) or "only the default"
+            raise NotFound(f"RuntimeClass {name!r}: the container runtime has no such handler; it has: {known}")
+        return name
+
+    def services(self, pod: Pod) -> Mapping[str, str]:
+        """Variables for services: none, since services come from an API server."""
+        return {}
+
+    def _read_resolver(self) -> Resolver:
+        path = Path(self._options.resolv_conf)
+        try:
+            stat = path.stat()
+            mark = (stat.st_mtime_ns, stat.st_ino)
+            if self._resolver is None or self._resolver[0] != mark:
+                self._resolver = (mark, parse_resolv_conf(path.read_text(errors="replace")))
+            return self._resolver[1]
+        except OSError as error:
+            _log.warning("resolver configuration not readable", extra={"path": str(path), "error": error.strerror})
+            return Resolver()

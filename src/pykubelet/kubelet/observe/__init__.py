@@ -1,0 +1,1 @@
+"""Stage 4, what happened: runtime events (PLEG) and probes."""

@@ -1,0 +1,75 @@
+"""The runtime's own health: asked every 5 s while it is well, and from 0.1 s up to 5 s apart while it is not."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.runtime import RuntimeConditions
+
+_log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 5.0
+FIRST_RETRY_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeHealthDeps:
+    """What it acts through."""
+
+    ask: Callable[[], Awaitable[RuntimeConditions]]
+    """Asks the runtime for its conditions; raises base errors when it does not answer."""
+    recovered: Callable[[], None]
+    """Called when the runtime answers again, or its network has become ready."""
+    events: EventRecorder
+    clock: Clock
+
+
+class RuntimeHealth:
+    """Keeps the runtime's last known conditions. A runtime that does not answer is not ready."""
+
+    def __init__(self, deps: RuntimeHealthDeps) -> None:
+        self._deps = deps
+        self._conditions = RuntimeConditions(message="the container runtime has not been asked yet")
+        self._asked = False
+
+    def current(self) -> RuntimeConditions:
+        """The conditions as last seen."""
+        return self._conditions
+
+    def healthy(self) -> str | None:
+        """None, or why the runtime cannot be used now."""
+        return None if self._conditions.runtime_ready else self._conditions.message or "the runtime is not ready"
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        backoff = Backoff(FIRST_RETRY_SECONDS, CHECK_SECONDS)
+        clock = self._deps.clock
+        while True:
+            await self.check()
+            if self._conditions.runtime_ready and self._conditions.network_ready:
+                backoff.reset("runtime")
+                await clock.sleep(CHECK_SECONDS)
+            else:
+                await clock.sleep(backoff.next("runtime", clock.monotonic()))
+
+    async def check(self) -> None:
+        """Ask once; tells about changes."""
+        before = self._conditions
+        try:
+            self._conditions = await self._deps.ask()
+        except PykubeletError as error:
+            self._conditions = RuntimeConditions(message=f"the container runtime does not answer: {error}")
+        now = self._conditions
+        if (before.runtime_ready, before.network_ready) == (now.runtime_ready, now.network_ready) and self._asked:
+            return
+        self._asked = True
+        if now.runtime_ready:
+            fields = {"network_ready": now.network_ready, "detail": now.message}
+            _log.info("container runtime is ready", extra=fields)
+            self._deps.recovered()
+        else:
+            self._deps.events.event(None, WARNING, Reason.RUNTIME_NOT_READY, now.message)

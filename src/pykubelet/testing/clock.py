@@ -1,0 +1,84 @@
+"""A clock that moves only when the test says so."""
+
+import asyncio
+import heapq
+import itertools
+from dataclasses import dataclass, field
+
+from pykubelet.base.units import Seconds
+
+_IDLE_ROUNDS = 3
+_MAX_ROUNDS = 10_000
+
+
+@dataclass(order=True, slots=True)
+class _Sleeper:
+    deadline: Seconds
+    order: int
+    waiter: "asyncio.Future[None]" = field(compare=False)
+
+
+class VirtualClock:
+    """A `base.clock.Clock` under the test's control.
+
+    `start` is the wall time in Unix seconds; the monotonic clock starts at 1000. Note that
+    `asyncio.timeout` follows the event loop's own clock, not this one.
+    """
+
+    def __init__(self, start: Seconds = 1_700_000_000.0) -> None:
+        self._wall_offset = start - 1000.0
+        self._monotonic = 1000.0
+        self._sleepers: list[_Sleeper] = []
+        self._order = itertools.count()
+
+    def now(self) -> Seconds:
+        return self._monotonic + self._wall_offset
+
+    def monotonic(self) -> Seconds:
+        return self._monotonic
+
+    @property
+    def sleepers(self) -> int:
+        """How many tasks are asleep on this clock."""
+        return sum(not sleeper.waiter.done() for sleeper in self._sleepers)
+
+    async def sleep(self, seconds: Seconds) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, _Sleeper(self._monotonic + seconds, next(self._order), waiter))
+        await waiter
+
+    def jump_wall(self, seconds: Seconds) -> None:
+        """Step the wall clock alone, as NTP or an operator does; nobody wakes up."""
+        self._wall_offset += seconds
+
+    async def advance(self, seconds: Seconds) -> None:
+        """Let time pass: wake sleepers by deadline, and after each let the loop run until it is idle.
+
+        Tasks woken on the way may sleep again and are woken again within the same call.
+        """
+        target = self._monotonic + seconds
+        await self.settle()
+        while self._sleepers and self._sleepers[0].deadline <= target:
+            sleeper = heapq.heappop(self._sleepers)
+            if sleeper.waiter.done():
+                continue
+            self._monotonic = max(self._monotonic, sleeper.deadline)
+            sleeper.waiter.set_result(None)
+            await self.settle()
+        self._monotonic = max(self._monotonic, target)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Run the loop until no callback is ready. Work in threads or subprocesses is not waited for."""
+        ready: object = getattr(asyncio.get_running_loop(), "_ready", None)
+        idle = 0
+        for _ in range(_MAX_ROUNDS):
+            await asyncio.sleep(0)
+            # CPython keeps runnable callbacks in `_ready`; empty while we run means nobody else wants to.
+            idle = 0 if ready else idle + 1
+            if idle >= _IDLE_ROUNDS:
+                return
+        raise RuntimeError(f"the event loop is still busy after {_MAX_ROUNDS} rounds; a task is spinning")

@@ -1,0 +1,182 @@
+"""Counts what could be left behind on the machine, before and after a test.
+
+    scope = Scope(process_marks=("pktest-7f3a",), mount_roots=("/tmp/pk",), cgroup_parents=("/pktest-7f3a",))
+    before = snapshot(scope)
+    …
+    assert not (leaks := diff(before, snapshot(scope))), leaks.report()
+
+The fault tests take it around every fault. It reads /proc, /sys and folders only, and needs root for what other
+users own. Blocking.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pykubelet.linux.cgroups import Layout, Mode, detect
+from pykubelet.linux.mountinfo import at_or_below, mounts
+
+_INODE = re.compile(r":\[\d+\]$")
+_SHOWN = 20
+
+
+class Kind(StrEnum):
+    """What can leak."""
+
+    PROCESS = "process"
+    MOUNT = "mount"
+    NETNS = "network namespace"
+    DEVICE = "network device"
+    CGROUP = "cgroup"
+    FILE = "file"
+    DESCRIPTOR = "open descriptor of this process"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to look. What is left empty is not looked at."""
+
+    process_marks: tuple[str, ...] = ()
+    """Texts that tell our processes: found in the environment, the command line or the cgroup path."""
+    mount_roots: tuple[str, ...] = ()
+    """Absolute paths, free of links; mounts on and below them count."""
+    netns_folders: tuple[str, ...] = ()
+    """Folders of pinned namespaces, such as /run/netns."""
+    devices: bool = False
+    """All network devices of our network namespace: veths and bridges."""
+    cgroup_parents: tuple[str, ...] = ()
+    """Paths below the hierarchies' roots; the cgroups in them count, in every hierarchy."""
+    folders: tuple[str, ...] = ()
+    """Folders whose files count: IPAM reservations, logs, runtime state."""
+    descriptors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was there: how often, by kind and description."""
+
+    found: Mapping[Kind, Counter[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """The difference of two snapshots. True when something leaked; what was lost is told but does not count."""
+
+    leaked: Mapping[Kind, Counter[str]] = field(default_factory=dict)
+    lost: Mapping[Kind, Counter[str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(self.leaked.values())
+
+    def count(self, kind: Kind) -> int:
+        """How many of a kind leaked."""
+        return self.leaked.get(kind, Counter()).total()
+
+    def report(self) -> str:
+        """For people, one line each."""
+        lines = [*_lines("leaked", self.leaked), *_lines("gone", self.lost)]
+        return "\n".join(lines) if lines else "no leaks"
+
+
+def snapshot(scope: Scope) -> Snapshot:
+    """Look at everything in the scope now."""
+    readers: dict[Kind, Iterable[str]] = {
+        Kind.PROCESS: _processes(scope.process_marks),
+        Kind.MOUNT: _mounts(scope.mount_roots),
+        Kind.NETNS: _files(scope.netns_folders),
+        Kind.DEVICE: _devices() if scope.devices else (),
+        Kind.CGROUP: _cgroups(scope.cgroup_parents),
+        Kind.FILE: _files(scope.folders),
+        Kind.DESCRIPTOR: _descriptors() if scope.descriptors else (),
+    }
+    return Snapshot({kind: Counter(reader) for kind, reader in readers.items()})
+
+
+def diff(before: Snapshot, after: Snapshot) -> Leaks:
+    """What is there more than before, and what less."""
+    return Leaks(
+        leaked={kind: after.found[kind] - before.found[kind] for kind in Kind},
+        lost={kind: before.found[kind] - after.found[kind] for kind in Kind},
+    )
+
+
+def _lines(verb: str, kinds: Mapping[Kind, Counter[str]]) -> Iterator[str]:
+    for kind, found in kinds.items():
+        names = sorted(found)
+        for name in names[:_SHOWN]:
+            times = f" ({found[name]} times)" if found[name] > 1 else ""
+            yield f"{verb}: {kind} {name}{times}"
+        if len(names) > _SHOWN:
+            yield f"{verb}: … and {len(names) - _SHOWN} more of kind {kind}"
+
+
+def _processes(marks: tuple[str, ...]) -> Iterator[str]:
+    if not marks:
+        return
+    wanted = [mark.encode() for mark in marks]
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+            continue
+        try:
+            command = (folder / "cmdline").read_bytes()
+            texts = (command, (folder / "cgroup").read_bytes(), _environment(folder))
+            started = (folder / "stat").read_text().rsplit(")", 1)[1].split()[19]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if any(mark in text for mark in wanted for text in texts):
+            shown = command.replace(b"\0", b" ").decode(errors="replace").strip() or "(zombie or kernel thread)"
+            # The start time tells apart two processes of one number.
+            yield f"{folder.name} started at tick {started}: {shown[:200]}"
+
+
+def _environment(folder: Path) -> bytes:
+    try:
+        return (folder / "environ").read_bytes()
+    except PermissionError:
+        return b""
+
+
+def _mounts(roots: tuple[str, ...]) -> Iterator[str]:
+    table = mounts() if roots else []
+    for root in roots:
+        for mount in at_or_below(table, root):
+            yield f"{mount.path} ({mount.fs_type})"
+
+
+def _devices() -> Iterator[str]:
+    for device in Path("/sys/class/net").iterdir():
+        yield device.name
+
+
+def _cgroups(parents: tuple[str, ...]) -> Iterator[str]:
+    for hierarchy in _hierarchies(detect()) if parents else ():
+        for parent in parents:
+            for folder, subfolders, _ in os.walk(hierarchy / parent.strip("/")):
+                yield from (f"{folder}/{name}" for name in subfolders)
+
+
+def _hierarchies(layout: Layout) -> set[Path]:
+    roots = set(layout.controllers.values())
+    if layout.mode is not Mode.NONE and layout.unified is not None:
+        roots.add(layout.unified)
+    return roots
+
+
+def _files(folders: tuple[str, ...]) -> Iterator[str]:
+    for top in folders:
+        for folder, _, names in os.walk(top):
+            yield from (f"{folder}/{name}" for name in names)
+
+
+def _descriptors() -> Iterator[str]:
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue  # the descriptor this listing itself used
+        # Sockets and pipes have a number of their own each; what counts is how many there are.
+        yield _INODE.sub("", target)

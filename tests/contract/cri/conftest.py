@@ -1,0 +1,55 @@
+"""What the agent relies on in a container runtime: the same tests on the fake runtime and on a real one.
+
+The fake is reached over gRPC in two kinds, one with CRI events and one like containerd 1.6. The real runtime is that
+of `PYKUBELET_TEST_CRI_ENDPOINT`; `PYKUBELET_TEST_IMAGE` names an image on it that holds busybox.
+"""
+
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.testing.fake_cri import ExecScript, FakeCri, FakeCriOptions, serve
+from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, IMAGE, PROGRAMS, SHOUT, SLEEP, Runtime
+
+REAL = [pytest.param("real", marks=pytest.mark.runtime)] if HAVE_REAL else []
+
+
+@pytest.fixture(params=["fake", "fake-containerd", *REAL])
+async def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    if request.param == "real":
+        yield os.environ[ENDPOINT]
+        # Runtimes make the parent cgroup but do not remove it.
+        for cgroup in Path("/sys/fs/cgroup").glob(f"**/{CGROUP}"):
+            cgroup.rmdir()
+        return
+    options = FakeCriOptions(
+        supports_events=request.param == "fake",
+        containerd_events=request.param == "fake-containerd",
+        exit_lag=0.05 if request.param == "fake-containerd" else 0.0,
+        unsupported=frozenset() if request.param == "fake" else frozenset({"RuntimeConfig", "StreamContainers"}),
+        write_logs=True,
+    )
+    async with FakeCri(SystemClock(), options) as cri, serve(cri, tmp_path / "cri.sock") as endpoint:
+        cri.add_image(os.environ.get(IMAGE, "busybox:1"))
+        for program in PROGRAMS:
+            cri.script(program.script, container=program.name)
+        cri.script_exec(ExecScript(5, b"out\n", b"err\n"), command=SHOUT)
+        cri.script_exec(ExecScript(duration=60), command=SLEEP)
+        yield endpoint
+
+
+@pytest.fixture
+async def runtime(endpoint: str, tmp_path: Path) -> AsyncIterator[Runtime]:
+    logs = tmp_path / f"logs-{time.time_ns()}"
+    logs.mkdir()
+    async with CriClient.connect(endpoint) as client:
+        runtime = Runtime(client, os.environ.get(IMAGE, "busybox:1"), logs)
+        try:
+            yield runtime
+        finally:
+            await runtime.clean()

@@ -1,0 +1,114 @@
+"""The programs that the contract's containers run, and what a test makes on the runtime."""
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.fake_cri import Script
+
+ENDPOINT = "PYKUBELET_TEST_CRI_ENDPOINT"
+IMAGE = "PYKUBELET_TEST_IMAGE"
+HAVE_REAL = {ENDPOINT, IMAGE} <= os.environ.keys()
+MARK = "pykubelet.contract"
+"""Label of everything the tests make."""
+CGROUP = "pykubelet-contract"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A container's command, and what the fake makes of it."""
+
+    name: str
+    command: tuple[str, ...]
+    script: Script
+
+
+STUBBORN = Program("stubborn", ("sleep", "3600"), Script(stop_after=None))
+POLITE = Program(
+    "polite",
+    ("sh", "-c", "trap 'exit 7' TERM; while :; do sleep 0.05; done"),
+    Script(stop_after=0.0, stop_code=7),
+)
+FAILING = Program(
+    "failing", ("sh", "-c", "echo hello; exit 3"), Script(exit_after=0.05, exit_code=3, output=("hello",))
+)
+SUCCEEDING = Program("succeeding", ("true",), Script(exit_after=0.05))
+MISSING = Program("missing", ("/no/such/file",), Script(fail_start="no such file or directory"))
+PROGRAMS = (STUBBORN, POLITE, FAILING, SUCCEEDING, MISSING)
+
+SHOUT = ("sh", "-c", "echo out; echo err >&2; exit 5")
+SLEEP = ("sleep", "60")
+
+
+@dataclass
+class Runtime:
+    """A runtime under test, and what this test has made on it."""
+
+    client: CriClient
+    image: str
+    logs: Path
+    sandboxes: list[SandboxID] = field(default_factory=list)
+
+    def pod_config(self, attempt: int = 0) -> pb.PodSandboxConfig:
+        uid = self.logs.name
+        return pb.PodSandboxConfig(
+            metadata=pb.PodSandboxMetadata(name="pod", namespace="contract", uid=uid, attempt=attempt),
+            hostname="pod",
+            log_directory=str(self.logs),
+            labels={MARK: uid, "attempt": str(attempt)},
+            annotations={"contract/note": "kept as it is"},
+            linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{CGROUP}"),
+        )
+
+    async def sandbox(self, config: pb.PodSandboxConfig | None = None, handler: str = "") -> SandboxID:
+        sandbox = await self.client.run_pod_sandbox(config or self.pod_config(), handler)
+        self.sandboxes.append(sandbox)
+        return sandbox
+
+    def container_config(self, program: Program, attempt: int = 0) -> pb.ContainerConfig:
+        return pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name=program.name, attempt=attempt),
+            image=pb.ImageSpec(image=self.image),
+            command=program.command,
+            labels={MARK: self.logs.name, "program": program.name},
+            annotations={"contract/note": "kept as it is"},
+            log_path=f"{program.name}-{attempt}.log",
+            linux=pb.LinuxContainerConfig(
+                resources=pb.LinuxContainerResources(cpu_shares=100),
+                # As the agent asks for it: the program is process 1, which SIGTERM does not end by default.
+                security_context=pb.LinuxContainerSecurityContext(
+                    namespace_options=pb.NamespaceOption(pid=pb.CONTAINER)
+                ),
+            ),
+        )
+
+    async def create(self, sandbox: SandboxID, program: Program, attempt: int = 0) -> ContainerID:
+        config = self.container_config(program, attempt)
+        return await self.client.create_container(sandbox, config, self.pod_config())
+
+    async def start(self, program: Program) -> ContainerID:
+        container = await self.create(await self.sandbox(), program)
+        await self.client.start_container(container)
+        return container
+
+    async def status(self, container: ContainerID) -> pb.ContainerStatus:
+        return (await self.client.container_status(container)).status
+
+    async def ended(self, container: ContainerID) -> pb.ContainerStatus:
+        """Its status once it has ended by itself."""
+        async with asyncio.timeout(20):
+            while True:
+                status = await self.status(container)
+                if status.state == pb.CONTAINER_EXITED:
+                    return status
+                await asyncio.sleep(0.02)
+
+    async def clean(self) -> None:
+        filter = pb.PodSandboxFilter(label_selector={MARK: self.logs.name})
+        for sandbox in await self.client.list_pod_sandboxes(filter):
+            await self.client.stop_pod_sandbox(SandboxID(sandbox.id))
+            await self.client.remove_pod_sandbox(SandboxID(sandbox.id))

@@ -1,0 +1,119 @@
+"""leakcheck sees each kind of leftover, and nothing when there is none."""
+
+import os
+import secrets
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pykubelet.linux import mounts
+from pykubelet.linux.cgroups import CgroupResources, detect, open_driver, problem
+from pykubelet.linux.namespaces import Namespace, pin_new, unpin
+from pykubelet.testing.leakcheck import Kind, Leaks, Scope, diff, snapshot
+
+
+def test_no_difference() -> None:
+    scope = Scope(devices=True, descriptors=True, folders=("/nonexistent",), cgroup_parents=("/nonexistent",))
+    leaks = diff(snapshot(scope), snapshot(scope))
+    assert not leaks
+    assert leaks.report() == "no leaks"
+
+
+def test_processes_by_environment_and_command() -> None:
+    mark = f"pktest-{secrets.token_hex(4)}"
+    scope = Scope(process_marks=(mark,))
+    before = snapshot(scope)
+    by_env = subprocess.Popen(["/bin/sleep", "600"], env={"MARK": mark})
+    by_command = subprocess.Popen([mark, "600"], executable="/bin/sleep")
+    others = subprocess.Popen(["/bin/sleep", "600"])
+    try:
+        leaks = diff(before, snapshot(scope))
+        assert leaks.count(Kind.PROCESS) == 2
+        assert f"leaked: process {by_env.pid} " in leaks.report()
+        assert f"process {by_command.pid} " in leaks.report()
+        assert f"process {others.pid} " not in leaks.report()
+    finally:
+        for process in (by_env, by_command, others):
+            process.kill()
+            process.wait()
+
+
+def test_files_and_descriptors(tmp_path: Path) -> None:
+    scope = Scope(folders=(str(tmp_path),), descriptors=True)
+    before = snapshot(scope)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "10.88.0.5").touch()
+    ends = os.pipe()
+    try:
+        leaks = diff(before, snapshot(scope))
+    finally:
+        for end in ends:
+            os.close(end)
+    assert f"leaked: file {tmp_path}/sub/10.88.0.5" in leaks.report()
+    assert leaks.count(Kind.DESCRIPTOR) == 2
+    assert "pipe (2 times)" in leaks.report()
+    assert not diff(snapshot(scope), snapshot(scope))
+
+
+def test_what_is_lost_is_told_but_is_no_leak(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    scope = Scope(folders=(str(tmp_path),))
+    before = snapshot(scope)
+    (tmp_path / "file").unlink()
+    leaks = diff(before, snapshot(scope))
+    assert not leaks
+    assert leaks.report() == f"gone: file {tmp_path}/file"
+
+
+def test_long_reports_are_cut(tmp_path: Path) -> None:
+    scope = Scope(folders=(str(tmp_path),))
+    before = snapshot(scope)
+    for number in range(25):
+        (tmp_path / f"{number}").touch()
+    leaks = diff(before, snapshot(scope))
+    assert leaks.count(Kind.FILE) == 25
+    assert leaks.report().endswith("… and 5 more of kind file")
+    assert Leaks().count(Kind.FILE) == 0
+
+
+@pytest.mark.root
+def test_mounts_and_namespaces(tmp_path: Path) -> None:
+    target = tmp_path / "t"
+    target.mkdir()
+    names = tmp_path / "netns"
+    names.mkdir()
+    scope = Scope(mount_roots=(str(tmp_path),), netns_folders=(str(names),))
+    before = snapshot(scope)
+    mounts.tmpfs(str(target))
+    mounts.tmpfs(str(target))
+    pin_new({Namespace.NET: str(names / "cni-1")})
+    try:
+        leaks = diff(before, snapshot(scope))
+    finally:
+        mounts.unmount_all_under(str(target))
+        unpin(str(names / "cni-1"))
+    assert leaks.count(Kind.NETNS) == 1
+    assert leaks.count(Kind.MOUNT) == 3
+    assert f"leaked: mount {target} (tmpfs) (2 times)" in leaks.report()
+    assert not diff(before, snapshot(scope))
+
+
+@pytest.mark.root
+def test_cgroups_in_every_hierarchy() -> None:
+    layout = detect()
+    if why_not := problem(layout):
+        pytest.skip(why_not)
+    driver, parent = open_driver(layout), f"/pktest-{secrets.token_hex(4)}"
+    scope = Scope(cgroup_parents=(parent,))
+    driver.create(parent, CgroupResources())
+    before = snapshot(scope)
+    driver.create(f"{parent}/pod1", CgroupResources())
+    try:
+        leaks = diff(before, snapshot(scope))
+        assert leaks.count(Kind.CGROUP) >= 1
+        assert f"{parent}/pod1" in leaks.report()
+        driver.delete(f"{parent}/pod1")
+        assert not diff(before, snapshot(scope))
+    finally:
+        driver.delete(parent)
