@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.config import load_configuration
+from pykubelet.kubelet.config import load_configuration, without_effect
 from pykubelet.kubelet.config.duration import parse_duration
 
 HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
@@ -84,3 +84,9 @@ def test_durations(text: str, seconds: float) -> None:
 def test_bad_durations(text: str) -> None:
     with pytest.raises(Invalid, match="not a duration"):
         parse_duration(text)
+
+
+def test_fields_that_are_not_acted_upon_are_told(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.yaml", "maxPods: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
+    assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxPods"]
+    assert without_effect(load_configuration(None)) == []

@@ -1,0 +1,41 @@
+"""Files that are either the old or the new content, never half of it."""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_atomic(
+    path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, durable: bool = False
+) -> None:
+    """Replace `path` by a file with this content and these permission bits (the umask does not apply).
+
+    With `durable`, content and name are on the disk when the call returns (fsync of file and folder);
+    without, a crash of the machine (not of the process) may lose the new version. Blocks; raises OSError.
+    """
+    target = Path(path)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,97 @@
+"""Back-off per key, for crash loops, image pulls and pod syncs.
+
+Pure bookkeeping: the caller passes the time in, so it works on any clock and needs no timer of its own.
+The rules are those of client-go's flowcontrol.Backoff, so delays look to users as they know them.
+"""
+
+import random
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from pykubelet.base.units import Seconds
+
+
+@dataclass(slots=True)
+class _Entry:
+    delay: Seconds
+    updated: Seconds
+
+
+class Backoff:
+    """Delays which grow by `factor` from `initial` to `maximum` seconds, one series per key.
+
+    A series starts anew when the event that asks for the next delay comes more than `reset_after` seconds
+    (default: twice the maximum) after the last one. `jitter` adds up to that share of the delay, at random.
+    """
+
+    def __init__(
+        self,
+        initial: Seconds,
+        maximum: Seconds,
+        factor: float = 2.0,
+        reset_after: Seconds | None = None,
+        jitter: float = 0.0,
+        *,
+        rand: Callable[[], float] = random.random,
+    ) -> None:
+        self._initial = initial
+        self._maximum = maximum
+        self._factor = factor
+        self._reset_after = 2 * maximum if reset_after is None else reset_after
+        self._jitter = jitter
+        self._rand = rand
+        self._entries: dict[Hashable, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def next(self, key: Hashable, now: Seconds, event: Seconds | None = None) -> Seconds:
+        """Record a failure and return the delay to keep after it.
+
+        `event` is when it happened (a container's finish time, say) if that is not `now`; it decides whether
+        the series is stale and starts anew.
+        """
+        entry = self._entries.get(key)
+        if entry is None or self._stale(entry, now if event is None else event):
+            delay = self._initial
+        else:
+            delay = entry.delay * self._factor
+        delay = min(jittered(delay, self._jitter, self._rand), self._maximum)
+        self._entries[key] = _Entry(delay, now)
+        return delay
+
+    def delay(self, key: Hashable) -> Seconds:
+        """The delay now in force for the key; 0 when there is none."""
+        entry = self._entries.get(key)
+        return entry.delay if entry else 0.0
+
+    def is_in_backoff(self, key: Hashable, since: Seconds, now: Seconds) -> bool:
+        """Whether the delay, counted from `since` (when the failing thing ended), still runs at `now`."""
+        return self.remaining(key, now, since) > 0
+
+    def remaining(self, key: Hashable, now: Seconds, since: Seconds | None = None) -> Seconds:
+        """Seconds left to wait, counted from `since` (default: the last `next`); 0 when free to go."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return 0.0
+        start = entry.updated if since is None else since
+        if self._stale(entry, start):
+            return 0.0
+        return max(0.0, entry.delay - (now - start))
+
+    def reset(self, key: Hashable) -> None:
+        """Forget the key: the next failure starts from the initial delay."""
+        self._entries.pop(key, None)
+
+    def gc(self, now: Seconds) -> None:
+        """Drop the series that would start anew anyhow."""
+        for key in [key for key, entry in self._entries.items() if self._stale(entry, now)]:
+            del self._entries[key]
+
+    def _stale(self, entry: _Entry, event: Seconds) -> bool:
+        return event - entry.updated > self._reset_after
+
+
+def jittered(delay: Seconds, jitter: float, rand: Callable[[], float] = random.random) -> Seconds:
+    """The delay plus a random share of it, up to `jitter` (0.5 = up to half as long again)."""
+    return delay * (1.0 + rand() * jitter) if jitter > 0 else delay

@@ -1,0 +1,43 @@
+"""`$(VAR)` expansion in container commands, arguments and environment values.
+
+`$(NAME)` becomes the variable's value, `$$` becomes `$` (so `$$(NAME)` is the literal `$(NAME)`), and a
+reference to an unknown variable stays as it is. Rule: Kubernetes API, `Container.command`. Values are not
+expanded again.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from pykubelet.base.errors import NotFound
+
+_TOKEN = re.compile(r"\$\$|\$\(([^)]*)\)", re.DOTALL)
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Expand every reference whose variable is known; leave the rest of the text alone."""
+    if "$" not in text:
+        return text
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        return "$" if name is None else variables.get(name, match[0])
+
+    return _TOKEN.sub(replace, text)
+
+
+def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """`expand` over a command or argument list."""
+    return tuple(expand(text, variables) for text in texts)
+
+
+def expand_strict(text: str, variables: Mapping[str, str]) -> str:
+    """Like `expand`, but raises NotFound for an unknown variable (the rule for `subPathExpr`)."""
+    missing = [name for name in references(text) if name not in variables]
+    if missing:
+        raise NotFound(f"{text!r} refers to variables that are not set: {', '.join(sorted(set(missing)))}")
+    return expand(text, variables)
+
+
+def references(text: str) -> tuple[str, ...]:
+    """The names referred to by `$(NAME)`, in order; escaped ones are none."""
+    return tuple(match[1] for match in _TOKEN.finditer(text) if match[1] is not None)

@@ -1,0 +1,54 @@
+"""The last decisions taken about each pod, in memory: for `explain` and for invariant errors."""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from pykubelet.base.clock import utc
+from pykubelet.base.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision: when (Unix seconds), what, and the facts it rested on."""
+
+    at: Seconds
+    message: str
+    fields: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        stamp = utc(self.at).isoformat(timespec="milliseconds")
+        return " ".join([stamp, self.message, *(f"{name}={value}" for name, value in self.fields)])
+
+
+class Journal:
+    """The newest `per_key` entries of each key; beyond `max_keys`, the stalest key is forgotten."""
+
+    def __init__(self, per_key: int = 64, max_keys: int = 2048) -> None:
+        self._per_key = per_key
+        self._max_keys = max_keys
+        self._entries: OrderedDict[str, deque[Entry]] = OrderedDict()
+
+    def add(self, key: str, at: Seconds, message: str, **fields: object) -> None:
+        """Append a decision; `message` is constant text, the facts go into `fields`."""
+        entries = self._entries.get(key)
+        if entries is None:
+            entries = self._entries[key] = deque(maxlen=self._per_key)
+            if len(self._entries) > self._max_keys:
+                self._entries.popitem(last=False)
+        else:
+            self._entries.move_to_end(key)
+        entries.append(Entry(at, message, tuple(fields.items())))
+
+    def entries(self, key: str) -> tuple[Entry, ...]:
+        """Oldest first; empty for an unknown key."""
+        return tuple(self._entries.get(key, ()))
+
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self._entries)
+
+    def forget(self, key: str) -> None:
+        self._entries.pop(key, None)
+
+    def render(self, key: str) -> str:
+        """One line per entry, oldest first."""
+        return "\n".join(str(entry) for entry in self.entries(key))

@@ -1,0 +1,224 @@
+"""Path work inside a folder whose content somebody else controls: a volume, a log folder, a root file system.
+
+Checking a path and then using it is a race (CVE-2021-25741): the pod may swap a folder for a symlink in
+between. So every step here opens one component relative to the descriptor of the one before, never
+following a link by itself. Links are read and resolved inside the root, as openat2's RESOLVE_IN_ROOT does;
+`..` goes back to the descriptor we came from, so it cannot leave the root, even if folders are moved.
+The caller acts on the returned descriptor, or on `proc_path(fd)` where a call wants a path.
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from contextlib import suppress
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound
+
+MAX_SYMLINKS = 40
+MAX_DEPTH = 256
+
+_WALK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def proc_path(fd: int) -> str:
+    """A path that names exactly what the descriptor points at, for mount(2) and the like."""
+    return f"/proc/self/fd/{fd}"
+
+
+def open_in_root(root: str | os.PathLike[str], relative: str, flags: int, mode: int = 0o600) -> int:
+    """Open `relative` as if `root` were `/`; links are followed but never lead out. Returns a descriptor.
+
+    `flags` as for open(2); O_CREAT makes a missing last component with `mode`. With O_NOFOLLOW a link in last
+    place is opened itself (O_PATH) or refused. Raises NotFound, Invalid (link loop, too deep, not a folder),
+    or OSError from the kernel (permissions, say). The caller closes the descriptor.
+    """
+    with _Walk(root, relative) as walk:
+        while walk.pending:
+            name = walk.pending.popleft()
+            if not walk.pending and flags & os.O_CREAT:
+                fd = walk.create(name, flags, mode)
+                if fd is not None:
+                    return fd
+            walk.enter(name, follow=bool(walk.pending) or not flags & os.O_NOFOLLOW)
+        return _reopen(walk.current, flags & ~(os.O_CREAT | os.O_EXCL), walk.describe)
+
+
+def open_beneath_no_symlinks(root: str | os.PathLike[str], relative: str, flags: int) -> int:
+    """Open `relative` below `root`, refusing links and `..` with Invalid. Returns a descriptor."""
+    with _Walk(root, relative) as walk:
+        while walk.pending:
+            name = walk.pending.popleft()
+            if name == "..":
+                raise Invalid(f"{walk.describe}: '..' is not allowed here")
+            walk.enter(name, follow=False)
+            if stat.S_ISLNK(os.fstat(walk.current).st_mode):
+                raise Invalid(f"{walk.describe}: {name!r} is a symbolic link, which is not allowed here")
+        return _reopen(walk.current, flags, walk.describe)
+
+
+def open_regular_in_root(root: str | os.PathLike[str], relative: str, flags: int = os.O_RDONLY) -> int:
+    """Open an existing regular file inside the root; anything else is Invalid. Returns a descriptor.
+
+    The kind is checked before the file is opened for real: a FIFO cannot block us, nor can a device act.
+    """
+    pinned = open_in_root(root, relative, os.O_PATH)
+    try:
+        if not stat.S_ISREG(os.fstat(pinned).st_mode):
+            raise Invalid(f"{relative!r} in {os.fspath(root)} is not a regular file")
+        return _reopen(pinned, flags, f"{relative!r} in {os.fspath(root)}")
+    finally:
+        os.close(pinned)
+
+
+def mkdir_in_root(root: str | os.PathLike[str], relative: str, mode: int = 0o750) -> int:
+    """Make `relative` and its missing parents inside the root; returns an O_PATH descriptor of it.
+
+    New folders get exactly `mode`; existing ones are left as they are. A component that exists and is not a
+    folder is a Conflict. Links are resolved inside the root, also dangling ones.
+    """
+    with _Walk(root, relative) as walk:
+        while walk.pending:
+            name = walk.pending.popleft()
+            try:
+                walk.enter(name, follow=True)
+            except NotFound:
+                walk.make_folder(name, mode)
+        if not stat.S_ISDIR(os.fstat(walk.current).st_mode):
+            raise Conflict(f"{walk.describe} exists and is not a folder")
+        return os.dup(walk.current)
+
+
+class _Walk:
+    """The way so far, as descriptors from the root down, and the components still to go."""
+
+    def __init__(self, root: str | os.PathLike[str], relative: str) -> None:
+        if "\0" in relative:
+            raise Invalid(f"path {relative!r} contains a NUL byte")
+        self.describe = f"{relative!r} in {os.fspath(root)}"
+        self.pending: deque[str] = deque(_components(relative))
+        self._root = root
+        self._links = 0
+        self._stack: list[int] = []
+
+    def __enter__(self) -> "_Walk":
+        try:
+            self._stack.append(os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        except FileNotFoundError as error:
+            raise NotFound(f"the root folder of {self.describe} does not exist") from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._stack:
+            os.close(fd)
+        self._stack.clear()
+
+    @property
+    def current(self) -> int:
+        return self._stack[-1]
+
+    def enter(self, name: str, *, follow: bool) -> None:
+        """Step into one component; a link, when followed, puts its target in front of what is pending."""
+        if name == "..":
+            if len(self._stack) > 1:
+                os.close(self._stack.pop())
+            return
+        fd = self._open(name)
+        if follow and stat.S_ISLNK(os.fstat(fd).st_mode):
+            try:
+                target = os.readlink("", dir_fd=fd)
+            finally:
+                os.close(fd)
+            self._follow(target)
+            return
+        self._push(fd)
+
+    def create(self, name: str, flags: int, mode: int) -> int | None:
+        """Make the last component as a file; None when something is there already and has to be entered."""
+        if name == "..":
+            return None
+        new = flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return os.open(name, new, mode, dir_fd=self.current)
+        except FileExistsError as error:
+            if flags & os.O_EXCL:
+                raise Conflict(f"{self.describe} exists already") from error
+            return None
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound(f"the folder of {self.describe} does not exist") from error
+
+    def make_folder(self, name: str, mode: int) -> None:
+        """Make a folder here and step into it; if somebody was quicker, look again at what is there now."""
+        try:
+            os.mkdir(name, mode, dir_fd=self.current)
+        except FileExistsError:
+            self._links += 1  # bounds a race with somebody who keeps making and removing it
+            self._check_links()
+            self.pending.appendleft(name)
+            return
+        try:
+            fd = os.open(name, _CREATED, dir_fd=self.current)
+        except OSError as error:
+            raise Conflict(f"{self.describe}: {name!r} was replaced while being made") from error
+        try:
+            os.fchmod(fd, mode)  # the umask does not apply
+        except OSError:
+            os.close(fd)
+            raise
+        self._push(fd)
+
+    def _push(self, fd: int) -> None:
+        if len(self._stack) > MAX_DEPTH:
+            os.close(fd)
+            raise Invalid(f"{self.describe} is more than {MAX_DEPTH} folders deep")
+        self._stack.append(fd)
+
+    def _open(self, name: str) -> int:
+        try:
+            return os.open(name, _WALK, dir_fd=self.current)
+        except FileNotFoundError as error:
+            raise NotFound(f"{self.describe} does not exist: no {name!r}") from error
+        except NotADirectoryError as error:
+            raise Invalid(f"{self.describe}: the parent of {name!r} is not a folder") from error
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise Invalid(f"{self.describe}: a component is too long") from error
+            raise
+
+    def _follow(self, target: str) -> None:
+        self._links += 1
+        self._check_links()
+        if target.startswith("/"):
+            while len(self._stack) > 1:
+                os.close(self._stack.pop())
+        self.pending.extendleft(reversed(_components(target)))
+
+    def _check_links(self) -> None:
+        if self._links > MAX_SYMLINKS:
+            raise Invalid(f"{self.describe}: more than {MAX_SYMLINKS} symbolic links on the way")
+
+
+def _components(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _reopen(pinned: int, flags: int, describe: str) -> int:
+    """A descriptor with the wanted flags on exactly the file the O_PATH descriptor points at."""
+    if flags & os.O_PATH:
+        kind = os.fstat(pinned).st_mode
+        if flags & os.O_DIRECTORY and not stat.S_ISDIR(kind):
+            raise Invalid(f"{describe} is not a folder")
+        return os.dup(pinned)
+    if stat.S_ISLNK(os.fstat(pinned).st_mode):
+        raise Invalid(f"{describe} is a symbolic link")
+    try:
+        return os.open(proc_path(pinned), (flags & ~os.O_NOFOLLOW) | os.O_CLOEXEC)
+    except NotADirectoryError as error:
+        raise Invalid(f"{describe} is not a folder") from error
+
+
+def close_quietly(fd: int) -> None:
+    """Close a descriptor on a path where nothing better can be done about an error."""
+    with suppress(OSError):
+        os.close(fd)

@@ -1,0 +1,5 @@
+"""``python -m pykubelet.cli``."""
+
+from pykubelet.cli.app import main
+
+main()

@@ -1,0 +1,78 @@
+"""The command tree. Commands are imported when they are used, so that each pays only for its own libraries."""
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from pykubelet.base.errors import Invalid, PykubeletError
+
+DEFAULT_SOCKET = Path("/run/pykubelet/agent.sock")
+
+_COMMANDS = {
+    "run": ("run", "Run the agent in the foreground."),
+    "get": ("get", "List pods, events or images."),
+    "describe": ("describe", "Show a pod in detail, with its events."),
+    "logs": ("logs", "Print a container's log."),
+    "exec": ("exec", "Run a command in a container."),
+    "timeline": ("timeline", "Show where a pod's start-up time went."),
+    "check": ("check", "Check manifests without running them."),
+    "doctor": ("doctor", "Say what the machine lacks, and the command that mends it."),
+    "completion": ("completion", "Print the completion script for a shell."),
+    "version": ("version", "Print versions."),
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands live in modules of their own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"pykubelet.cli.{_COMMANDS[cmd_name][0]}")
+        command = getattr(module, "command", None)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PYKUBELET"})
+@click.option(
+    "--socket",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_SOCKET,
+    show_default=True,
+    help="The agent's local socket.",
+)
+@click.pass_context
+def cli(ctx: click.Context, socket: Path) -> None:
+    """A Kubernetes node agent: runs pods from manifests on a container runtime."""
+    ctx.obj = socket
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        sys.exit(cli.main(prog_name="pykubelet", standalone_mode=False) or 0)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except PykubeletError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2 if isinstance(error, Invalid) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; whatever is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

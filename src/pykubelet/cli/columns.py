@@ -1,0 +1,56 @@
+"""Plain text tables as kubectl prints them."""
+
+from collections.abc import Sequence
+
+
+class Columns:
+    """Aligns rows under their headings; later rows keep (and may widen) the earlier ones' widths, as in a watch."""
+
+    def __init__(self, *headings: str) -> None:
+        self._headings = headings
+        self._widths = [len(heading) for heading in headings]
+        self._headed = False
+
+    def render(self, rows: Sequence[Sequence[str]]) -> str:
+        """The rows as lines, headings first the first time."""
+        shown = list(rows)
+        if not self._headed:
+            shown.insert(0, self._headings)
+            self._headed = True
+        for row in shown:
+            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+        return "\n".join(self._line(row) for row in shown)
+
+    def _line(self, row: Sequence[str]) -> str:
+        return "   ".join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)).rstrip()
+
+
+def age(seconds: float) -> str:
+    """A time span in kubectl's short form: ``45s``, ``5m10s``, ``3h25m``, ``2d4h``, ``400d``."""
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours, rest = divmod(minutes, 60)
+    if hours < 8:
+        return f"{hours}h{rest}m" if rest else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    days, rest = divmod(hours, 24)
+    if days < 8:
+        return f"{days}d{rest}h" if rest else f"{days}d"
+    return f"{days}d"
+
+
+def size(count: int) -> str:
+    """Bytes in a short decimal form: ``1.2MB``."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f}{unit}" if unit == "B" else f"{value:.3g}{unit}"
+        value /= 1000
+    return f"{value:.3g}TB"

@@ -1,0 +1,176 @@
+"""``pykubelet doctor``: what the machine lacks for running pods, and the command that mends it."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import click
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.cli.endpoint import KNOWN_SOCKETS, find_endpoint
+from pykubelet.linux import cgroups, fsusage, system
+
+_OLDEST_KERNEL = (5, 4)
+_CNI_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
+_CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+_MIN_INOTIFY_INSTANCES = 64
+_MIN_FREE_BYTES = 1 << 30
+
+
+class Verdict(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; ``remedy`` is a command or a sentence."""
+
+    verdict: Verdict
+    subject: str
+    text: str
+    remedy: str = ""
+
+
+_MARKS = {
+    Verdict.OK: click.style("✓", fg="green"),
+    Verdict.WARNING: click.style("!", fg="yellow"),
+    Verdict.FAILED: click.style("✗", fg="red"),
+}
+
+
+@click.command(name="doctor")
+@click.option("--container-runtime-endpoint", default="", help="The runtime's socket (default: the first known one).")
+@click.option("--root-dir", type=click.Path(path_type=Path), default=Path("/var/lib"), help="Where state will live.")
+@click.pass_context
+def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path) -> None:
+    """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run here."""
+    findings = [*machine_findings(), *program_findings(), *_disk(root_dir), *_runtime(container_runtime_endpoint)]
+    width = max(len(f.subject) for f in findings)
+    for finding in findings:
+        click.echo(f"{_MARKS[finding.verdict]} {finding.subject:<{width}}  {finding.text}")
+        if finding.remedy:
+            click.echo(f"  {'':<{width}}  → {finding.remedy}")
+    failed = sum(f.verdict is Verdict.FAILED for f in findings)
+    warned = sum(f.verdict is Verdict.WARNING for f in findings)
+    click.echo(f"\n{failed} failed, {warned} warnings")
+    ctx.exit(1 if failed else 0)
+
+
+def machine_findings() -> Iterator[Finding]:
+    """The user, the kernel and its limits."""
+    if os.geteuid() == 0:
+        yield Finding(Verdict.OK, "user", "root")
+    else:
+        yield Finding(Verdict.FAILED, "user", f"uid {os.geteuid()}; pods need root", "sudo pykubelet run …")
+    kernel = system.kernel_version()
+    numbers = tuple(int(part) for part in kernel.split("-")[0].split(".")[:2] if part.isdecimal())
+    if numbers >= _OLDEST_KERNEL:
+        yield Finding(Verdict.OK, "kernel", kernel)
+    else:
+        yield Finding(Verdict.WARNING, "kernel", f"{kernel} is older than 5.4", "update the kernel")
+    layout = cgroups.detect()
+    trouble = cgroups.problem(layout)
+    if trouble:
+        yield Finding(Verdict.FAILED, "cgroups", f"{layout.mode}: {trouble}")
+    else:
+        yield Finding(Verdict.OK, "cgroups", f"{layout.mode} (version {layout.version})")
+    yield _filesystem("overlay")
+    yield from _limits()
+
+
+def _filesystem(name: str) -> Finding:
+    known = Path("/proc/filesystems").read_text().split()
+    if name in known:
+        return Finding(Verdict.OK, "overlayfs", "supported")
+    return Finding(Verdict.WARNING, "overlayfs", "not loaded", f"modprobe {name}")
+
+
+def _limits() -> Iterator[Finding]:
+    path = Path("/proc/sys/fs/inotify/max_user_instances")
+    if path.exists():
+        instances = int(path.read_text())
+        if instances < _MIN_INOTIFY_INSTANCES:
+            remedy = "sysctl -w fs.inotify.max_user_instances=8192"
+            yield Finding(Verdict.WARNING, "inotify", f"only {instances} instances", remedy)
+        else:
+            yield Finding(Verdict.OK, "inotify", f"{instances} instances")
+    forward = Path("/proc/sys/net/ipv4/ip_forward")
+    if forward.exists():
+        if forward.read_text().strip() == "1":
+            yield Finding(Verdict.OK, "ip_forward", "on")
+        else:
+            text = "off; the CNI bridge plugin turns it on when the first pod starts"
+            yield Finding(Verdict.WARNING, "ip_forward", text, "sysctl -w net.ipv4.ip_forward=1")
+
+
+def program_findings() -> Iterator[Finding]:
+    """Programs that pods need, by the Debian packages that bring them."""
+    runtimes = [name for name in ("runc", "crun") if shutil.which(name)]
+    if runtimes:
+        yield Finding(Verdict.OK, "OCI runtime", ", ".join(runtimes))
+    else:
+        yield Finding(Verdict.FAILED, "OCI runtime", "neither runc nor crun is installed", "apt-get install runc")
+    plugins = {name for folder in _CNI_FOLDERS if folder.is_dir() for name in (p.name for p in folder.iterdir())}
+    missing = [name for name in _CNI_PLUGINS if name not in plugins]
+    if missing:
+        text = f"missing: {', '.join(missing)}"
+        yield Finding(Verdict.FAILED, "CNI plugins", text, "apt-get install containernetworking-plugins")
+    else:
+        yield Finding(Verdict.OK, "CNI plugins", ", ".join(_CNI_PLUGINS))
+    if shutil.which("iptables"):
+        yield Finding(Verdict.OK, "iptables", "installed")
+    else:
+        text = "missing; hostPort and masquerading need it"
+        yield Finding(Verdict.WARNING, "iptables", text, "apt-get install iptables")
+
+
+def _disk(folder: Path) -> Iterator[Finding]:
+    while not folder.exists():
+        folder = folder.parent
+    usage = fsusage.filesystem(str(folder))
+    text = f"{usage.available / (1 << 30):.1f} GiB free at {folder}"
+    if usage.available < _MIN_FREE_BYTES:
+        yield Finding(Verdict.WARNING, "disk", text, "free some space or choose another --root-dir")
+    else:
+        yield Finding(Verdict.OK, "disk", text)
+
+
+def _runtime(endpoint: str) -> Iterator[Finding]:
+    found = endpoint or find_endpoint()
+    if not found:
+        sockets = ", ".join(KNOWN_SOCKETS)
+        remedy = "apt-get install containerd && systemctl start containerd, or --container-runtime-endpoint"
+        yield Finding(Verdict.FAILED, "CRI runtime", f"no socket at {sockets}", remedy)
+        return
+    try:
+        yield from asyncio.run(_ask_runtime(found))
+    except (PykubeletError, TimeoutError) as error:
+        yield Finding(
+            Verdict.FAILED, "CRI runtime", f"{found}: {str(error) or 'no answer within 5 s'}", "start the runtime"
+        )
+
+
+async def _ask_runtime(endpoint: str) -> list[Finding]:
+    from pykubelet.kubelet.actuate.cri import CriClient
+
+    async with asyncio.timeout(5), CriClient.connect(endpoint) as client:
+        version = await client.version()
+        status = await client.status()
+    findings = [Finding(Verdict.OK, "CRI runtime", f"{version.runtime_name} {version.runtime_version} at {endpoint}")]
+    for condition in status.status.conditions:
+        if condition.status:
+            findings.append(Finding(Verdict.OK, condition.type, "true"))
+        else:
+            remedy = (
+                "put a CNI configuration into /etc/cni/net.d" if condition.type == "NetworkReady" else "see its log"
+            )
+            findings.append(Finding(Verdict.FAILED, condition.type, condition.message or condition.reason, remedy))
+    return findings

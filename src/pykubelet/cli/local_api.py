@@ -1,0 +1,95 @@
+"""The command line's client of the agent's local API: HTTP over a unix socket, blocking, quick to import."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+
+_TIMEOUT_SECONDS = 30.0
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """An HTTP connection over a unix socket."""
+
+    def __init__(self, path: Path, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        try:
+            self.sock.connect(str(self._path))
+        except OSError as error:
+            self.sock.close()
+            raise Transient(
+                f"no agent answers at {self._path} ({error.strerror}); "
+                "start one with `pykubelet run`, or name its socket with --socket"
+            ) from error
+
+
+class LocalApi:
+    """Requests to one agent. Paths are those of the Kubernetes API, and ``/pykubelet/v1/…``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, path: str, **query: object) -> Any:
+        """The JSON object at the path.
+
+        NotFound, Invalid, Permanent by the API's own Status; Transient when no agent answers.
+        """
+        connection = _UnixConnection(self.path, _TIMEOUT_SECONDS)
+        try:
+            return json.loads(_request(connection, path, query).read() or b"null")
+        except (OSError, http.client.HTTPException) as error:
+            raise Transient(f"the agent at {self.path} did not answer: {error}") from error
+        finally:
+            connection.close()
+
+    def lines(self, path: str, **query: object) -> Iterator[bytes]:
+        """The lines of a streamed answer (watch, logs), as they come; ends when the agent ends it."""
+        connection = _UnixConnection(self.path, None)
+        try:
+            yield from _request(connection, path, query)
+        except (OSError, http.client.HTTPException) as error:
+            raise Transient(f"the agent at {self.path} broke the stream off: {error}") from error
+        finally:
+            connection.close()
+
+    def watch(self, path: str, **query: object) -> Iterator[tuple[str, Any]]:
+        """(type, object) of each event of a watch; starts with what is there."""
+        for line in self.lines(path, watch="true", **query):
+            event = json.loads(line)
+            yield event["type"], event["object"]
+
+
+def _request(connection: _UnixConnection, path: str, query: dict[str, object]) -> http.client.HTTPResponse:
+    given = {key: value for key, value in query.items() if value not in (None, False, "")}
+    target = f"{path}?{urlencode(given)}" if given else path
+    connection.request("GET", target, headers={"Accept": "application/json"})
+    response = connection.getresponse()
+    if response.status >= 400:
+        raise _error(response.status, response.read())
+    return response
+
+
+def _error(status: int, body: bytes) -> Exception:
+    try:
+        message = str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        message = body.decode(errors="replace").strip() or f"the agent answered {status}"
+    match status:
+        case 404:
+            return NotFound(message)
+        case 400 | 422:
+            return Invalid(message)
+        case 429 | 503:
+            return Transient(message)
+        case _:
+            return Permanent(message)

@@ -1,0 +1,127 @@
+"""``pykubelet run``: the agent in the foreground."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.log import setup
+from pykubelet.base.proc import install_child_watcher
+from pykubelet.cli.endpoint import KNOWN_SOCKETS, find_endpoint
+from pykubelet.kubelet.config import Settings, load_configuration, without_effect
+from pykubelet.kubelet.config.machine import node_ips, node_name
+from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
+
+_log = logging.getLogger(__name__)
+_FOLDER = click.Path(path_type=Path, file_okay=False, resolve_path=True)
+_FILE = click.Path(path_type=Path, resolve_path=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    """The flags, as given."""
+
+    manifests: Path | None
+    manifest_url: str
+    config: Path | None
+    config_dir: Path | None
+    container_runtime_endpoint: str
+    image_service_endpoint: str
+    root_dir: Path
+    run_dir: Path
+    container_log_dir: Path
+    node_name: str
+    node_ip: Sequence[str]
+
+
+@click.command(name="run")
+@click.option("--manifests", type=_FILE, help="Folder (or file) of manifests; also staticPodPath.")
+@click.option("--manifest-url", default="", help="URL of a manifest; also staticPodURL.")
+@click.option("--config", type=_FILE, help="A KubeletConfiguration v1beta1 file.")
+@click.option("--config-dir", type=_FOLDER, help="Folder of *.conf files laid over the configuration file.")
+@click.option("--container-runtime-endpoint", default="", help="The CRI runtime's socket (default: the first known).")
+@click.option("--image-service-endpoint", default="", help="The CRI image service's socket, if it is another one.")
+@click.option("--root-dir", type=_FOLDER, default=DEFAULT_ROOT, show_default=True, help="Pod folders and state.")
+@click.option("--run-dir", type=_FOLDER, default=DEFAULT_RUN, show_default=True, help="The local socket.")
+@click.option(
+    "--container-log-dir", type=_FOLDER, default=Path("/var/log/containers"), show_default=True, help="Log links."
+)
+@click.option("--node-name", default="", help="The node's name (default: the host name).")
+@click.option("--node-ip", multiple=True, help="The node's address; once per address family.")
+@click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
+def command(log_level: str, log_format: str, **flags: object) -> None:
+    """Run the agent in the foreground until SIGINT or SIGTERM; pods run on after it."""
+    setup(log_level.upper(), "json" if log_format == "json" else "text")
+    settings = make_settings(_Flags(**flags))  # type: ignore[arg-type]  # click fills them by name and type
+    if ignored := without_effect(settings.config):
+        _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
+    install_child_watcher()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_run(settings))
+
+
+def make_settings(flags: _Flags) -> Settings:
+    """Settle flags, configuration and machine. Invalid names what is wrong or missing."""
+    config = load_configuration(flags.config, flags.config_dir)
+    config = replace(
+        config,
+        static_pod_path=str(flags.manifests or config.static_pod_path),
+        static_pod_url=flags.manifest_url or config.static_pod_url,
+    )
+    if not config.static_pod_path and not config.static_pod_url:
+        raise Invalid("nothing to run: name a folder of manifests with --manifests, or a URL with --manifest-url")
+    endpoint = flags.container_runtime_endpoint or config.container_runtime_endpoint or find_endpoint()
+    if not endpoint:
+        known = ", ".join(KNOWN_SOCKETS)
+        raise Invalid(
+            f"no container runtime: none of {known} exists; install one (apt-get install containerd) "
+            "or name its socket with --container-runtime-endpoint. `pykubelet doctor` tells more"
+        )
+    if os.geteuid() != 0:
+        raise Invalid("the agent must run as root: it mounts volumes and makes cgroups")
+    return Settings(
+        node_name=node_name(flags.node_name),
+        config=config,
+        runtime_endpoint=endpoint,
+        image_endpoint=flags.image_service_endpoint or config.image_service_endpoint,
+        root_dir=flags.root_dir,
+        run_dir=flags.run_dir,
+        container_log_dir=flags.container_log_dir,
+        node_ips=node_ips(flags.node_ip),
+    )
+
+
+async def _run(settings: Settings) -> None:
+    from pykubelet.kubelet.main import run_kubelet
+
+    agent = asyncio.create_task(run_kubelet(settings), name="kubelet")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, agent.cancel)
+    try:
+        await agent
+    except asyncio.CancelledError:
+        pass
+    except BaseExceptionGroup as group:
+        known, rest = group.split(PykubeletError)
+        if rest is not None or known is None:
+            raise
+        raise _first(known) from group
+
+
+def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, PykubeletError)
+    return error

@@ -1,0 +1,56 @@
+"""``pykubelet timeline``: a bar chart of a pod's start in the terminal."""
+
+import json
+from typing import Any
+
+import click
+
+from pykubelet.cli.select import api_of, find_pod
+
+_WIDTH = 48
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+@click.command(name="timeline")
+@click.argument("pod")
+@click.option("-n", "--namespace", default="", help="The pod's namespace.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output form.")
+@click.pass_obj
+def command(socket: object, pod: str, namespace: str, output: str | None) -> None:
+    """Show where the start-up time of a POD went, step by step."""
+    api = api_of(socket)
+    found = find_pod(api, pod, namespace)
+    view = api.get(f"/pykubelet/v1/timeline/{found.metadata.namespace}/{found.metadata.name}")
+    if output == "json":
+        click.echo(json.dumps(view, indent=2))
+        return
+    click.echo(chart(found.metadata.name, view))
+
+
+def chart(name: str, view: Any) -> str:
+    """The bar chart of one timeline: a line per step, its bar on a common scale, its time."""
+    steps = view["steps"]
+    if not steps:
+        return f"{name}: no start was recorded by this run of the agent"
+    total = max((s["start_s"] + (s["duration_s"] or 0.0) for s in steps), default=0.0) or 1e-9
+    labels = [f"{s['step']} {s['container']}".rstrip() for s in steps]
+    width = max(len(label) for label in labels)
+    lines = [f"{name}: {_duration(total)} from seen to the last step"]
+    for label, step in zip(labels, steps, strict=True):
+        bar = _bar(step["start_s"] / total, (step["duration_s"] or 0.0) / total)
+        time = _duration(step["duration_s"]) if step["duration_s"] else f"at {_duration(step['start_s'])}"
+        lines.append(f"  {label:<{width}}  {bar}  {time}{'  ' + step['error'] if step.get('error') else ''}".rstrip())
+    return "\n".join(lines)
+
+
+def _bar(start: float, length: float) -> str:
+    """A bar of eighths of a character; a point in time is a thin stroke."""
+    begin = min(int(start * _WIDTH), _WIDTH - 1)
+    eighths = max(1, round(length * _WIDTH * 8))
+    full, rest = divmod(min(eighths, (_WIDTH - begin) * 8), 8)
+    bar = " " * begin + "█" * full + (_EIGHTHS[rest] if rest else "")
+    return f"│{bar:<{_WIDTH}}│"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"

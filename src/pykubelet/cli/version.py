@@ -1,0 +1,29 @@
+"""``pykubelet version``."""
+
+import json
+import platform
+
+import click
+
+import pykubelet
+from pykubelet.base.errors import PykubeletError
+from pykubelet.cli.select import api_of
+
+
+@click.command(name="version")
+@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output form.")
+@click.pass_obj
+def command(socket: object, output: str | None) -> None:
+    """Print the version of this program, and of the agent and its runtime if one runs."""
+    versions = {"pykubelet": pykubelet.__version__, "python": platform.python_version()}
+    try:
+        answer = api_of(socket).get("/pykubelet/v1/version")
+        versions["agent"] = answer.get("agent", "")
+        versions["runtime"] = f"{answer.get('runtimeName', '')} {answer.get('runtimeVersion', '')}".strip()
+    except PykubeletError:
+        versions["agent"] = "not running"
+    if output == "json":
+        click.echo(json.dumps(versions, indent=2))
+        return
+    for name, version in versions.items():
+        click.echo(f"{name + ':':<11}{version}")

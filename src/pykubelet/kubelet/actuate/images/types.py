@@ -1,0 +1,66 @@
+"""Settings and values of the image manager."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.images.ports import ImageService, Secrets
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.timeline import Timeline
+
+DEFAULT_PARALLEL_PULLS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ImageConfig:
+    """Fields of KubeletConfiguration that concern pulls; field names as there, in our spelling.
+
+    Unlike the reference, which pulls one image at a time, the default is five at once. With `serialize`
+    it is one; `max_parallel_pulls` None without `serialize` means no bound.
+    """
+
+    serialize: bool = False
+    max_parallel_pulls: int | None = DEFAULT_PARALLEL_PULLS
+    registry_qps: float = 5
+    """Pulls a second; 0: no limit."""
+    registry_burst: int = 10
+    initial_back_off: Seconds = 10
+    maximum_back_off: Seconds = 300
+
+    @property
+    def parallel(self) -> int | None:
+        """How many pulls may run at once; None: any number."""
+        return 1 if self.serialize else self.max_parallel_pulls
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDeps:
+    """Whom the image manager talks to."""
+
+    runtime: ImageService
+    secrets: Secrets
+    events: EventRecorder
+    timeline: Timeline
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One image as one pod wants it."""
+
+    image: str
+    """As the pod names it."""
+    policy: str
+    """Always, IfNotPresent or Never."""
+    container: str = ""
+    """Name of the container, for events and the timeline; empty for an image volume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The outcome of a pull."""
+
+    ref: str
+    size: Bytes
+    took: Seconds

@@ -1,0 +1,73 @@
+"""Which dead containers and sandboxes are garbage. Pure."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.runtime import (
+    ContainerState,
+    ContainerSummary,
+    RuntimePod,
+    SandboxSummary,
+)
+
+Removable = Callable[[PodUID], bool]
+"""Whether nothing of the pod has to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class GcPolicy:
+    """What to keep (`minimum-container-ttl-duration` and its kin in the reference)."""
+
+    min_age: Seconds = 0.0
+    """Younger containers are left alone."""
+    max_per_container: int = 1
+    """Dead attempts to keep of each container; negative: all."""
+    max_total: int = -1
+    """Dead containers to keep on the node; negative: any number."""
+
+
+def garbage_containers(
+    pods: Sequence[RuntimePod], policy: GcPolicy, removable: Removable, now: Seconds
+) -> list[ContainerSummary]:
+    """Containers to remove: all of pods that are gone, and the oldest of the others beyond the policy."""
+    garbage: list[ContainerSummary] = []
+    units: list[list[ContainerSummary]] = []
+    for pod in pods:
+        by_name: dict[str, list[ContainerSummary]] = {}
+        for container in pod.containers:
+            if container.state is not ContainerState.RUNNING and container.created_at <= now - policy.min_age:
+                by_name.setdefault(container.name, []).append(container)
+        if removable(pod.uid):
+            garbage += (c for unit in by_name.values() for c in unit)
+        else:
+            units += by_name.values()
+    if policy.max_per_container >= 0:
+        garbage += _cut(units, policy.max_per_container)
+    if policy.max_total >= 0 and sum(map(len, units)) > policy.max_total:
+        # First an equal share for everybody, then the oldest of all.
+        garbage += _cut(units, max(1, policy.max_total // len(units)))
+        rest = sorted((c for unit in units for c in unit), key=lambda c: -c.created_at)
+        garbage += rest[policy.max_total :]
+    return garbage
+
+
+def _cut(units: list[list[ContainerSummary]], keep: int) -> list[ContainerSummary]:
+    """Shorten each unit, which is newest first, and return what was cut off."""
+    cut = [container for unit in units for container in unit[keep:]]
+    for unit in units:
+        del unit[keep:]
+    return cut
+
+
+def garbage_sandboxes(
+    pods: Sequence[RuntimePod], removed: Collection[ContainerID], removable: Removable
+) -> list[SandboxSummary]:
+    """Sandboxes to remove: neither ready nor with a container left, and not the newest of a pod that is kept."""
+    garbage: list[SandboxSummary] = []
+    for pod in pods:
+        inhabited = {c.sandbox_id for c in pod.containers if c.id not in removed}
+        candidates = pod.sandboxes if removable(pod.uid) else pod.sandboxes[1:]
+        garbage += (s for s in candidates if not s.ready and s.id not in inhabited)
+    return garbage

@@ -1,0 +1,139 @@
+"""What to do with init containers and sidecars. Pure; KEP-753 (sidecars).
+
+They are looked at from the last to the first. The last one that has a trace in the sandbox is the frontier: all
+before it have been initialised, and of those only sidecars still matter. So a removed record of a finished init
+container never makes it run again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.podruntime.decide_restart import (
+    current,
+    restarts_after_failure,
+    should_start,
+)
+from pykubelet.kubelet.actuate.podruntime.types import ContainerKill, KillReason
+from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
+from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
+from pykubelet.models.core_v1 import Container, Pod
+
+Probes = Mapping[ContainerID, ContainerProbes]
+
+
+@dataclass(frozen=True, slots=True)
+class InitPlan:
+    """Where the initialisation stands and what moves it on."""
+
+    initialized: bool = False
+    """Ordinary containers may run."""
+    failed: bool = False
+    """An init container has failed for good: the pod has."""
+    start: tuple[Container, ...] = ()
+    kill: tuple[ContainerKill, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What one init container asks for."""
+
+    done: bool = False
+    """The next one may start."""
+    start: bool = False
+    failed: bool = False
+    kill: ContainerKill | None = None
+
+
+def plan_init(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: SandboxID) -> InitPlan:
+    """The next step of the initialisation of a pod in its sandbox, and the care for its sidecars.
+
+    Only attempts made in this sandbox count: a new one is initialised from the beginning.
+    """
+    containers = pod.spec.init_containers
+    passed = any(current(status, c.name, sandbox) is not None for c in pod.spec.containers)
+    initialized = passed or not containers
+    start: list[Container] = []
+    kill: list[ContainerKill] = []
+    for index in reversed(range(len(containers))):
+        container = containers[index]
+        sidecar = is_sidecar(container)
+        attempt = current(status, container.name, sandbox)
+        if attempt is None:
+            if passed and sidecar:
+                start.append(container)
+            continue
+        if passed and not sidecar:
+            continue
+        verdict = (_sidecar if sidecar else _run_once)(pod, container, attempt, probes)
+        if verdict.failed:
+            return InitPlan(failed=True)
+        if verdict.kill is not None:
+            kill.append(verdict.kill)
+        if verdict.done:
+            if index == len(containers) - 1:
+                initialized = True
+            elif not passed:
+                start.append(containers[index + 1])
+        if verdict.start:
+            start.append(container)
+        passed = True
+    if containers and not passed:
+        start.append(containers[0])
+    return InitPlan(initialized=initialized, start=tuple(reversed(start)), kill=tuple(reversed(kill)))
+
+
+def _run_once(pod: Pod, container: Container, attempt: ContainerStatus, _: Probes) -> _Verdict:
+    """An init container that has to end before the next begins."""
+    match attempt.state:
+        case ContainerState.RUNNING:
+            return _Verdict()
+        case ContainerState.CREATED:
+            return _Verdict(start=True)
+        case ContainerState.UNKNOWN:
+            if not restarts_after_failure(pod, container):
+                return _Verdict(failed=True)
+            return _Verdict(start=True, kill=_kill_unknown(attempt))
+        case ContainerState.EXITED:
+            # A process group killed for memory may still end with 0: the container has failed nevertheless.
+            if attempt.exit_code == 0 and attempt.reason != "OOMKilled":
+                return _Verdict(done=True)
+            again = should_start(pod, container, attempt)
+            return _Verdict(start=again, failed=not again)
+
+
+def _sidecar(_: Pod, container: Container, attempt: ContainerStatus, probes: Probes) -> _Verdict:
+    """A sidecar: it has to have started before the next init container begins, and is kept running."""
+    match attempt.state:
+        case ContainerState.RUNNING:
+            return _running_sidecar(container, attempt, probes)
+        case ContainerState.CREATED | ContainerState.EXITED:
+            return _Verdict(start=True)
+        case ContainerState.UNKNOWN:
+            return _Verdict(start=True, kill=_kill_unknown(attempt))
+
+
+def _running_sidecar(container: Container, attempt: ContainerStatus, probes: Probes) -> _Verdict:
+    name = container.name
+    results = probes.get(attempt.id, ContainerProbes())
+    if container.startup_probe is not None and results.startup is not ProbeResult.SUCCESS:
+        if results.startup is not ProbeResult.FAILURE:
+            return _Verdict()
+        message = f"Init container {name} failed startup probe"
+        kill = ContainerKill(attempt.id, name, message, KillReason.STARTUP_PROBE)
+        return _Verdict(start=True, kill=kill)
+    if attempt.hash != container_hash(container):
+        kill = ContainerKill(attempt.id, name, f"Init container {name} definition changed")
+        return _Verdict(done=True, start=True, kill=kill)
+    if container.liveness_probe is not None and results.liveness is ProbeResult.FAILURE:
+        message = f"Init container {name} failed liveness probe"
+        kill = ContainerKill(attempt.id, name, message, KillReason.LIVENESS_PROBE)
+        return _Verdict(done=True, start=True, kill=kill)
+    return _Verdict(done=True)
+
+
+def _kill_unknown(attempt: ContainerStatus) -> ContainerKill:
+    message = f'Init container is in "{attempt.state}" state, try killing it before restart'
+    return ContainerKill(attempt.id, attempt.name, message)

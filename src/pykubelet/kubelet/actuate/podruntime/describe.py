@@ -1,0 +1,116 @@
+"""Gathers what a container is made from, and puts it into CRI's words.
+
+The facts come from many places (node, volumes, objects, files); the message itself is built by
+:mod:`pykubelet.kubelet.actuate.criconfig`, which is pure.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pykubelet.kubelet.actuate.criconfig.container import container_config
+from pykubelet.kubelet.actuate.criconfig.env import container_environment, env_files
+from pykubelet.kubelet.actuate.criconfig.hosts import hosts_mount, managed_hosts, node_hosts, wants_hosts
+from pykubelet.kubelet.actuate.criconfig.names import pod_hostname
+from pykubelet.kubelet.actuate.criconfig.types import (
+    ContainerContext,
+    DownwardContext,
+    EnvContext,
+    container_error,
+)
+from pykubelet.kubelet.actuate.podruntime.decide_restart import current
+from pykubelet.kubelet.actuate.podruntime.podfiles import write_hosts
+from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
+from pykubelet.kubelet.actuate.types import HostMount
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus, SandboxStatus
+from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """One container to start, and where."""
+
+    pod: Pod
+    container: AnyContainer
+    kind: ContainerKind
+    status: PodRuntimeStatus
+    """As it was at the beginning of the sync; attempts made since are not in it."""
+    sandbox: SandboxStatus
+    sandbox_config: pb.PodSandboxConfig
+
+
+class ContainerDescriber:
+    """Makes the message for one start of a container, with all the files that it mounts."""
+
+    def __init__(self, deps: PodRuntimeDeps, config: PodRuntimeConfig) -> None:
+        self._deps = deps
+        self._node_hosts = Path(config.node_hosts)
+
+    async def describe(self, job: StartJob, image_ref: str, restart_count: int) -> pb.ContainerConfig:
+        """The message. Raises ConfigError, VolumeError, ImageError (image volumes), another base error, or OSError."""
+        pod, container = job.pod, job.container
+        env = await self._environment(job)
+        mounts = await self._deps.volumes.container_mounts(pod, container, env)
+        mounts += await asyncio.to_thread(self._own_mounts, job)
+        context = ContainerContext(
+            image_ref=image_ref,
+            image=await self._deps.images.image_facts(image_ref),
+            env=env,
+            restart_count=restart_count,
+            mounts=mounts,
+            resources=self._deps.resources.container_resources(pod, container),
+            security=self._deps.node.security(),
+            target_id=_target_id(job),
+        )
+        return container_config(pod, container, job.kind, context)
+
+    async def _environment(self, job: StartJob) -> Mapping[str, str]:
+        node = self._deps.node
+        wanted = env_files(job.container)
+        files = await self._deps.volumes.read_files(job.pod, wanted) if wanted else {}
+        downward = DownwardContext(
+            node_name=node.name(),
+            host_ips=node.ips(),
+            pod_ips=job.sandbox.ips,
+            allocatable=node.allocatable(),
+        )
+        services = node.services(job.pod)
+        context = EnvContext(downward=downward, objects=self._deps.objects, services=services, files=files)
+        return container_environment(job.pod, job.container, context)
+
+    def _own_mounts(self, job: StartJob) -> tuple[HostMount, ...]:
+        """Files that the agent itself provides: /etc/hosts and the termination log."""
+        files, ref, container = self._deps.files, ref_of(job.pod), job.container
+        mounts: list[HostMount] = []
+        if wants_hosts(job.pod, container, job.sandbox.ips):
+            path = files.etc_hosts(ref.uid)
+            write_hosts(path, self._hosts(job))
+            mounts.append(hosts_mount(str(path)))
+        if container.termination_message_path:
+            inside = PurePosixPath("/") / container.termination_message_path
+            log = files.termination_log(ref.uid, container.name)
+            mounts.append(HostMount(str(inside), str(log), selinux_relabel=True, name="termination-log"))
+        return tuple(mounts)
+
+    def _hosts(self, job: StartJob) -> bytes:
+        spec = job.pod.spec
+        if spec.host_network:
+            return node_hosts(self._node_hosts.read_bytes(), spec.host_aliases)
+        hostname = pod_hostname(job.pod, self._deps.node.resolver().cluster_domain)
+        return managed_hosts(job.sandbox.ips, hostname, spec.host_aliases)
+
+
+def _target_id(job: StartJob) -> str:
+    """Id of the container that an ephemeral container looks into; empty for none."""
+    name = getattr(job.container, "target_container_name", "")
+    if not name:
+        return ""
+    target = current(job.status, name)
+    if target is None:
+        raise container_error(f"unable to find target container {name}")
+    return target.id

@@ -1,0 +1,102 @@
+"""Lifecycle hooks: what a container wants done right after its start and before its stop."""
+
+import logging
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.podruntime.ports import Cri, HttpGetter, HttpRequest
+from pykubelet.kubelet.types.ids import ContainerID, PodRef
+from pykubelet.models.core_v1 import ContainerPort, HTTPGetAction, LifecycleHandler
+
+_log = logging.getLogger(__name__)
+
+_OUTPUT_SHOWN = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HookTarget:
+    """The container that a hook is about."""
+
+    ref: PodRef
+    container: str
+    id: ContainerID
+    ports: tuple[ContainerPort, ...] = ()
+    ips: tuple[str, ...] = ()
+    """Addresses of the pod, primary first."""
+
+
+class HookError(PykubeletError):
+    """A hook failed. The message may hold output of the container: for the status, not for events."""
+
+
+class HookRunner:
+    """Runs hooks. A hook runs in the container or against it, never on the host."""
+
+    def __init__(self, cri: Cri, http: HttpGetter, clock: Clock) -> None:
+        self._cri = cri
+        self._http = http
+        self._clock = clock
+
+    async def run(self, hook: LifecycleHandler, target: HookTarget, limit: Seconds = 0.0) -> None:
+        """Run the hook to its end; raises ``HookError``. ``limit`` is told to the runtime too (0: none)."""
+        try:
+            if hook.exec is not None:
+                await self._exec(hook.exec.command, target, limit)
+            elif hook.http_get is not None:
+                await self._http(http_request(hook.http_get, target))
+            elif hook.sleep is not None:
+                await self._clock.sleep(hook.sleep.seconds)
+            else:
+                # The API lets tcpSocket through for old clients and says that it fails when it is run.
+                raise HookError("use one of exec, httpGet and sleep; tcpSocket is not supported for hooks")
+        except PykubeletError as error:
+            _log.info(
+                "lifecycle hook failed",
+                extra={"pod": str(target.ref), "container": target.container, "error": str(error)},
+            )
+            raise HookError(_message(hook, target, error)) from error
+
+    async def _exec(self, command: tuple[str, ...], target: HookTarget, limit: Seconds) -> None:
+        reply = await self._cri.exec_sync(target.id, command, limit)
+        if reply.exit_code:
+            output = (reply.stdout + reply.stderr)[:_OUTPUT_SHOWN].decode(errors="replace")
+            raise HookError(f"command '{' '.join(command)}' exited with {reply.exit_code}: {output}")
+
+
+def http_request(action: HTTPGetAction, target: HookTarget) -> HttpRequest:
+    """The request of an httpGet hook; without a host it goes to the pod. Raises ``HookError``."""
+    host = action.host or next(iter(target.ips), "")
+    if not host:
+        raise HookError("the pod has no address yet")
+    port = _port(action.port, target.ports)
+    scheme = (action.scheme or "HTTP").lower()
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    path = action.path if action.path.startswith("/") else f"/{action.path}"
+    headers = tuple((header.name, header.value) for header in action.http_headers)
+    return HttpRequest(f"{scheme}://{host}:{port}{path}", headers)
+
+
+def _port(port: int | str, ports: tuple[ContainerPort, ...]) -> int:
+    if isinstance(port, str):
+        named = next((p.container_port for p in ports if p.name == port), None)
+        number = named if named is not None else int(port) if port.isdecimal() else 0
+    else:
+        number = port
+    if not 0 < number < 65536:
+        raise HookError(f"{port!r} is neither a port number nor the name of a port of the container")
+    return number
+
+
+def _message(hook: LifecycleHandler, target: HookTarget, error: PykubeletError) -> str:
+    kind = "Lifecycle hook"
+    if hook.exec is not None:
+        kind = f"Exec lifecycle hook ([{' '.join(hook.exec.command)}])"
+    elif hook.http_get is not None:
+        kind = f"HTTP lifecycle hook ({hook.http_get.path})"
+    elif hook.sleep is not None:
+        kind = f"Sleep lifecycle hook ({hook.sleep.seconds})"
+    ref = target.ref
+    pod = f"{ref.name}_{ref.namespace}({ref.uid})"
+    return f'{kind} for Container "{target.container}" in Pod "{pod}" failed - error: {error}'

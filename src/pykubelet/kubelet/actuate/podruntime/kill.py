@@ -1,0 +1,169 @@
+"""Stops containers and whole pods, with the grace they are owed."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.criconfig.labels import parse_container
+from pykubelet.kubelet.actuate.podruntime.decide_stop import (
+    StopFacts,
+    facts_from_labels,
+    facts_from_spec,
+    remaining_grace,
+    stop_order,
+)
+from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, HookTarget
+from pykubelet.kubelet.actuate.podruntime.ports import Cri
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import words
+from pykubelet.kubelet.actuate.podruntime.together import together, within
+from pykubelet.kubelet.actuate.podruntime.types import ContainerKill, PodReason
+from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
+from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.podspec import find_container
+from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KillRequest:
+    """Containers of one pod that have to stop."""
+
+    ref: PodRef
+    pod: Pod | None
+    """None if only the runtime knows the pod: then everything comes from labels and annotations."""
+    ips: tuple[str, ...] = ()
+    grace: Seconds | None = None
+    """Overrides every other grace period."""
+
+
+class Killer:
+    """Stops things. Each container has its own task, so one that hangs delays no other."""
+
+    def __init__(self, cri: Cri, hooks: HookRunner, events: EventRecorder, clock: Clock) -> None:
+        self._cri = cri
+        self._hooks = hooks
+        self._events = events
+        self._clock = clock
+        self._hooked: dict[PodUID, set[ContainerID]] = {}
+
+    async def kill_pod(self, request: KillRequest, status: PodRuntimeStatus) -> tuple[Failure, ...]:
+        """Stop all containers, sidecars last, and then all sandboxes. Repeatable; failures name what resisted."""
+        alive = [c for c in status.unfinished if c.state is not ContainerState.CREATED]
+        kills = [ContainerKill(c.id, c.name) for c in alive]
+        order = stop_order(request.pod, {c.name for c in alive})
+        failures = await self._kill_all(request, kills, _Turns(order, kills))
+        stops = [self._stop_sandbox(request.ref, sandbox.id) for sandbox in status.sandboxes]
+        failures += [f for f in await together(stops, "stop-sandbox") if f is not None]
+        return tuple(failures)
+
+    async def kill(self, request: KillRequest, kills: Sequence[ContainerKill]) -> tuple[Failure, ...]:
+        """Stop these containers at once, in no particular order."""
+        return tuple(await self._kill_all(request, kills, _Turns({}, kills)))
+
+    def forget(self, uid: PodUID) -> None:
+        """The pod is gone."""
+        self._hooked.pop(uid, None)
+
+    async def _kill_all(self, request: KillRequest, kills: Sequence[ContainerKill], turns: "_Turns") -> list[Failure]:
+        results = await together((self._kill_one(request, kill, turns) for kill in kills), "kill-container")
+        return [failure for failure in results if failure is not None]
+
+    async def _kill_one(self, request: KillRequest, kill: ContainerKill, turns: "_Turns") -> Failure | None:
+        try:
+            facts = await self._facts(request, kill)
+            await self._stop(request, kill, facts, turns)
+        except NotFound:
+            pass
+        except PykubeletError as error:
+            _log.warning(
+                "cannot stop a container",
+                extra={"pod": str(request.ref), "container": kill.name, "error": str(error)},
+            )
+            return Failure(SyncAction.KILL_CONTAINER, kill.name, PodReason.KILL_CONTAINER, words(error))
+        self._hooked.get(request.ref.uid, set()).discard(kill.id)
+        turns.ended(kill.name)
+        return None
+
+    async def _facts(self, request: KillRequest, kill: ContainerKill) -> StopFacts:
+        found = find_container(request.pod, kill.name) if request.pod is not None else None
+        if request.pod is not None and found is not None:
+            return facts_from_spec(request.pod, found[1], kill.reason)
+        status = (await self._cri.container_status(kill.id)).status
+        noted = parse_container(status.labels, status.annotations)
+        if noted is None:
+            raise NotFound(f"container {kill.id} does not belong to a pod")
+        return facts_from_labels(noted)
+
+    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, turns: "_Turns") -> None:
+        """Hook, turn and stop share one grace period."""
+        message = kill.message or f"Stopping container {kill.name}"
+        self._events.event(request.ref, NORMAL, Reason.KILLING_CONTAINER, message, container=kill.name)
+        grace = facts.grace if request.grace is None else request.grace
+        began = self._clock.monotonic()
+        if facts.pre_stop is not None and grace > 0:
+            await self._pre_stop(request, kill, facts, grace)
+        left = grace - (self._clock.monotonic() - began)
+        if left > 0 and turns.has_to_wait(kill.name):
+            await within(self._clock, left, turns.wait(kill.name), "wait-for-turn")
+        elapsed = self._clock.monotonic() - began
+        await self._cri.stop_container(kill.id, remaining_grace(grace, elapsed))
+
+    async def _pre_stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, grace: Seconds) -> None:
+        """Once for each container: a stop that is tried again does not run it again."""
+        assert facts.pre_stop is not None
+        done = self._hooked.setdefault(request.ref.uid, set())
+        if kill.id in done:
+            return
+        target = HookTarget(request.ref, kill.name, kill.id, facts.ports, request.ips)
+
+        async def run() -> None:
+            assert facts.pre_stop is not None
+            try:
+                await self._hooks.run(facts.pre_stop, target, grace)
+            except HookError:
+                # Its message may hold secrets of the container.
+                self._events.event(
+                    request.ref, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container=kill.name
+                )
+
+        if not await within(self._clock, grace, run(), "pre-stop"):
+            _log.info(
+                "preStop hook did not end in the grace period",
+                extra={"pod": str(request.ref), "container": kill.name, "grace_s": grace},
+            )
+        done.add(kill.id)
+
+    async def _stop_sandbox(self, ref: PodRef, sandbox: SandboxID) -> Failure | None:
+        try:
+            await self._cri.stop_pod_sandbox(sandbox)
+        except NotFound:
+            return None
+        except PykubeletError as error:
+            _log.warning("cannot stop a sandbox", extra={"pod": str(ref), "sandbox": sandbox, "error": str(error)})
+            return Failure(SyncAction.KILL_POD, ref.name, PodReason.KILL_SANDBOX, words(error))
+        return None
+
+
+class _Turns:
+    """Lets a container wait until those that have to stop before it have stopped."""
+
+    def __init__(self, order: Mapping[str, Collection[str]], kills: Sequence[ContainerKill]) -> None:
+        self._order = order
+        self._ended = {kill.name: asyncio.Event() for kill in kills}
+
+    def has_to_wait(self, name: str) -> bool:
+        return any(not self._ended[other].is_set() for other in self._order.get(name, ()))
+
+    async def wait(self, name: str) -> None:
+        for other in self._order.get(name, ()):
+            await self._ended[other].wait()
+
+    def ended(self, name: str) -> None:
+        self._ended[name].set()

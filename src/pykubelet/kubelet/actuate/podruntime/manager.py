@@ -1,0 +1,324 @@
+"""The pod runtime as the other stages see it: from a wanted pod to CRI calls, one sync at a time."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
+from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
+from pykubelet.kubelet.actuate.podruntime.describe import StartJob
+from pykubelet.kubelet.actuate.podruntime.gc import Collector
+from pykubelet.kubelet.actuate.podruntime.hooks import HookRunner
+from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
+from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
+from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
+from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
+from pykubelet.kubelet.actuate.podruntime.status import StatusReader
+from pykubelet.kubelet.actuate.podruntime.types import (
+    ContainerKill,
+    KillReason,
+    PodActions,
+    PodRuntimeConfig,
+)
+from pykubelet.kubelet.types.events import NORMAL, Reason
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
+from pykubelet.kubelet.types.podspec import AnyContainer, find_container, is_sidecar
+from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.runtime import (
+    ContainerKind,
+    ContainerState,
+    ContainerStatus,
+    PodRuntimeStatus,
+    RuntimePod,
+    SandboxStatus,
+)
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Report:
+    """What a sync has done so far."""
+
+    changed: bool = False
+    failures: list[Failure] = field(default_factory=list)
+    wake_at: float | None = None
+    started: list[str] = field(default_factory=list)
+
+    def wake(self, at: float | None) -> None:
+        if at is not None:
+            self.wake_at = at if self.wake_at is None else min(at, self.wake_at)
+
+    def outcome(self) -> Outcome:
+        return Outcome(self.changed, tuple(self.failures), self.wake_at, tuple(self.started))
+
+
+class PodRuntime:
+    """Makes pods run, stops and removes them, and says how they are.
+
+    It remembers only what makes it faster or more patient (ended containers, back-offs). One pod's calls must not
+    overlap; those of different pods may.
+    """
+
+    def __init__(self, deps: PodRuntimeDeps, config: PodRuntimeConfig | None = None) -> None:
+        config = config or PodRuntimeConfig()
+        cri, clock = deps.cri, deps.clock
+        logs = LogFiles(config)
+        hooks = HookRunner(cri, deps.http, clock)
+        self._deps = deps
+        self._config = config
+        self._reader = StatusReader(cri, deps.files, logs, clock)
+        self._killer = Killer(cri, hooks, deps.events, clock)
+        self._starter = ContainerStarter(deps, config, logs, hooks, self._killer)
+        self._sandboxes = SandboxMaker(deps, config, logs, self._starter.conflicts)
+        self._collector = Collector(cri, self._reader, self._killer, logs, clock)
+        self._initializing: dict[PodUID, set[str]] = {}
+
+    async def list_pods(self) -> list[RuntimePod]:
+        """All pods that the runtime has, for PLEG and housekeeping; two calls. Raises base errors."""
+        return await self._reader.list_pods()
+
+    async def list_pod(self, uid: PodUID) -> RuntimePod | None:
+        """One of them, for PLEG; None if the runtime has nothing of it. Raises base errors."""
+        return await self._reader.list_pod(uid)
+
+    async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
+        """Everything the runtime has of the pod, read now. Raises base errors."""
+        return await self._reader.pod_status(ref)
+
+    async def sync_pod(
+        self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
+    ) -> Outcome:
+        """One step towards the pod as wanted; repeat it until it changes nothing and fails in nothing.
+
+        It may be cancelled at any moment: the next sync takes up what was left.
+        """
+        self._note_initialized(pod, status)
+        actions = compute_pod_actions(pod, status, probes)
+        if actions.idle:
+            return Outcome()
+        report = _Report()
+        if actions.kill_pod:
+            await self._kill_old_pod(pod, status, actions, report)
+            if report.failures or not actions.create_sandbox:
+                return report.outcome()
+        elif actions.reset:
+            await self._reset(pod, status, actions, report)
+            return report.outcome()
+        elif actions.kill:
+            await self._kill_unwanted(pod, status, actions, report)
+        await self._prune_init(pod, status, actions)
+        sandbox = await self._sandbox(pod, status, actions, report)
+        if sandbox is not None:
+            await self._start_containers(pod, status, actions, sandbox, report)
+        return report.outcome()
+
+    async def kill_pod(
+        self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
+    ) -> Outcome:
+        """Stop all containers and sandboxes of the pod; returns when they have stopped.
+
+        ``pod`` None is an orphan: all facts come from labels and annotations. ``grace_seconds`` overrides the pod's own
+        grace period; every container gets two seconds at least.
+        """
+        request = KillRequest(ref, pod, status.ips or self._deps.node.ips(), grace_seconds)
+        failures = await self._killer.kill_pod(request, status)
+        return Outcome(changed=_something_lives(status), failures=failures)
+
+    async def remove_pod(self, ref: PodRef) -> None:
+        """Remove containers, sandboxes and logs of a stopped pod. Repeatable; raises Transient if something stays."""
+        await self._collector.remove_pod(ref)
+        self._reader.forget(ref.uid)
+        self._killer.forget(ref.uid)
+        self._starter.conflicts.forget(ref.uid)
+        self._initializing.pop(ref.uid, None)
+
+    async def gc(
+        self,
+        keep: Callable[[], AbstractSet[PodUID]],
+        *,
+        ended: AbstractSet[PodUID] = frozenset(),
+        policy: GcPolicy | None = None,
+    ) -> None:
+        """Remove dead containers, sandboxes, logs and links that nobody needs. Only when all sources are read.
+
+        ``keep`` names the pods that anybody still wants or works on; it is asked after the runtime. With ``ended``,
+        dead containers of those pods go too although they are kept (disk pressure).
+        """
+        self._starter.crashes.collect(self._deps.clock.now())
+        await self._collector.collect(policy or GcPolicy(), keep, ended)
+
+    async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
+        """Stop everything, before a new sandbox is made or because the pod has come to its end."""
+        ref = ref_of(pod)
+        if actions.create_sandbox and status.sandboxes:
+            message = "Pod sandbox changed, it will be killed and re-created."
+            self._deps.events.event(ref, NORMAL, Reason.SANDBOX_CHANGED, message)
+        outcome = await self.kill_pod(ref, pod, status, None)
+        report.changed |= outcome.changed
+        report.failures += outcome.failures
+        if actions.create_sandbox and not outcome.failures:
+            # They run again, in the new sandbox.
+            for attempts in _attempts_of_init(pod, status):
+                await self._collector.remove_attempts(ref, attempts[:1], with_logs=False)
+                await self._collector.remove_attempts(ref, attempts[1:], with_logs=True)
+
+    async def _kill_unwanted(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
+        request = KillRequest(ref_of(pod), pod, status.ips or self._deps.node.ips())
+        failures = await self._killer.kill(request, actions.kill)
+        report.failures += failures
+        report.changed |= len(failures) < len(actions.kill)
+
+    async def _reset(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
+        """Forget all containers, so that the pod starts anew in its sandbox; those that caused it go last."""
+        ref = ref_of(pod)
+        request = KillRequest(ref, pod, grace=0)
+        if self._reset_waits(pod, status, actions, report):
+            return
+        by_id = {c.id: c for c in status.containers}
+        for reset in actions.reset:
+            if reset.running:
+                kill = ContainerKill(reset.id, reset.name, reason=KillReason.RESTART_ALL_CONTAINERS)
+                failures = await self._killer.kill(request, [kill])
+                report.failures += failures
+                if failures:
+                    return
+            # Logs stay: the restart count follows from them.
+            await self._collector.remove_attempts(ref, [by_id[reset.id]], with_logs=False)
+            report.changed = True
+
+    def _reset_waits(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> bool:
+        """Whether the container that wants the pod reset has to wait, as for a restart of itself alone."""
+        found = find_container(pod, actions.reset[-1].name)
+        if found is None:
+            return False
+        crashes, now = self._starter.crashes, self._deps.clock.now()
+        wait = crashes.wait(status, found[1], now)
+        if wait is None:
+            crashes.starting(status, found[1], now)
+            return False
+        report.wake(wait.until)
+        return True
+
+    async def _prune_init(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions) -> None:
+        """Keep one ended attempt of each init container; crashing ones would pile up faster than garbage is taken."""
+        if actions.create_sandbox:
+            return
+        for attempts in _attempts_of_init(pod, status):
+            ended = [c for c in attempts if c.state is ContainerState.EXITED]
+            await self._collector.remove_attempts(ref_of(pod), ended[1:], with_logs=True)
+
+    async def _sandbox(
+        self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report
+    ) -> SandboxStatus | None:
+        """The sandbox to start containers in, made if need be; None if there is none."""
+        if not actions.create_sandbox:
+            return status.ready_sandbox
+        try:
+            sandbox = await self._sandboxes.make(pod, actions.attempt)
+        except SandboxError as error:
+            failure = Failure(SyncAction.CREATE_SANDBOX, pod.metadata.name, error.reason, str(error), error.conflict)
+            report.failures.append(failure)
+            if error.conflict:
+                report.wake(self._deps.clock.now() + self._config.conflict_retry)
+            return None
+        report.changed = True
+        return sandbox
+
+    async def _start_containers(
+        self,
+        pod: Pod,
+        status: PodRuntimeStatus,
+        actions: PodActions,
+        sandbox: SandboxStatus,
+        report: _Report,
+    ) -> None:
+        """Ephemeral, init, ordinary: each kind in the order of the spec; of init containers a failure ends it."""
+        try:
+            config = self._sandboxes.describe(pod, sandbox.attempt)
+        except SandboxError as error:
+            report.failures.append(Failure(SyncAction.CREATE_SANDBOX, pod.metadata.name, error.reason, str(error)))
+            return
+
+        def jobs(containers: Collection[AnyContainer], kind: ContainerKind) -> list[StartJob]:
+            return [StartJob(pod, c, kind, status, sandbox, config) for c in containers]
+
+        await self._start_all(jobs(actions.start_ephemeral, ContainerKind.EPHEMERAL), report)
+        for job in jobs(actions.start_init, ContainerKind.INIT):
+            started = await self._start_all([job], report)
+            if not started and not is_sidecar(job.container):
+                return
+        await self._start_all(jobs(actions.start, ContainerKind.CONTAINER), report)
+
+    async def _start_all(self, jobs: Sequence[StartJob], report: _Report) -> bool:
+        """Start containers one after the other; their images are pulled side by side. False if one failed."""
+        killed_in_vain = {f.target for f in report.failures if f.action is SyncAction.KILL_CONTAINER}
+        ready = [job for job in jobs if job.container.name not in killed_in_vain and self._may_start(job, report)]
+        ok = len(ready) == len(jobs)
+        async with asyncio.TaskGroup() as pulls:
+            images = [pulls.create_task(self._starter.image(job), name="ensure-image") for job in ready]
+            for job, image in zip(ready, images, strict=True):
+                try:
+                    await self._starter.start(job, await image)
+                except StartError as error:
+                    ok = False
+                    self._note_failure(job, error, report)
+                    continue
+                report.changed = True
+                report.started.append(job.container.name)
+                if job.kind is ContainerKind.INIT and not is_sidecar(job.container):
+                    self._begin_init(job)
+        return ok
+
+    def _may_start(self, job: StartJob, report: _Report) -> bool:
+        try:
+            self._starter.check_back_off(job)
+        except StartError as error:
+            self._note_failure(job, error, report)
+            return False
+        return True
+
+    def _note_failure(self, job: StartJob, error: StartError, report: _Report) -> None:
+        action = SyncAction.INIT_CONTAINER if job.kind is ContainerKind.INIT else SyncAction.START_CONTAINER
+        name = job.container.name
+        report.failures.append(Failure(action, name, error.reason, error.message, error.transient))
+        report.wake(error.retry_at)
+        _log.info(
+            "container not started",
+            extra={"pod": str(ref_of(job.pod)), "container": name, "reason": error.reason},
+        )
+
+    def _begin_init(self, job: StartJob) -> None:
+        uid, name = ref_of(job.pod).uid, job.container.name
+        self._initializing.setdefault(uid, set()).add(name)
+        self._deps.timeline.begin(uid, Step.INIT, name)
+
+    def _note_initialized(self, pod: Pod, status: PodRuntimeStatus) -> None:
+        """Tell the timeline which init containers have ended since they were started."""
+        uid = ref_of(pod).uid
+        waiting = self._initializing.get(uid)
+        if not waiting:
+            return
+        for name in tuple(waiting):
+            attempt = status.latest(name)
+            if attempt is not None and attempt.state is ContainerState.EXITED:
+                error = f"exit code {attempt.exit_code}" if attempt.exit_code else ""
+                self._deps.timeline.end(uid, Step.INIT, name, error)
+                waiting.discard(name)
+        if not waiting:
+            del self._initializing[uid]
+
+
+def _something_lives(status: PodRuntimeStatus) -> bool:
+    return bool(status.unfinished) or any(sandbox.ready for sandbox in status.sandboxes)
+
+
+def _attempts_of_init(pod: Pod, status: PodRuntimeStatus) -> list[list[ContainerStatus]]:
+    """For each init container its attempts, newest first."""
+    return [[c for c in status.containers if c.name == spec.name] for spec in pod.spec.init_containers]

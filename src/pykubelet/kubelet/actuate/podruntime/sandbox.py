@@ -1,0 +1,105 @@
+"""Makes the sandbox of a pod: its log folder, network and namespaces."""
+
+import asyncio
+
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
+from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
+from pykubelet.kubelet.actuate.criconfig.types import ConfigError, SandboxContext
+from pykubelet.kubelet.actuate.podruntime.convert import sandbox_status
+from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
+from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, is_name_conflict, words
+from pykubelet.kubelet.actuate.podruntime.types import PodReason, PodRuntimeConfig
+from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.runtime import SandboxStatus
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class SandboxError(PykubeletError):
+    """The pod has no usable sandbox. ``conflict``: its name is taken, so look again soon."""
+
+    def __init__(self, reason: PodReason, message: str, *, conflict: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.conflict = conflict
+
+
+class SandboxMaker:
+    """Makes sandboxes."""
+
+    def __init__(
+        self, deps: PodRuntimeDeps, config: PodRuntimeConfig, logs: LogFiles, conflicts: NameConflicts
+    ) -> None:
+        self._deps = deps
+        self._config = config
+        self._logs = logs
+        self._conflicts = conflicts
+
+    def describe(self, pod: Pod, attempt: int) -> pb.PodSandboxConfig:
+        """The sandbox in CRI's words. Raises ``SandboxError`` for what the pod cannot have."""
+        resources, node = self._deps.resources, self._deps.node
+        sums, overhead = resources.pod_resources(pod)
+        context = SandboxContext(
+            log_root=self._config.pod_logs_dir,
+            cgroup_parent=resources.pod_parent(pod),
+            resolver=node.resolver(),
+            sysctls=node.sysctls(),
+            resources=sums,
+            overhead=overhead,
+        )
+        try:
+            return sandbox_config(pod, attempt, context)
+        except ConfigError as error:
+            raise SandboxError(PodReason.CONFIG_SANDBOX, error.message) from error
+
+    async def make(self, pod: Pod, attempt: int) -> SandboxStatus:
+        """Make and start a sandbox; gives its state, addresses included. Raises ``SandboxError``.
+
+        ``attempt`` is raised when its name stays taken by something that the runtime does not show.
+        """
+        ref, timeline = ref_of(pod), self._deps.timeline
+        timeline.begin(ref.uid, Step.SANDBOX)
+        try:
+            status = await self._make(pod, attempt + self._conflicts.extra(ref.uid, ""))
+        except (PykubeletError, OSError) as error:
+            timeline.end(ref.uid, Step.SANDBOX, error=words(error))
+            raise self._failed(pod, error) from error
+        timeline.end(ref.uid, Step.SANDBOX)
+        self._conflicts.clear(ref.uid, "")
+        return status
+
+    async def _make(self, pod: Pod, attempt: int) -> SandboxStatus:
+        ref, cri, events = ref_of(pod), self._deps.cri, self._deps.events
+        config = self.describe(pod, attempt)
+        for warning in pod_dns(pod, self._deps.node.resolver()).warnings:
+            events.event(ref, WARNING, warning.reason, warning.message)
+        handler = self._deps.node.runtime_handler(pod)
+        await asyncio.to_thread(self._logs.make_pod_dir, ref)
+        sandbox = await cri.run_pod_sandbox(config, handler)
+        try:
+            status = sandbox_status((await cri.pod_sandbox_status(sandbox)).status)
+        except PykubeletError as error:
+            message = f"Unable to get pod sandbox status: {words(error)}"
+            events.event(ref, WARNING, Reason.FAILED_STATUS_POD_SANDBOX, message)
+            raise
+        if not status.ready:
+            raise NotFound("the sandbox has ended right after its start")
+        if not status.ips and not pod.spec.host_network:
+            raise NotFound("the runtime gave the sandbox no address; look at its network plugin's log")
+        return status
+
+    def _failed(self, pod: Pod, error: PykubeletError | OSError) -> SandboxError:
+        ref = ref_of(pod)
+        conflict = isinstance(error, PykubeletError) and is_name_conflict(error)
+        if conflict:
+            self._conflicts.note(ref.uid, "")
+        message = f"Failed to create pod sandbox: {words(error)}"
+        self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, message)
+        if isinstance(error, SandboxError):
+            return error
+        shown = f'Failed to create sandbox for pod "{ref.name}_{ref.namespace}({ref.uid})": {words(error)}'
+        return SandboxError(PodReason.CREATE_SANDBOX, shown, conflict=conflict)

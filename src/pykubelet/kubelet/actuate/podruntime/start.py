@@ -1,0 +1,201 @@
+"""Starts one container: image, configuration, create, start, postStart hook."""
+
+import asyncio
+import logging
+
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
+from pykubelet.kubelet.actuate.podruntime.decide_restart import next_restart_count
+from pykubelet.kubelet.actuate.podruntime.describe import ContainerDescriber, StartJob
+from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, HookTarget
+from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
+from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
+from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, is_name_conflict, words
+from pykubelet.kubelet.actuate.podruntime.types import (
+    ContainerKill,
+    KillReason,
+    PodRuntimeConfig,
+    StartReason,
+)
+from pykubelet.kubelet.actuate.types import ImageError, ImageReason
+from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.ids import ContainerID, ref_of
+from pykubelet.kubelet.types.runtime import ContainerState
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.models.core_v1 import LifecycleHandler
+
+_log = logging.getLogger(__name__)
+
+
+class StartError(PykubeletError):
+    """A container was not started. ``reason`` and ``message`` are what it shows while it waits.
+
+    ``retry_at`` (Unix seconds) is when another try makes sense, None where no time is known.
+    """
+
+    def __init__(self, reason: str, message: str, *, transient: bool = False, retry_at: Seconds | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.transient = transient
+        self.retry_at = retry_at
+
+
+class ContainerStarter:
+    """Starts containers. Every step may be interrupted: the next sync takes up or replaces what was left."""
+
+    def __init__(
+        self, deps: PodRuntimeDeps, config: PodRuntimeConfig, logs: LogFiles, hooks: HookRunner, killer: Killer
+    ) -> None:
+        self._deps = deps
+        self._config = config
+        self._logs = logs
+        self._hooks = hooks
+        self._killer = killer
+        self._describer = ContainerDescriber(deps, config)
+        self.crashes = CrashLoop(config)
+        self.conflicts = NameConflicts()
+
+    def check_back_off(self, job: StartJob) -> None:
+        """Raises StartError while the container has to wait after its last exit."""
+        name, ref = job.container.name, ref_of(job.pod)
+        wait = self.crashes.wait(job.status, job.container, self._deps.clock.now())
+        if wait is None:
+            return
+        pod = f"{ref.name}_{ref.namespace}({ref.uid})"
+        event = f"Back-off restarting failed container {name} in pod {pod}"
+        self._event(job, WARNING, Reason.BACK_OFF_START_CONTAINER, event)
+        message = f"back-off {go_duration(wait.delay)} restarting failed container={name} pod={pod}"
+        raise StartError(StartReason.CRASH_LOOP_BACK_OFF, message, transient=True, retry_at=wait.until)
+
+    async def image(self, job: StartJob) -> str | StartError:
+        """The image, pulled if need be; an error is returned, since pulls run ahead of their turn."""
+        try:
+            return await self._deps.images.ensure(job.pod, job.container, job.kind)
+        except ImageError as error:
+            return _image_error(error)
+        except PykubeletError as error:
+            return StartError(ImageReason.IMAGE_INSPECT_ERROR, words(error))
+
+    async def start(self, job: StartJob, image: str | StartError) -> None:
+        """Create and start the container, and wait for its postStart hook. Raises StartError."""
+        if isinstance(image, StartError):
+            self._event(job, WARNING, Reason.FAILED_TO_CREATE_CONTAINER, f"Error: {image.reason}")
+            raise image
+        ref, timeline, name = ref_of(job.pod), self._deps.timeline, job.container.name
+        timeline.begin(ref.uid, Step.CREATE, name)
+        try:
+            container = await self._create(job, image)
+        except StartError as error:
+            timeline.end(ref.uid, Step.CREATE, name, error=error.message)
+            raise
+        timeline.end(ref.uid, Step.CREATE, name)
+        timeline.begin(ref.uid, Step.START, name)
+        try:
+            await self._deps.cri.start_container(container)
+        except PykubeletError as error:
+            timeline.end(ref.uid, Step.START, name, error=words(error))
+            raise self._failed(job, StartReason.RUN, error, container) from error
+        timeline.end(ref.uid, Step.START, name)
+        self._event(job, NORMAL, Reason.STARTED_CONTAINER, "Container started")
+        lifecycle = job.container.lifecycle
+        if lifecycle is not None and lifecycle.post_start is not None:
+            await self._post_start(job, container, lifecycle.post_start)
+
+    async def _create(self, job: StartJob, image_ref: str) -> ContainerID:
+        """Everything up to a container that only has to be started."""
+        ref, name = ref_of(job.pod), job.container.name
+        try:
+            await self._remove_unstarted(job)
+            from_logs = 0
+            if job.status.latest(name) is None:
+                from_logs = await asyncio.to_thread(self._logs.restart_count, ref, name)
+            restart_count = next_restart_count(job.status, name, from_logs)
+            config = await self._describer.describe(job, image_ref, restart_count)
+            await asyncio.to_thread(self._logs.make_container_dir, ref, name)
+        except ImageError as error:  # of an image volume
+            self._event(job, WARNING, Reason.FAILED_TO_CREATE_CONTAINER, f"Error: {error.reason}")
+            raise _image_error(error) from error
+        except (PykubeletError, OSError) as error:
+            raise self._failed(job, StartReason.CONFIG, error) from error
+        config.metadata.attempt += self.conflicts.extra(ref.uid, name)
+        self.crashes.starting(job.status, job.container, self._deps.clock.now())
+        try:
+            container = await self._deps.cri.create_container(job.sandbox.id, config, job.sandbox_config)
+        except PykubeletError as error:
+            raise self._failed(job, StartReason.CREATE, error) from error
+        self.conflicts.clear(ref.uid, name)
+        self._event(job, NORMAL, Reason.CREATED_CONTAINER, "Container created")
+        # Before the start, so that no interruption leaves a container that runs without it.
+        await self._link(job, container, config.log_path)
+        return container
+
+    async def _remove_unstarted(self, job: StartJob) -> None:
+        """Remove attempts that were made but never started: their successor takes their place and number."""
+        ref, name = ref_of(job.pod), job.container.name
+        for attempt in job.status.containers:
+            if attempt.name == name and attempt.state is ContainerState.CREATED:
+                # The log first: without the container, it would count as a restart.
+                await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt.id, attempt.restart_count)
+                try:
+                    await self._deps.cri.remove_container(attempt.id)
+                except NotFound:
+                    continue
+
+    async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
+        ref, name = ref_of(job.pod), job.container.name
+        try:
+            await asyncio.to_thread(self._logs.link, ref, name, container, log_path)
+        except OSError as error:
+            _log.warning(
+                "cannot make the log link of a container",
+                extra={"pod": str(ref), "container": name, "error": str(error)},
+            )
+
+    async def _post_start(self, job: StartJob, container: ContainerID, hook: LifecycleHandler) -> None:
+        """Run the hook; a container whose hook fails is stopped."""
+        ref, timeline, name = ref_of(job.pod), self._deps.timeline, job.container.name
+        ips = job.sandbox.ips or self._deps.node.ips()
+        timeline.begin(ref.uid, Step.POST_START, name)
+        try:
+            await self._hooks.run(hook, HookTarget(ref, name, container, job.container.ports, ips))
+        except HookError as error:
+            timeline.end(ref.uid, Step.POST_START, name, error="failed")
+            # The message may hold secrets of the container, so it is not in the event.
+            self._event(job, WARNING, Reason.FAILED_POST_START_HOOK, "PostStartHook failed")
+            kill = ContainerKill(container, name, "FailedPostStartHook", KillReason.FAILED_POST_START_HOOK)
+            await self._killer.kill(KillRequest(ref, job.pod, ips), [kill])
+            raise StartError(StartReason.POST_START_HOOK, str(error)) from error
+        timeline.end(ref.uid, Step.POST_START, name)
+
+    def _failed(
+        self, job: StartJob, reason: StartReason, error: PykubeletError | OSError, container: str = ""
+    ) -> StartError:
+        """Tell the failure and make an error of it; ids in messages would keep events from being counted as one."""
+        message = words(error)
+        shown = message.replace(container, job.container.name) if container else message
+        self._event(job, WARNING, Reason.FAILED_TO_START_CONTAINER, f"Error: {shown}")
+        uid = ref_of(job.pod).uid
+        if reason is StartReason.CREATE and isinstance(error, PykubeletError) and is_name_conflict(error):
+            self.conflicts.note(uid, job.container.name)
+            retry_at = self._deps.clock.now() + self._config.conflict_retry
+            return StartError(reason, message, transient=True, retry_at=retry_at)
+        return StartError(reason, message)
+
+    def _event(self, job: StartJob, event_type: str, reason: str, message: str) -> None:
+        self._deps.events.event(ref_of(job.pod), event_type, reason, message, container=job.container.name)
+
+
+def _image_error(error: ImageError) -> StartError:
+    return StartError(error.reason, error.message, transient=error.transient, retry_at=error.retry_at)
+
+
+def go_duration(seconds: Seconds) -> str:
+    """Whole seconds as users of Kubernetes read them: ``10s``, ``2m40s``, ``5m0s``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

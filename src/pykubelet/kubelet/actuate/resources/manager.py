@@ -1,0 +1,217 @@
+"""Keeps the cgroups of pods: one each, below one per QoS class, below one for all.
+
+    ensure_pod  before the sandbox is made; its answer is the sandbox's `cgroup_parent`
+    remove_pod  when nothing of the pod runs any more, and for pods that only `list_pods` knows
+    run         keeps the weight of the Burstable class in step with its pods
+
+The kernel is the truth: every call compares with it and can be repeated. Where cgroups cannot be made the
+agent still runs pods, without limits on the pod as a whole; `problem` says so to doctor.
+"""
+
+import asyncio
+import logging
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import MilliCPU, Seconds
+from pykubelet.kubelet.actuate.resources import cgroup_names as names
+from pykubelet.kubelet.actuate.resources.linux_resources import (
+    MIN_SHARES,
+    LinuxResources,
+    NodePolicy,
+    burstable_shares,
+    container_resources,
+    milli_cpu_to_shares,
+    overhead_resources,
+    pod_config,
+    sandbox_resources,
+)
+from pykubelet.kubelet.actuate.resources.types import ResourcesConfig
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.podresources import pod_requests
+from pykubelet.kubelet.types.qos import QosClass, pod_qos
+from pykubelet.linux import system
+from pykubelet.linux.cgroups import CgroupDriver, CgroupResources, Layout, Mode, open_driver, problem
+from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
+
+_log = logging.getLogger(__name__)
+
+_DEBOUNCE: Seconds = 0.2
+_REFRESH: Seconds = 60.0
+
+
+class ResourceManager:
+    """See the module. `cgroups` None means that they cannot be used, for the reason in `why_not`."""
+
+    def __init__(
+        self, cgroups: CgroupDriver | None, config: ResourcesConfig, clock: Clock, why_not: str | None = None
+    ) -> None:
+        self._cgroups = cgroups
+        self._config = config
+        self._clock = clock
+        self._problem = why_not
+        self._root = names.root_name(config.cgroup_root)
+        self._applied: dict[PodUID, CgroupResources] = {}
+        self._burstable: dict[PodUID, MilliCPU] = {}
+        self._dirty = asyncio.Event()
+
+    @property
+    def problem(self) -> str | None:
+        """Why pods get no cgroup of their own and what to do, for doctor; None when they do."""
+        return self._problem
+
+    async def start(self) -> None:
+        """Make the cgroups of the root and of the classes. Never fails: see `problem`."""
+        if self._problem is None and self._config.style is names.NameStyle.SYSTEMD:
+            self._problem = "cgroupDriver systemd is not supported yet: set cgroupDriver to cgroupfs"
+        if self._problem is None and self._cgroups is not None and self._config.per_qos:
+            try:
+                await asyncio.to_thread(self._write_levels)
+            except PykubeletError as error:
+                self._problem = str(error)
+        if self._problem is not None:
+            _log.error("pods get no cgroup of their own", extra={"error": self._problem})
+
+    async def run(self) -> None:
+        """Write the weights of the classes whenever pods come and go, and once a minute in any case."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._refresh(), name="cgroups-refresh")
+            group.create_task(self._follow_pods(), name="cgroups-qos")
+
+    async def ensure_pod(self, pod: Pod) -> str:
+        """Make the pod's cgroup or bring it up to date; returns CRI's `cgroup_parent`, "" when there is none.
+
+        Raises Invalid for quantities that are none, Transient or Permanent when the kernel refuses.
+        """
+        cgroups = self._usable()
+        if cgroups is None:
+            return ""
+        uid = ref_of(pod).uid
+        path = self.cgroup_path(pod)
+        wanted = pod_config(pod, self._config.policy)
+        fresh = self._applied.get(uid) != wanted
+        await asyncio.to_thread(_ensure, cgroups, path, wanted, fresh)
+        self._applied[uid] = wanted
+        if pod_qos(pod) is QosClass.BURSTABLE:
+            self._note_burstable(uid, pod_requests(pod).cpu)
+        return self.pod_parent(pod)
+
+    async def remove_pod(self, uid: PodUID) -> None:
+        """Kill what is left in the pod's cgroup and remove it. Repeatable; Transient when something stays."""
+        cgroups = self._usable()
+        self._applied.pop(uid, None)
+        if self._burstable.pop(uid, None) is not None:
+            self._dirty.set()
+        if cgroups is None:
+            return
+        # After a restart the class is not known any more, so all places are looked at.
+        paths = [names.to_path(names.pod_name(self._root, qos, uid)) for qos in QosClass]
+        await asyncio.to_thread(_delete_all, cgroups, paths)
+
+    async def list_pods(self) -> set[PodUID]:
+        """The pods that have a cgroup, whoever made it: what housekeeping compares with the desired pods."""
+        cgroups = self._usable()
+        return await asyncio.to_thread(self._list, cgroups) if cgroups else set()
+
+    def pod_parent(self, pod: Pod) -> str:
+        """CRI's `cgroup_parent` of a pod, "" when it has no cgroup of ours."""
+        if self._usable() is None:
+            return ""
+        return names.cri_parent(self._name(pod), self._config.style)
+
+    def pod_resources(self, pod: Pod) -> tuple[LinuxResources, LinuxResources | None]:
+        """What the pod's containers come to, and its overhead; for the sandbox."""
+        policy = self._config.policy
+        return sandbox_resources(pod, policy), overhead_resources(pod, policy)
+
+    def container_resources(self, pod: Pod, container: Container | EphemeralContainer) -> LinuxResources:
+        """Limits, weights and OOM score of a container."""
+        return container_resources(pod, container, self._config.policy)
+
+    def cgroup_path(self, pod: Pod) -> str:
+        """Where the pod's cgroup is, below the root of the hierarchy. Raises Invalid for an impossible uid."""
+        return names.to_path(self._name(pod))
+
+    def _name(self, pod: Pod) -> names.CgroupName:
+        return names.pod_name(self._root, pod_qos(pod), ref_of(pod).uid)
+
+    def _usable(self) -> CgroupDriver | None:
+        return self._cgroups if self._problem is None and self._config.per_qos else None
+
+    def _note_burstable(self, uid: PodUID, request: MilliCPU) -> None:
+        if self._burstable.get(uid) != request:
+            self._burstable[uid] = request
+            self._dirty.set()
+
+    async def _refresh(self) -> None:
+        while True:
+            await self._clock.sleep(_REFRESH)
+            self._dirty.set()
+
+    async def _follow_pods(self) -> None:
+        while True:
+            await self._dirty.wait()
+            # Many pods that start together cause one write.
+            await self._clock.sleep(_DEBOUNCE)
+            self._dirty.clear()
+            if self._usable() is None:
+                continue
+            try:
+                await asyncio.to_thread(self._write_levels)
+            except PykubeletError as error:
+                _log.warning("cgroup limits not set, trying again in a minute", extra={"error": str(error)})
+
+    def _write_levels(self) -> None:
+        """Settings of the root and of the classes. Guaranteed pods are directly in the root."""
+        assert self._cgroups is not None
+        limits = self._config.root_limits
+        levels = {
+            self._root: CgroupResources(
+                cpu_shares=milli_cpu_to_shares(limits.cpu), memory_max=limits.memory, pids_max=limits.pids
+            ),
+            names.qos_name(self._root, QosClass.BURSTABLE): CgroupResources(
+                cpu_shares=burstable_shares(self._burstable.values())
+            ),
+            names.qos_name(self._root, QosClass.BEST_EFFORT): CgroupResources(cpu_shares=MIN_SHARES),
+        }
+        for name, resources in levels.items():
+            self._cgroups.create(names.to_path(name), resources)
+
+    def _list(self, cgroups: CgroupDriver) -> set[PodUID]:
+        levels = (names.to_path(names.qos_name(self._root, qos)) for qos in QosClass)
+        uids = (names.uid_of(child) for level in levels for child in cgroups.children(level))
+        return {uid for uid in uids if uid is not None}
+
+
+def open_manager(layout: Layout, config: ResourcesConfig, clock: Clock) -> ResourceManager:
+    """The manager on this machine's cgroups, or a degraded one where it has none that we may use."""
+    why_not = problem(layout)
+    return ResourceManager(None if why_not else open_driver(layout), config, clock, why_not)
+
+
+def node_policy(layout: Layout, *, pod_pids_limit: int = -1, cpu_cfs_quota: bool = True) -> NodePolicy:
+    """The policy for this machine, its memory, page sizes and cgroups read now. Blocks briefly."""
+    memory_root = layout.controllers.get("memory")
+    swap = (
+        system.own_cgroup_has("memory.swap.max")
+        if layout.mode is Mode.V2
+        else memory_root is not None and (memory_root / "memory.memsw.limit_in_bytes").exists()
+    )
+    return NodePolicy(
+        memory_capacity=system.meminfo().total,
+        cgroup_version=layout.version,
+        cpu_cfs_quota=cpu_cfs_quota,
+        hugepage_sizes=tuple(pages.size for pages in system.hugepages()),
+        swap_controller=swap,
+        pod_pids_limit=pod_pids_limit,
+    )
+
+
+def _ensure(cgroups: CgroupDriver, path: str, wanted: CgroupResources, fresh: bool) -> None:
+    if fresh or not cgroups.exists(path):
+        cgroups.create(path, wanted)
+
+
+def _delete_all(cgroups: CgroupDriver, paths: list[str]) -> None:
+    for path in paths:
+        cgroups.delete(path)

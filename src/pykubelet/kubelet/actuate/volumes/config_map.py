@@ -1,0 +1,19 @@
+"""configMap: the keys of a ConfigMap as files, on disk."""
+
+from pykubelet.kubelet.actuate.volumes.content import CONTENT_ATTRIBUTES, content_work, on_disk, read_config_map
+from pykubelet.kubelet.actuate.volumes.types import Request, Work
+
+
+class ConfigMapVolume:
+    """The plugin; its files follow the ConfigMap."""
+
+    name = "kubernetes.io/configmap"
+    attributes = CONTENT_ATTRIBUTES
+
+    def prepare(self, request: Request) -> Work:
+        source = request.volume.config_map
+        assert source is not None
+        payload = read_config_map(
+            request, source.name, source.items, source.default_mode, optional=bool(source.optional)
+        )
+        return content_work(request, payload, on_disk)

@@ -1,0 +1,47 @@
+"""emptyDir: an empty folder that lives as long as the pod, on disk, in memory or in huge pages.
+
+The size limit binds volumes in memory here; for those on disk it is for the eviction manager to watch.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.actuate.volumes import decide, folders
+from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
+from pykubelet.kubelet.types.podresources import MEMORY
+from pykubelet.models.core_v1 import EmptyDirVolumeSource
+
+_MEMORY: Final = "Memory"
+
+
+class EmptyDir:
+    """The plugin. Work is done once; what the pod made of the folder since then is its own."""
+
+    name = "kubernetes.io/empty-dir"
+    attributes = Attributes()
+
+    def prepare(self, request: Request) -> Work:
+        source = request.volume.empty_dir or EmptyDirVolumeSource()
+        return Work(_maker(request, source))
+
+
+def _maker(request: Request, source: EmptyDirVolumeSource) -> Callable[[], None]:
+    path, group = request.path, request.fs_group
+    if source.medium == "":
+        security = request.pod.spec.security_context
+        policy = security.fs_group_change_policy if security else ""
+        return lambda: folders.make_on_disk(path, group, policy)
+    if source.medium == _MEMORY:
+        return lambda: make_in_memory(request, source)
+    if source.medium == decide.HUGE_PAGES or source.medium.startswith(f"{decide.HUGE_PAGES}-"):
+        size = decide.huge_page_size(request.pod, source.medium)
+        return lambda: folders.make_of_huge_pages(path, group, size)
+    raise Invalid(f'unknown storage medium "{source.medium}"')
+
+
+def make_in_memory(request: Request, source: EmptyDirVolumeSource | None = None) -> None:
+    """The folder in memory that secrets and the like are kept in; bounded as an emptyDir would be."""
+    allocatable = request.context.downward.allocatable.get(MEMORY)
+    size = decide.tmpfs_size(request.pod, allocatable, source.size_limit if source else None)
+    folders.make_in_memory(request.path, request.fs_group, size)

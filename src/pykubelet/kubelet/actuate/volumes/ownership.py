@@ -1,0 +1,77 @@
+"""Gives a volume to the pod's fsGroup, so that its processes may use it whatever user they run as.
+
+Rule: Kubernetes API, `PodSecurityContext.fsGroup` and `fsGroupChangePolicy`: everything in the volume gets the
+group, read (and write) permission for it, and folders the setgid bit, so that new files belong to it too.
+"""
+
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.safe_path import proc_path
+
+_log = logging.getLogger(__name__)
+
+ON_ROOT_MISMATCH: Final = "OnRootMismatch"
+_READ: Final = 0o440
+_READ_WRITE: Final = 0o660
+_ENTER: Final = 0o110
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def group_mode(mode: int, *, read_only: bool = False) -> int:
+    """Permission bits (setgid included) of a file or folder after it was given to the group."""
+    mask = _READ if read_only else _READ_WRITE
+    if stat.S_ISDIR(mode):
+        mask |= _ENTER | stat.S_ISGID
+    return stat.S_IMODE(mode) | mask
+
+
+def needs_change(root: os.stat_result, group: int, *, read_only: bool = False) -> bool:
+    """Whether the volume's root folder shows that the volume does not yet belong to the group."""
+    return root.st_gid != group or group_mode(root.st_mode, read_only=read_only) != stat.S_IMODE(root.st_mode)
+
+
+def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *, read_only: bool = False) -> int:
+    """Give the volume to the group; returns how many files and folders were changed. Blocks.
+
+    With the policy OnRootMismatch nothing is done if the root folder is right already; it is changed last, so
+    that an interrupted run starts again. Links are not followed. Files that refuse are logged and skipped, as
+    in the reference. Raises OSError if the root cannot be read.
+    """
+    root = os.open(path, _OPEN)
+    try:
+        if policy == ON_ROOT_MISMATCH and not needs_change(os.fstat(root), group, read_only=read_only):
+            return 0
+        changed = sum(
+            _change(name, folder, group, read_only)
+            for _, folders, files, folder in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=root)
+            for name in (*files, *folders)
+        )
+        return changed + _change(".", root, group, read_only)
+    finally:
+        os.close(root)
+
+
+def _change(name: str, folder: int, group: int, read_only: bool) -> int:
+    try:
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        _log.warning("cannot give a file to the fsGroup", extra={"file": name, "error": str(error)})
+        return 0
+    # All goes through the descriptor: whoever swaps a link in meanwhile gets nothing.
+    path = proc_path(fd)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISLNK(mode):
+            return 0  # the permissions of links mean nothing
+        os.chown(path, -1, group)
+        Path(path).chmod(group_mode(mode, read_only=read_only))
+    except OSError as error:
+        _log.warning("cannot give a file to the fsGroup", extra={"file": name, "error": str(error)})
+        return 0
+    finally:
+        os.close(fd)
+    return 1

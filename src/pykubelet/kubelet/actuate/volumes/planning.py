@@ -1,0 +1,68 @@
+"""What each entry of a container's `volumeMounts` comes to, before anything is done for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pykubelet.kubelet.actuate.types import HostMount
+from pykubelet.kubelet.actuate.volumes import decide
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.subpath import SubPath
+from pykubelet.kubelet.actuate.volumes.types import Attributes
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.core_v1 import ImageVolumeSource, VolumeMount
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMount:
+    """One mount of a container, and what has to happen before it can be used."""
+
+    mount: HostMount
+    sub_path: SubPath | None = None
+    """A part of the volume to open and bind first."""
+    image: ImageVolumeSource | None = None
+    """An image to pull first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MountedVolume:
+    """A volume that is set up."""
+
+    path: str
+    """Empty for an image volume."""
+    attributes: Attributes
+    image: ImageVolumeSource | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which mount of which container it is."""
+
+    uid: PodUID
+    container: str
+    index: int
+
+
+def plan(
+    dirs: PodDirs, place: Place, mount: VolumeMount, volume: MountedVolume, *, env: Mapping[str, str], rro: bool
+) -> PlannedMount:
+    """The mount as the spec wants it. `rro` says whether the runtime can mount recursively read-only.
+
+    Raises Invalid or NotFound with the reference's text.
+    """
+    relative = decide.sub_path(mount, env)
+    host_mount = HostMount(
+        container_path=decide.container_path(mount.mount_path),
+        host_path=volume.path,
+        read_only=bool(mount.read_only) or volume.attributes.read_only,
+        recursive_read_only=decide.recursive_read_only(mount, rro),
+        propagation=decide.propagation(mount),
+        selinux_relabel=volume.attributes.selinux_relabel,
+        name=mount.name,
+    )
+    if volume.image is not None:
+        return PlannedMount(replace(host_mount, image_sub_path=relative), image=volume.image)
+    if not relative:
+        return PlannedMount(host_mount)
+    target = dirs.subpath(place.uid, mount.name, place.container, place.index)
+    sub_path = SubPath(volume.path, relative, target)
+    return PlannedMount(replace(host_mount, host_path=str(target)), sub_path)

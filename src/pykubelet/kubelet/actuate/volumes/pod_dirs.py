@@ -1,0 +1,102 @@
+"""Where a pod's files are on this node: the layout of `ROOT/pods`, the same as the reference's.
+
+    ROOT/pods/UID/                                      0750
+        etc-hosts                                       the pod's /etc/hosts
+        containers/NAME/XXXXXXXX                        termination logs, one for each attempt
+        volumes/kubernetes.io~empty-dir/VOLUME/         what a volume shows
+        volume-subpaths/VOLUME/CONTAINER/INDEX          bind mounts for subPath
+        plugins/                                        for volume plugins and device plugins
+
+Names come from manifests, so each is checked to be a single harmless path component.
+"""
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.types.ids import PodUID
+
+POD_DIR_MODE: Final = 0o750
+_COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+
+def component(name: str) -> str:
+    """The name itself, if it can be one component of a path; Invalid otherwise."""
+    if not _COMPONENT.fullmatch(name):
+        raise Invalid(f"{name!r} cannot be part of a path: use letters, digits, '-', '.' and '_'")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class PodDirs:
+    """Paths below the agent's root folder. Only `prepare` and `termination_log` touch the disk."""
+
+    root: Path
+    """The agent's root folder, free of symbolic links, as the kernel's mount table shows it."""
+
+    @classmethod
+    def at(cls, root: str | os.PathLike[str]) -> "PodDirs":
+        """The layout below this folder, which is made if it is missing."""
+        Path(root).mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
+        dirs = cls(Path(os.path.realpath(root)))
+        dirs.pods.mkdir(mode=POD_DIR_MODE, exist_ok=True)
+        return dirs
+
+    @property
+    def pods(self) -> Path:
+        return self.root / "pods"
+
+    def pod(self, uid: PodUID) -> Path:
+        return self.pods / component(uid)
+
+    def etc_hosts(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "etc-hosts"
+
+    def volumes(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "volumes"
+
+    def volume(self, uid: PodUID, plugin: str, name: str) -> Path:
+        """Root of a volume; `plugin` is the plugin's name, `kubernetes.io/empty-dir`, say."""
+        return self.volumes(uid) / plugin.replace("/", "~") / component(name)
+
+    def subpaths(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "volume-subpaths"
+
+    def subpath(self, uid: PodUID, volume: str, container: str, index: int) -> Path:
+        """Bind mount for the mount of that index in the container's list."""
+        return self.subpaths(uid) / component(volume) / component(container) / str(index)
+
+    def plugins(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "plugins"
+
+    def containers(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "containers"
+
+    def container(self, uid: PodUID, container: str) -> Path:
+        return self.containers(uid) / component(container)
+
+    def prepare(self, uid: PodUID) -> None:
+        """Make the pod's folders; does nothing where they exist."""
+        for path in (self.pod(uid), self.volumes(uid), self.plugins(uid)):
+            path.mkdir(mode=POD_DIR_MODE, parents=False, exist_ok=True)
+
+    def termination_log(self, uid: PodUID, container: str) -> Path:
+        """Make an empty termination log for one attempt of a container, writable by any user of the container."""
+        folder = self.container(uid, container)
+        folder.mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
+        path = folder / secrets.token_hex(4)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            os.fchmod(fd, 0o666)
+        finally:
+            os.close(fd)
+        return path
+
+    def uids(self) -> set[PodUID]:
+        """Pods that have a folder here."""
+        with os.scandir(self.pods) as entries:
+            return {PodUID(e.name) for e in entries if _COMPONENT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)}

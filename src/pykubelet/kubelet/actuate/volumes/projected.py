@@ -1,0 +1,84 @@
+"""projected: several sources in one folder, in memory. Where two have the same path, the later one wins."""
+
+from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
+from pykubelet.kubelet.actuate.volumes.content import (
+    CONTENT_ATTRIBUTES,
+    content_work,
+    in_memory,
+    read_config_map,
+    read_secret,
+)
+from pykubelet.kubelet.actuate.volumes.payload import DEFAULT_MODE, FileProjection, aggregate, downward_payload
+from pykubelet.kubelet.actuate.volumes.types import Request, Work
+from pykubelet.kubelet.types.podspec import each_container
+from pykubelet.models.core_v1 import ServiceAccountTokenProjection, VolumeProjection
+
+_TOKEN_MODE = 0o600
+"""Of a token whose pod has its own user or fsGroup; the latter makes it 0640."""
+
+
+class Projected:
+    """The plugin; its files follow all their sources."""
+
+    name = "kubernetes.io/projected"
+    attributes = CONTENT_ATTRIBUTES
+
+    def prepare(self, request: Request) -> Work:
+        source = request.volume.projected
+        assert source is not None
+        payload: dict[str, FileProjection] = {}
+        problems: list[str] = []
+        for part in source.sources:
+            try:
+                payload |= _part(request, part, source.default_mode)
+            except PykubeletError as error:
+                problems.append(str(error))
+        if problems:
+            raise Invalid(aggregate(problems))
+        return content_work(request, payload, in_memory)
+
+
+def _part(request: Request, part: VolumeProjection, mode: int | None) -> dict[str, FileProjection]:
+    match part:
+        case VolumeProjection(secret=secret) if secret is not None:
+            return read_secret(request, secret.name, secret.items, mode, optional=bool(secret.optional))
+        case VolumeProjection(config_map=config_map) if config_map is not None:
+            return read_config_map(request, config_map.name, config_map.items, mode, optional=bool(config_map.optional))
+        case VolumeProjection(downward_api=downward) if downward is not None:
+            return downward_payload(downward.items, request.pod, mode, request.context.downward)
+        case VolumeProjection(service_account_token=token) if token is not None:
+            return _token(request, token, mode)
+        case VolumeProjection(cluster_trust_bundle=bundle) if bundle is not None:
+            if bundle.optional:
+                return {}
+            raise Unsupported("clusterTrustBundle sources are not supported yet by this agent")
+        case VolumeProjection(pod_certificate=certificate) if certificate is not None:
+            raise Unsupported("podCertificate sources are not supported yet by this agent")
+        case _:
+            raise Invalid("a source of a projected volume names nothing to show")
+
+
+def _token(
+    request: Request, token: ServiceAccountTokenProjection, default_mode: int | None
+) -> dict[str, FileProjection]:
+    if request.tokens is None:
+        raise Unsupported(
+            "a serviceAccountToken needs an API server, which issues it; this agent has none. "
+            "Set automountServiceAccountToken: false or remove the source"
+        )
+    user = _common_user(request)
+    mode = DEFAULT_MODE if default_mode is None else default_mode
+    if user is not None or request.fs_group is not None:
+        mode = _TOKEN_MODE
+    return {token.path: FileProjection(request.tokens.token(request.pod, token), mode, user)}
+
+
+def _common_user(request: Request) -> int | None:
+    """The user that all containers run as, if the pod says so; the token then belongs to it."""
+    spec = request.pod.spec
+    default = spec.security_context.run_as_user if spec.security_context else None
+    users = {
+        c.security_context.run_as_user if c.security_context and c.security_context.run_as_user is not None else default
+        for _, c in each_container(request.pod)
+    }
+    return users.pop() if len(users) == 1 else None

@@ -1,0 +1,141 @@
+"""Deletes folders of a pod, and nothing but these.
+
+What a pod leaves behind is hostile by assumption: links out of the volume, trees too deep for recursion, mounts
+that could not be taken down. So nothing is addressed by a path that the pod could have changed: every folder is
+opened relative to a descriptor without following links, and must be on the same mount as the folder that was
+asked for. The kernel backs this up by refusing to remove or rename a mount point.
+"""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pykubelet.base.errors import Conflict
+
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_tree(path: str | os.PathLike[str]) -> None:
+    """Delete the folder with all it contains; a missing one is fine. Blocks.
+
+    Raises Conflict if something is mounted at or below it (data beyond a mount is never touched), OSError if
+    the kernel refuses. What was deleted until then is gone.
+    """
+    parent, name = os.path.split(os.fspath(path))
+    try:
+        parent_fd = os.open(parent, _OPEN)
+    except FileNotFoundError:
+        return
+    try:
+        remove_tree_at(parent_fd, name)
+    finally:
+        os.close(parent_fd)
+
+
+def remove_tree_at(parent_fd: int, name: str) -> None:
+    """The same for the folder `name` in the folder of the descriptor."""
+    try:
+        top = os.open(name, _OPEN, dir_fd=parent_fd)
+    except FileNotFoundError:
+        return
+    try:
+        _Removal(top, name, mount_id(parent_fd)).run()
+    finally:
+        os.close(top)
+    with _explained(name):
+        os.rmdir(name, dir_fd=parent_fd)
+
+
+def mount_id(fd: int) -> int:
+    """The kernel's number of the mount that an open file lies on; bind mounts of one file system differ in it."""
+    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as info:
+        for line in info:
+            if line.startswith("mnt_id:"):
+                return int(line.removeprefix("mnt_id:"))
+    raise OSError(errno.ENOSYS, "the kernel tells no mount ids in /proc/self/fdinfo")
+
+
+class _Removal:
+    """Empties one folder. Deeper folders are moved up into it first, so two descriptors do for any depth."""
+
+    def __init__(self, top: int, name: str, mount: int) -> None:
+        self._top = top
+        self._name = name
+        self._mount = mount
+
+    def run(self) -> None:
+        self._check_mount(self._top, self._name)
+        while True:
+            folders = self._clear(self._top, move_up=False)
+            if not folders:
+                return
+            for folder in folders:
+                self._remove_folder(folder)
+
+    def _remove_folder(self, folder: str) -> None:
+        """Remove a folder that lies directly in the top one; its own folders end up there too."""
+        try:
+            fd = os.open(folder, _OPEN, dir_fd=self._top)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # gone, or replaced by a file, which the next round removes
+        try:
+            self._check_mount(fd, folder)
+            self._clear(fd, move_up=True)
+        finally:
+            os.close(fd)
+        with _explained(folder):
+            os.rmdir(folder, dir_fd=self._top)
+
+    def _clear(self, fd: int, *, move_up: bool) -> list[str]:
+        """Remove files and empty folders. Other folders are moved into the top one, or their names returned."""
+        folders: list[str] = []
+        seen = True
+        while seen:  # entries may be skipped when a folder changes while it is read
+            seen = False
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        with _explained(entry.name):
+                            os.unlink(entry.name, dir_fd=fd)
+                    elif not _rmdir(entry.name, fd):
+                        if not move_up:
+                            folders.append(entry.name)
+                            continue
+                        with _explained(entry.name):
+                            os.rename(
+                                entry.name, f".removed-{secrets.token_hex(8)}", src_dir_fd=fd, dst_dir_fd=self._top
+                            )
+                    seen = True
+            if folders:
+                break
+        return folders
+
+    def _check_mount(self, fd: int, folder: str) -> None:
+        if mount_id(fd) != self._mount:
+            raise Conflict(f"{folder!r} is a mount point; it is left as it is")
+
+
+def _rmdir(name: str, fd: int) -> bool:
+    """Remove a folder if it is empty; whether it was."""
+    try:
+        with _explained(name):
+            os.rmdir(name, dir_fd=fd)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns the kernel's refusal to remove a mount point into a Conflict."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise Conflict(f"{name!r} is a mount point; it is left as it is") from error
+        raise

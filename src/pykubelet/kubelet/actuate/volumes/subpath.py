@@ -1,0 +1,71 @@
+"""subPath: mounts one file or folder of a volume, without letting the pod choose which.
+
+The pod can change the volume while we look at it (CVE-2021-25741), so the path is opened step by step with
+`base.safe_path`, and what is bind-mounted for the container is the open descriptor. The runtime then gets the
+path of that bind mount, which no pod can reach.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import NotFound
+from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import is_mount_point
+
+_FOLDER_MODE: Final = 0o750
+_FILE_MODE: Final = 0o640
+
+
+@dataclass(frozen=True, slots=True)
+class SubPath:
+    """One mount of a part of a volume."""
+
+    volume: str
+    """Root of the volume."""
+    relative: str
+    target: Path
+    """Where the bind mount goes."""
+
+
+def bind_sub_path(sub: SubPath) -> None:
+    """Make the target show that part of the volume; a missing one is made as a folder. Blocks, may be repeated.
+
+    A mount of an earlier run is kept if it shows the same thing, else replaced. Raises base errors and OSError.
+    """
+    source = _open(sub)
+    try:
+        info = os.fstat(source)
+        if is_mount_point(sub.target):
+            if os.path.samestat(info, sub.target.lstat()):
+                return
+            mounts.unmount(str(sub.target), lazy=True)
+        _make_target(sub.target, is_folder=stat.S_ISDIR(info.st_mode))
+        mounts.bind(proc_path(source), str(sub.target), recursive=False)
+    finally:
+        close_quietly(source)
+
+
+def _open(sub: SubPath) -> int:
+    """A descriptor of the part; a folder that has to be made gets the permissions of the volume's root."""
+    try:
+        return open_in_root(sub.volume, sub.relative, os.O_PATH)
+    except NotFound:
+        mode = stat.S_IMODE(Path(sub.volume).stat().st_mode)
+        return mkdir_in_root(sub.volume, sub.relative, mode)
+
+
+def _make_target(target: Path, *, is_folder: bool) -> None:
+    """An empty folder or file to mount on; one of the wrong kind from an earlier run is replaced."""
+    target.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    if target.is_dir() and not is_folder:
+        target.rmdir()
+    elif target.exists() and is_folder and not target.is_dir():
+        target.unlink()
+    if is_folder:
+        target.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    else:
+        target.touch(mode=_FILE_MODE)

@@ -1,0 +1,66 @@
+"""Takes down what a pod has on this node: first the mounts, then the folders. All of it blocks and may be repeated.
+
+Works from the disk and the kernel's mount table alone, so it also clears what an agent that was killed left.
+"""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.removal import remove_tree
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux import mounts
+
+_log = logging.getLogger(__name__)
+
+_VOLUME_FOLDERS: Final = ("volume-subpaths", "volumes", "volume-devices")
+
+
+def remove_volumes(dirs: PodDirs, uid: PodUID) -> None:
+    """Unmount all that the pod has here and delete its volumes.
+
+    Raises Conflict if something stays mounted, other base errors, or OSError. Data behind mounts is never touched.
+    """
+    pod = dirs.pod(uid)
+    _unmount(pod)
+    for name in _VOLUME_FOLDERS:
+        remove_tree(pod / name)
+
+
+def remove_pod(dirs: PodDirs, uid: PodUID) -> None:
+    """Remove all the pod has here: volumes, termination logs, its hosts file. Errors as above."""
+    pod = dirs.pod(uid)
+    _unmount(pod)
+    remove_tree(pod)
+
+
+def remove_sub_paths(dirs: PodDirs, uid: PodUID, container: str) -> None:
+    """Take down the sub path mounts of one container, and the folders that are empty after that. Errors as above."""
+    root = dirs.subpaths(uid)
+    try:
+        volumes = list(root.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for volume in volumes:
+        _unmount(volume / container)
+        remove_tree(volume / container)
+        _remove_if_empty(volume)
+    _remove_if_empty(root)
+
+
+def _unmount(folder: Path) -> None:
+    """Unmount all that is mounted in the folder; what is busy is detached, which is logged."""
+    try:
+        mounts.unmount_all_under(str(folder))
+    except Transient as error:
+        _log.warning("a mount is busy, detaching it", extra={"path": str(folder), "error": str(error)})
+        mounts.unmount_all_under(str(folder), lazy=True)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return  # still used by another container

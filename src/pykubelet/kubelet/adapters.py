@@ -1,0 +1,120 @@
+"""Small adapters by which ``main.py`` fits one stage's part to another stage's port."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from pykubelet.base.http_get import HttpGet, HttpGetter
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.podruntime import HttpRequest
+from pykubelet.kubelet.control.workers.types import Phase, WorkerState
+from pykubelet.kubelet.observe.probes import ExecResult
+from pykubelet.kubelet.report.metrics import (
+    KubeletMetrics,
+    Lifecycle,
+    NodeCounts,
+    PodConfig,
+    ProbeSample,
+    WorkingPods,
+    count_runtime,
+)
+from pykubelet.kubelet.types.ids import ContainerID, PodRef
+from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.runtime import ContainerState, RuntimePod
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import Pod
+
+_LIFECYCLES = {
+    Phase.SYNC: Lifecycle.SYNC,
+    Phase.TERMINATING: Lifecycle.TERMINATING,
+    Phase.TERMINATED: Lifecycle.TERMINATED,
+    Phase.REMOVED: Lifecycle.TERMINATED,
+}
+
+
+class HookHttp:
+    """GETs of lifecycle hooks; the hook's own deadline is its caller's."""
+
+    def __init__(self, getter: HttpGetter) -> None:
+        self._getter = getter
+
+    async def __call__(self, request: HttpRequest) -> None:
+        await self._getter.get(HttpGet(request.url, request.headers), None)
+
+
+class ProbeExec:
+    """Commands of exec probes."""
+
+    def __init__(self, cri: CriClient) -> None:
+        self._cri = cri
+
+    async def __call__(self, container: ContainerID, command: Sequence[str], timeout: Seconds) -> ExecResult:
+        reply = await self._cri.exec_sync(container, command, timeout)
+        return ExecResult(reply.exit_code, reply.stdout, reply.stderr)
+
+
+class PlegMeter:
+    """PLEG's figures as metrics of the reference."""
+
+    def __init__(self, metrics: KubeletMetrics) -> None:
+        self._metrics = metrics
+        self._interval: Seconds | None = None
+        self.last: Seconds = 0.0
+        """Unix time of the last list of all pods."""
+
+    def relist_duration(self, seconds: Seconds) -> None:
+        self._metrics.pleg_relist(seconds, self._interval)
+        self._interval = None
+
+    def relist_interval(self, seconds: Seconds) -> None:
+        self._interval = seconds
+
+    def pod_relist_duration(self, seconds: Seconds) -> None:
+        self._metrics.pleg_pod_read(seconds)
+
+    def last_seen(self, unix_time: Seconds) -> None:
+        self.last = unix_time
+
+    def running(self, pods: int, containers: Mapping[ContainerState, int]) -> None:
+        """Counted at the scrape, from PLEG's last list."""
+
+    def stream_error(self) -> None:
+        self._metrics.event_stream(connected=False)
+
+
+class ProbeMeter:
+    """Probe results as metrics of the reference."""
+
+    def __init__(self, metrics: KubeletMetrics) -> None:
+        self._metrics = metrics
+
+    def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
+        self._metrics.probe(ProbeSample(ref, container, probe_type, result, seconds))
+
+    def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
+        """Series go with the pod, when the status manager forgets it."""
+
+
+def node_counts(
+    desired: Iterable[Pod], states: Iterable[WorkerState], listed: Iterable[RuntimePod], pleg_last_seen: Seconds
+) -> NodeCounts:
+    """What is on the node now, for a scrape."""
+    known = list(states)
+    running, containers = count_runtime(listed)
+    active = [s.pod for s in known if s.pod is not None and s.wanted and s.phase is Phase.SYNC]
+    return NodeCounts(
+        desired_pods=Counter(is_static(pod) for pod in desired),
+        active_pods=Counter(is_static(pod) for pod in active),
+        working_pods=Counter(_working(state) for state in known),
+        running_pods=running,
+        running_containers=containers,
+        pleg_last_seen=pleg_last_seen,
+    )
+
+
+def _working(state: WorkerState) -> WorkingPods:
+    lifecycle = _LIFECYCLES[state.phase]
+    if state.pod is None:
+        return WorkingPods(lifecycle, PodConfig.RUNTIME_ONLY, "unknown")
+    config = PodConfig.DESIRED if state.wanted else PodConfig.ORPHAN
+    return WorkingPods(lifecycle, config, "true" if is_static(state.pod) else "")

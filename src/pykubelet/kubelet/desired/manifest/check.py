@@ -1,0 +1,60 @@
+"""Checks a manifest file on its own: what ``pykubelet check FILE`` shows, and how a file is read safely."""
+
+import os
+import stat
+from dataclasses import dataclass
+
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.kubelet.desired.manifest.parse import parse
+from pykubelet.kubelet.desired.manifest.types import MAX_BYTES, Manifest, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What a file holds and what is wrong with it; ``ok`` when it can be used as it is."""
+
+    path: str
+    manifest: Manifest
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def check_file(path: str | os.PathLike[str]) -> CheckResult:
+    """Read and check a manifest file; what keeps it from being read is a problem too. Never raises."""
+    name = os.fspath(path)
+    try:
+        manifest = parse(read_manifest(name), name)
+    except (NotFound, Invalid, Transient) as error:
+        manifest = Manifest(name, problems=(Problem(name, str(error)),))
+    problems = manifest.problems
+    if not problems and not manifest.objects:
+        problems = (Problem(name, "holds no object", "write a Pod, ConfigMap or Secret into it"),)
+    return CheckResult(name, manifest, problems)
+
+
+def read_manifest(path: str) -> bytes:
+    """The bytes of a manifest file, symbolic links followed, as ConfigMap volumes use them.
+
+    Raises NotFound, Invalid (not a regular file, too large) or Transient (the disk or permissions).
+    A pipe or device is never read: opening it with O_NONBLOCK does not wait, and its kind is looked at first.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except FileNotFoundError as error:
+        raise NotFound("the file does not exist") from error
+    except OSError as error:
+        raise Transient(f"cannot be read: {error.strerror}") from error
+    try:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+            raise Invalid(f"is {what}, not a regular file")
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)  # one more than allowed, so that the reader sees that it is too large
+    except OSError as error:
+        raise Transient(f"cannot be read: {error.strerror}") from error
+    finally:
+        os.close(fd)

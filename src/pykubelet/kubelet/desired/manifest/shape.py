@@ -1,0 +1,93 @@
+"""What the models expect, in a form the strict reader can follow: fields by JSON name, and their types. Pure."""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from functools import cache
+from typing import Annotated, Final
+
+import msgspec
+
+from pykubelet.models.scalars import KubeStruct, MicroTime
+
+
+class Kind(Enum):
+    """How a value is read."""
+
+    OBJECT = auto()
+    LIST = auto()
+    MAP = auto()
+    STRING = auto()
+    INTEGER = auto()
+    NUMBER = auto()
+    BOOLEAN = auto()
+    BYTES = auto()
+    TIME = auto()
+    MICRO_TIME = auto()
+    QUANTITY = auto()
+    INT_OR_STRING = auto()
+    ANY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The expected type of a value; ``item`` for lists and maps, ``model`` for objects."""
+
+    kind: Kind
+    item: "Shape | None" = None
+    model: type[KubeStruct] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an object: its Python attribute, whether the model needs it, and its type."""
+
+    attribute: str
+    required: bool
+    shape: Shape
+
+
+_SCALARS: Final[Mapping[object, Kind]] = {
+    str: Kind.STRING,
+    int: Kind.INTEGER,
+    float: Kind.NUMBER,
+    bool: Kind.BOOLEAN,
+    bytes: Kind.BYTES,
+    datetime: Kind.TIME,
+    MicroTime: Kind.MICRO_TIME,
+    object: Kind.ANY,
+}
+
+
+@cache
+def fields_of(model: type[KubeStruct]) -> Mapping[str, Field]:
+    """The fields of a model by the name they have in a manifest."""
+    return {
+        info.encode_name: Field(info.name, info.required, _shape(info.type)) for info in msgspec.structs.fields(model)
+    }
+
+
+def _shape(annotation: object) -> Shape:
+    if isinstance(annotation, type) and issubclass(annotation, KubeStruct):
+        return Shape(Kind.OBJECT, model=annotation)
+    if annotation in _SCALARS:
+        return Shape(_SCALARS[annotation])
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _shape(arguments[0])
+    if origin is tuple:
+        return Shape(Kind.LIST, item=_shape(arguments[0]))
+    if origin is dict:
+        return Shape(Kind.MAP, item=_shape(arguments[1]))
+    if origin in (types.UnionType, typing.Union):
+        members = [each for each in arguments if each is not type(None)]
+        if len(members) == 1:
+            return _shape(members[0])
+        if set(members) == {str, int, float}:
+            return Shape(Kind.QUANTITY)
+        if set(members) == {str, int}:
+            return Shape(Kind.INT_OR_STRING)
+    raise TypeError(f"the models use a type that manifests cannot be read into: {annotation!r}")

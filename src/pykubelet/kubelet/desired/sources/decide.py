@@ -1,0 +1,132 @@
+"""Decisions of the sources: which version of a manifest is in force, and what changed for the pods. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.desired.manifest.static import adopt
+from pykubelet.kubelet.desired.manifest.types import Manifest, ManifestObject, ObjectKey, Problem
+from pykubelet.kubelet.desired.sources.types import FileRecord, ManifestState, SourceContent
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.updates import (
+    ANNOTATION_MIRROR,
+    ANNOTATION_SEEN,
+    ANNOTATION_SOURCE,
+    PodOp,
+    PodUpdate,
+    Source,
+)
+from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
+
+_LOCAL: Final = frozenset({ANNOTATION_SOURCE, ANNOTATION_SEEN, ANNOTATION_MIRROR})
+_ORDER: Final = (PodOp.REMOVE, PodOp.ADD, PodOp.UPDATE, PodOp.DELETE, PodOp.RECONCILE)
+
+
+def accept(previous: FileRecord | None, manifest: Manifest, digest: str) -> FileRecord:
+    """The record after a manifest was read.
+
+    A manifest without problems replaces all before it. One with problems takes nothing away: its good objects
+    are in force, and so are those of before that it does not replace.
+    """
+    if not manifest.problems or previous is None:
+        return FileRecord(manifest, digest, manifest.objects)
+    given = {item.key for item in manifest.objects}
+    kept = tuple(item for item in previous.wanted if item.key not in given)
+    return FileRecord(manifest, digest, manifest.objects + kept, frozenset(item.key for item in kept))
+
+
+def unreadable(previous: FileRecord | None, origin: str, reason: str) -> FileRecord:
+    """The record after a manifest could not be read: what it gave before stays in force."""
+    wanted = previous.wanted if previous else ()
+    manifest = Manifest(origin, problems=(Problem(origin, reason),))
+    return FileRecord(manifest, "", wanted, frozenset(item.key for item in wanted))
+
+
+def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> SourceContent:
+    """All that a source wants, from its manifests in order of their names: of equal names the first wins."""
+    owner: dict[ObjectKey, str] = {}
+    pods: list[Pod] = []
+    objects: list[ConfigMap | Secret] = []
+    states: list[ManifestState] = []
+    for record in records:
+        origin = record.manifest.origin
+        problems = list(record.manifest.problems)
+        for item in record.wanted:
+            first = owner.setdefault(item.key, origin)
+            if first != origin:
+                message = f"is already given in {first}, which is used"
+                problems.append(_problem(origin, item, message, "rename one of them or take it away"))
+            elif isinstance(item.value, Pod):
+                try:
+                    pods.append(adopt(item.value, item.digest, source, origin, node_name))
+                except Invalid as error:
+                    problems.append(_problem(origin, item, str(error)))
+            else:
+                objects.append(item.value)
+        used = tuple(item.key for item in record.wanted if owner[item.key] == origin)
+        kept = tuple(key for key in used if key in record.kept)
+        states.append(ManifestState(source, origin, used, kept, tuple(problems)))
+    return SourceContent(source, tuple(pods), tuple(objects), tuple(states))
+
+
+def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") -> Problem:
+    return Problem(origin, message, remedy, line=item.line, field="metadata.name", object=str(item.key))
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A source's pods after a merge, and the updates that tell the change in the order to be told."""
+
+    pods: Mapping[PodUID, Pod]
+    updates: tuple[PodUpdate, ...]
+
+
+def merge(known: Mapping[PodUID, Pod] | None, wanted: Sequence[Pod], source: Source, seen: str) -> Merged:
+    """Compare what a source wants now with what it wanted before (None: it is heard for the first time).
+
+    Removals come first, so that a changed static pod, which has a new uid, finds its name free. ``seen`` is the
+    time, in text, that new pods get as their first-seen annotation.
+    """
+    before = known or {}
+    pods: dict[PodUID, Pod] = {}
+    changes: dict[PodOp, list[Pod]] = {op: [] for op in _ORDER}
+    for pod in wanted:
+        uid = PodUID(pod.metadata.uid)
+        if uid in pods:
+            continue
+        old = before.get(uid)
+        pods[uid], op = _compare(old, pod, source, seen)
+        if op is not None:
+            changes[op].append(pods[uid])
+    changes[PodOp.REMOVE] = [pod for uid, pod in before.items() if uid not in pods]
+    updates = [PodUpdate(op, source, tuple(changes[op])) for op in _ORDER if changes[op]]
+    if known is None and not any(changes[op] for op in (PodOp.ADD, PodOp.UPDATE, PodOp.DELETE)):
+        updates.insert(0, PodUpdate(PodOp.ADD, source, ()))  # says: this source is read, and wants nothing
+    return Merged(pods, tuple(updates))
+
+
+def _compare(old: Pod | None, new: Pod, source: Source, seen: str) -> tuple[Pod, PodOp | None]:
+    """The pod to keep, marked with our own annotations, and what to say about it."""
+    own = {ANNOTATION_SOURCE: source.value, ANNOTATION_SEEN: seen}
+    if old is not None:
+        own |= {key: value for key, value in old.metadata.annotations.items() if key in _LOCAL}
+    pod = replace(new, metadata=replace(new.metadata, annotations=new.metadata.annotations | own))
+    if old is None:
+        return pod, PodOp.ADD
+    if _differ(old, pod):
+        return pod, PodOp.DELETE if pod.metadata.deletion_timestamp is not None else PodOp.UPDATE
+    return pod, PodOp.RECONCILE if old.status != pod.status else None
+
+
+def _differ(old: Pod, new: Pod) -> bool:
+    """Whether something that the node acts on has changed."""
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.metadata.deletion_grace_period_seconds != new.metadata.deletion_grace_period_seconds
+    )

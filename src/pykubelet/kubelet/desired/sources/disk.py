@@ -1,0 +1,90 @@
+"""Reads a folder of manifests, or a single file. Blocks: it runs in a thread."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.kubelet.desired.manifest.check import read_manifest
+from pykubelet.kubelet.desired.manifest.parse import parse
+from pykubelet.kubelet.desired.sources.backup import Backup
+from pykubelet.kubelet.desired.sources.decide import accept, unreadable
+from pykubelet.kubelet.desired.sources.types import FileRecord
+
+
+def look(
+    path: Path, known: Mapping[str, FileRecord], busy: frozenset[str], backup: Backup | None
+) -> dict[str, FileRecord]:
+    """A record for each file that is there, by name; none if the path is not there. Reads what has changed.
+
+    ``busy`` files are left as they are known, and not read if they are not.
+
+    Raises Transient if the folder itself cannot be read now.
+    """
+    records: dict[str, FileRecord] = {}
+    try:
+        names = _names(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Transient(f"{path}: cannot be read: {error.strerror}; does the agent have the right to?") from error
+    for name, file in names.items():
+        previous = known.get(name)
+        if name in busy:
+            if previous is not None:
+                records[name] = previous
+            continue
+        record = _read(str(file), previous, backup)
+        if record is not None:
+            records[name] = record
+    return records
+
+
+def is_manifest_name(name: str) -> bool:
+    """Whether a file of that name counts: not hidden, and no editor's copy (``web.yaml~``, ``#web.yaml#``)."""
+    return not (name.startswith((".", "#")) or name.endswith("~"))
+
+
+def _names(path: Path) -> dict[str, Path]:
+    """The files by name, sorted; sub-folders are not looked into."""
+    if not stat.S_ISDIR(path.stat().st_mode):
+        return {path.name: path}
+    with os.scandir(path) as entries:
+        names = sorted(entry.name for entry in entries if is_manifest_name(entry.name) and not _is_folder(entry))
+    return {name: path / name for name in names}
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _read(origin: str, previous: FileRecord | None, backup: Backup | None) -> FileRecord | None:
+    """The record of one file; None if it is gone."""
+    try:
+        data = read_manifest(origin)
+    except NotFound:
+        if Path(origin).is_symlink():
+            return unreadable(previous, origin, "is a symbolic link to nothing")
+        return None
+    except (Invalid, Transient) as error:
+        return unreadable(previous or _from_backup(origin, backup), origin, str(error))
+    digest = hashlib.sha256(data).hexdigest()
+    if previous is not None and previous.digest == digest:
+        return previous
+    manifest = parse(data, origin)
+    if manifest.problems and previous is None:
+        previous = _from_backup(origin, backup)
+    if backup is not None and not manifest.problems:
+        backup.save(origin, data)
+    return accept(previous, manifest, digest)
+
+
+def _from_backup(origin: str, backup: Backup | None) -> FileRecord | None:
+    """What the manifest gave when it was last good, before the agent was restarted."""
+    data = backup.load(origin) if backup is not None else None
+    return accept(None, parse(data, origin), "") if data is not None else None

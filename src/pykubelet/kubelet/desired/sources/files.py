@@ -1,0 +1,140 @@
+"""The file source: a folder of manifests, or a single one, followed live.
+
+inotify says at once what changed; every 20 s all files are read anyhow, so that a lost event or a file system
+without inotify only costs time. What is in force when a file is broken or half written is decided in
+``decide.accept`` and ``decide_pending``.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.desired.manifest.types import Problem
+from pykubelet.kubelet.desired.sources import disk
+from pykubelet.kubelet.desired.sources.backup import Backup
+from pykubelet.kubelet.desired.sources.decide import assemble
+from pykubelet.kubelet.desired.sources.decide_pending import Change, PendingFiles
+from pykubelet.kubelet.desired.sources.types import (
+    MAX_RETRY_SECONDS,
+    RETRY_SECONDS,
+    FileRecord,
+    FileSourceConfig,
+    ManifestState,
+    SourceContent,
+)
+from pykubelet.kubelet.desired.sources.watch import watch
+from pykubelet.kubelet.types.updates import Source
+
+_log = logging.getLogger(__name__)
+
+
+class FileSource:
+    """Delivers everything the manifests want, first when they have been read and then after each change.
+
+    A folder that is not there wants nothing, which counts as read. One that cannot be read is not read: what it
+    gave before stays in force, and the agent does not clean up in its name.
+    """
+
+    def __init__(self, config: FileSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock) -> None:
+        self._config = config
+        self._deliver = deliver
+        self._clock = clock
+        self._backup = Backup(config.backup) if config.backup else None
+        self._pending = PendingFiles()
+        self._records: Mapping[str, FileRecord] = {}
+        self._delivered: SourceContent | None = None
+        self._sooner = asyncio.Event()
+        self._look_at = -math.inf
+        """Monotonic time of the next look at all files."""
+
+    async def run(self) -> None:
+        """Follow the files until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(), name="file-source-watch")
+            group.create_task(self._read(), name="file-source-read")
+
+    def note(self, name: str, change: Change) -> None:
+        """A file was changed."""
+        record = self._records.get(name)
+        known = record is not None and bool(record.wanted)
+        self._pending.note(name, change, known=known, now=self._clock.monotonic())
+        self._sooner.set()
+
+    def look_soon(self) -> None:
+        """Anything may have changed."""
+        self._look_at = -math.inf
+        self._sooner.set()
+
+    async def _follow(self) -> None:
+        backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
+        while True:
+            try:
+                await watch(self._config.path, self.note, self.look_soon)
+                backoff.reset("watch")
+            except Transient as error:
+                _log.warning("cannot watch manifests, reading them every now and then", extra={"error": str(error)})
+                await self._clock.sleep(backoff.next("watch", self._clock.monotonic()))
+
+    async def _read(self) -> None:
+        backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
+        while True:
+            self._sooner.clear()
+            wait = min(self._look_at, self._pending.next_due()) - self._clock.monotonic()
+            if wait > 0:
+                await self._sleep(wait)
+                continue
+            try:
+                await self.look()
+                backoff.reset("look")
+                delay = self._config.rescan
+            except Transient as error:
+                self._fail(error)
+                delay = backoff.next("look", self._clock.monotonic())
+            self._look_at = min(self._look_at, self._clock.monotonic() + delay)
+
+    async def look(self) -> None:
+        """Read what has changed, and deliver if that changes anything. Raises Transient."""
+        self._look_at = math.inf
+        gone = self._pending.take(self._clock.monotonic())
+        busy = self._pending.busy()
+        records = await asyncio.to_thread(disk.look, self._config.path, self._records, busy, self._backup)
+        for name, record in self._records.items():
+            if name not in records and name not in gone:
+                # It may come back in a moment; the same holds for a file that was busy and is away now.
+                records[name] = record
+                if name not in self._pending.busy():
+                    self.note(name, Change.VANISHED)
+        self._records = dict(sorted(records.items()))
+        first = self._delivered is None
+        self._publish()
+        if self._backup is not None and (gone or first):
+            origins = [record.manifest.origin for record in self._records.values()]
+            await asyncio.to_thread(self._backup.keep_only, origins)
+
+    def _publish(self) -> None:
+        content = assemble(self._records.values(), Source.FILE, self._config.node_name)
+        if content != self._delivered:
+            self._delivered = content
+            self._deliver(content)
+
+    def _fail(self, error: Transient) -> None:
+        """Show the problem; what is in force stays so."""
+        origin = str(self._config.path)
+        state = ManifestState(Source.FILE, origin, problems=(Problem(origin, str(error)),))
+        known = assemble(self._records.values(), Source.FILE, self._config.node_name).states
+        self._deliver(SourceContent(Source.FILE, states=(*known, state), read=False))
+        self._delivered = None
+
+    async def _sleep(self, seconds: Seconds) -> None:
+        """Sleep that long, or until something is noted."""
+        async with asyncio.TaskGroup() as group:
+            sleeper = group.create_task(self._clock.sleep(seconds), name="file-source-sleep")
+            watcher = group.create_task(self._sooner.wait(), name="file-source-sooner")
+            await asyncio.wait((sleeper, watcher), return_when=asyncio.FIRST_COMPLETED)
+            sleeper.cancel()
+            watcher.cancel()

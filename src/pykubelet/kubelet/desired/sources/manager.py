@@ -1,0 +1,56 @@
+"""Builds the configured sources and passes on what they deliver: objects first, then the pods that use them."""
+
+import asyncio
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.desired.sources.files import FileSource
+from pykubelet.kubelet.desired.sources.http import HttpSource
+from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
+from pykubelet.kubelet.desired.sources.mux import PodMux
+from pykubelet.kubelet.desired.sources.ports import Fetch, ObjectSink, ProblemSink
+from pykubelet.kubelet.desired.sources.types import FileSourceConfig, HttpSourceConfig, SourceContent
+from pykubelet.kubelet.types.updates import Source
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesConfig:
+    """The sources of manifests; None: not used."""
+
+    files: FileSourceConfig | None = None
+    http: HttpSourceConfig | None = None
+
+    def names(self) -> frozenset[Source]:
+        """The sources in use: those that a PodMux must hear before it is ready."""
+        given = ((Source.FILE, self.files), (Source.HTTP, self.http))
+        return frozenset(source for source, config in given if config is not None)
+
+
+class Sources:
+    """Runs the sources of manifests. A source that fails for good ends :meth:`run`."""
+
+    def __init__(
+        self, config: SourcesConfig, mux: PodMux, objects: ObjectSink, states: ProblemSink, clock: Clock
+    ) -> None:
+        self._config = config
+        self._mux = mux
+        self._objects = objects
+        self._states = states
+        self._clock = clock
+
+    async def run(self, fetch: Fetch | None = None) -> None:
+        """Follow all sources until cancelled; returns at once if there are none. ``fetch`` is for tests."""
+        async with asyncio.TaskGroup() as group:
+            if self._config.files is not None:
+                files = FileSource(self._config.files, self.deliver, self._clock)
+                group.create_task(files.run(), name="source-file")
+            if self._config.http is not None:
+                http = HttpSource(self._config.http, self.deliver, self._clock, fetch or AiohttpFetch())
+                group.create_task(http.run(), name="source-http")
+
+    def deliver(self, content: SourceContent) -> None:
+        """Take the full content of one source."""
+        self._states.replace(content.source, content.states)
+        if content.read:
+            self._objects.replace(content.source, content.objects)
+            self._mux.set(content.source, content.pods)

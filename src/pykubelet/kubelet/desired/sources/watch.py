@@ -1,0 +1,61 @@
+"""inotify on a folder of manifests or a single one. The only place here that knows inotify."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.desired.sources.decide_pending import Change
+from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+
+Note = Callable[[str, Change], None]
+DATA_LINK: Final = "..data"
+"""What a ConfigMap volume switches over to update all its files at once."""
+
+
+async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
+    """Report changes until the watch no longer fits the path (moved, removed, replaced); then start anew.
+
+    ``everything`` is called when all files must be looked at: first when the watch stands, and whenever events
+    were lost. If there is nothing at ``path`` yet, its folder is watched. Raises Transient if there can be no
+    watch now.
+    """
+    from asyncinotify import Inotify, Mask  # costs memory only where a folder is watched
+
+    whole = Mask.MOVED_TO | Mask.CLOSE_WRITE | Mask.MODIFY | Mask.CREATE | Mask.ATTRIB | Mask.MOVED_FROM | Mask.DELETE
+    ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
+    changes = (
+        (Mask.MOVED_TO, Change.MOVED_IN),
+        (Mask.CLOSE_WRITE, Change.CLOSED),
+        (Mask.CREATE | Mask.MODIFY, Change.WRITTEN),
+        (Mask.MOVED_FROM | Mask.DELETE, Change.VANISHED),
+        (Mask.ATTRIB, Change.TOUCHED),
+    )
+    is_folder = path.is_dir()
+    folder = path if is_folder else path.parent
+    try:
+        inotify = Inotify()
+    except OSError as error:
+        raise Transient(f"no inotify: {error.strerror}; is fs.inotify.max_user_instances too low?") from error
+    with inotify:
+        try:
+            inotify.add_watch(folder, whole | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR)
+        except OSError as error:
+            raise Transient(f"{folder}: cannot be watched: {error.strerror}") from error
+        everything()
+        if path.is_dir() != is_folder:
+            return
+        while True:
+            event = await inotify.get()
+            name = str(event.name) if event.name else ""
+            if event.mask & ended:
+                everything()
+                return
+            if event.mask & Mask.Q_OVERFLOW or (is_folder and name == DATA_LINK):
+                everything()
+            elif not is_folder and name == path.name and path.is_dir():
+                return
+            elif is_manifest_name(name) if is_folder else name == path.name:
+                change = next((change for mask, change in changes if event.mask & mask), None)
+                if change is not None and not event.mask & Mask.ISDIR:
+                    note(name, change)

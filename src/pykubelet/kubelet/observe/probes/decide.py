@@ -1,0 +1,153 @@
+"""Which probes there are, when they are made first, and what their results lead to. Pure.
+
+The rules are those of the reference (``pkg/kubelet/prober``) except where a docstring says otherwise.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.probes.types import ProbeKey, Target, Timing
+from pykubelet.kubelet.types.ids import ContainerID, ref_of
+from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.kubelet.types.probes import ProbeResult, ProbeType
+from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
+from pykubelet.models.core_v1 import Container, Pod, Probe
+
+RESTART_GRACE: Seconds = 10.0
+"""Containers older than the agent by that much ran under an agent before it."""
+
+
+def targets(pod: Pod, status: PodRuntimeStatus, host_ips: tuple[str, ...]) -> dict[ProbeKey, Target]:
+    """The probes of the containers that run now. Ephemeral containers and ordinary init containers have none."""
+    ips = host_ips if pod.spec.host_network else status.ips
+    ref = ref_of(pod)
+    found: dict[ProbeKey, Target] = {}
+    for container in _probed(pod):
+        attempt = status.latest(container.name)
+        if attempt is None or attempt.state is not ContainerState.RUNNING:
+            continue
+        for probe_type, probe in _probes(container):
+            target = Target(
+                ref=ref,
+                container=container,
+                container_id=attempt.id,
+                probe_type=probe_type,
+                probe=probe,
+                pod_ip=ips[0] if ips else "",
+                started_at=attempt.started_at or attempt.created_at,
+                was_started=_was_started(pod, attempt.id),
+            )
+            found[target.key] = target
+    return found
+
+
+def timing(probe: Probe) -> Timing:
+    """Pace and thresholds, with the API's defaults where the probe says nothing."""
+    return Timing(
+        initial_delay=probe.initial_delay_seconds or 0,
+        period=probe.period_seconds or 10,
+        timeout=probe.timeout_seconds or 1,
+        success_threshold=probe.success_threshold or 1,
+        failure_threshold=probe.failure_threshold or 3,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeState:
+    """What the probes of one target have led to so far."""
+
+    probe_type: ProbeType
+    conclusion: ProbeResult | None
+    """None: nothing is known, so what was reported before still holds."""
+    last: ProbeResult | None = None
+    run: int = 0
+    """How many times in a row the last result has come."""
+
+
+def initial_state(target: Target, agent_started_at: Seconds) -> ProbeState:
+    """Where a target begins.
+
+    A new container is not ready, lives, and has not started. Of one that ran under an agent before us nothing is
+    known: to call it unready would take it out of service for no cause.
+    """
+    known: ProbeResult | None = None
+    if target.probe_type is ProbeType.STARTUP and target.was_started:
+        known = ProbeResult.SUCCESS
+    elif not is_inherited(target, agent_started_at):
+        known = _initial_conclusion(target.probe_type)
+    return ProbeState(target.probe_type, known)
+
+
+def observe(state: ProbeState, result: ProbeResult, limits: Timing) -> ProbeState:
+    """The state after one more result (success or failure): a conclusion changes when its threshold is reached."""
+    run = state.run + 1 if state.last is result else 1
+    threshold = limits.failure_threshold if result is ProbeResult.FAILURE else limits.success_threshold
+    return replace(state, last=result, run=run, conclusion=result if run >= threshold else state.conclusion)
+
+
+def is_over(state: ProbeState) -> bool:
+    """Whether there is nothing left to ask of this container: it has started, or has to be restarted."""
+    match state.probe_type:
+        case ProbeType.STARTUP:
+            return state.conclusion in (ProbeResult.SUCCESS, ProbeResult.FAILURE)
+        case ProbeType.LIVENESS:
+            return state.conclusion is ProbeResult.FAILURE
+        case ProbeType.READINESS:
+            return False
+        case _:
+            assert_never(state.probe_type)
+
+
+def is_news(old: ProbeState, new: ProbeState) -> bool:
+    """Whether somebody has to act on the change: that a container lives, as everybody assumed, is none."""
+    if old.conclusion is new.conclusion:
+        return False
+    return not (new.probe_type is ProbeType.LIVENESS and new.conclusion is ProbeResult.SUCCESS)
+
+
+def is_inherited(target: Target, agent_started_at: Seconds) -> bool:
+    """Whether the container was started under an agent before this one."""
+    return target.started_at < agent_started_at - RESTART_GRACE
+
+
+def first_delay(target: Target, now: Seconds) -> Seconds:
+    """Seconds from `now` (Unix time) to the first probe: until ``initialDelaySeconds`` after the container's start.
+
+    The reference looks at the delay once a period only, and so adds up to a period to it.
+    """
+    initial = timing(target.probe).initial_delay
+    # A clock that was set back must not prolong the wait.
+    return min(max(0.0, target.started_at + initial - now), initial)
+
+
+def _initial_conclusion(probe_type: ProbeType) -> ProbeResult:
+    match probe_type:
+        case ProbeType.READINESS:
+            return ProbeResult.FAILURE
+        case ProbeType.LIVENESS:
+            return ProbeResult.SUCCESS
+        case ProbeType.STARTUP:
+            return ProbeResult.UNKNOWN
+        case _:
+            assert_never(probe_type)
+
+
+def _probed(pod: Pod) -> Iterator[Container]:
+    yield from (c for c in pod.spec.init_containers if is_sidecar(c))
+    yield from pod.spec.containers
+
+
+def _probes(container: Container) -> Iterator[tuple[ProbeType, Probe]]:
+    if container.startup_probe is not None:
+        yield ProbeType.STARTUP, container.startup_probe
+    if container.liveness_probe is not None:
+        yield ProbeType.LIVENESS, container.liveness_probe
+    if container.readiness_probe is not None:
+        yield ProbeType.READINESS, container.readiness_probe
+
+
+def _was_started(pod: Pod, container_id: ContainerID) -> bool:
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return any(s.started and s.container_id.rpartition("://")[2] == container_id for s in statuses)

@@ -1,0 +1,85 @@
+"""`ProbeWorker`: makes one probe of one container again and again, and keeps what that has led to."""
+
+import asyncio
+from collections.abc import Callable
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.probes import decide
+from pykubelet.kubelet.observe.probes.decide import ProbeState
+from pykubelet.kubelet.observe.probes.ports import ProbeDeps
+from pykubelet.kubelet.observe.probes.types import Observation, Target, Verdict
+from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.probes import ProbeResult
+
+_METRIC_LABELS = {
+    Verdict.SUCCESS: "successful",
+    Verdict.WARNING: "successful",
+    Verdict.FAILURE: "failed",
+    Verdict.ERROR: "unknown",
+}
+
+
+class ProbeWorker:
+    """One probe. Its task is owned by the manager, which may cancel it and start it anew at any time."""
+
+    def __init__(
+        self, target: Target, state: ProbeState, deps: ProbeDeps, concluded: Callable[["ProbeWorker"], None]
+    ) -> None:
+        self.target = target
+        """Replaced when the pod's address changes."""
+        self.state = state
+        self.task: asyncio.Task[None] | None = None
+        self.idle_since: Seconds | None = None
+        """Since when it waits for its next probe; None: before the first one, or while one is made."""
+        self.first_delay: Seconds = 0.0
+        """Seconds that the next call of `run` waits before it probes."""
+        self._deps = deps
+        self._timing = decide.timing(target.probe)
+        self._concluded = concluded
+
+    async def run(self) -> None:
+        """Probe until there is nothing left to ask, or until cancelled."""
+        clock = self._deps.clock
+        delay, self.first_delay = self.first_delay, 0.0
+        while not decide.is_over(self.state):
+            await clock.sleep(delay)
+            self.idle_since = None
+            began = clock.monotonic()
+            self._take(await self._deps.prober.probe(self.target), began)
+            self.idle_since = clock.monotonic()
+            delay = began + self._timing.period - self.idle_since
+
+    def _take(self, seen: Observation, began: Seconds) -> None:
+        self._report(seen, began)
+        if seen.verdict is Verdict.ERROR:
+            return
+        old, result = self.state, _result(seen.verdict)
+        self.state = decide.observe(old, result, self._timing)
+        if decide.is_news(old, self.state):
+            self._concluded(self)
+
+    def _report(self, seen: Observation, began: Seconds) -> None:
+        target, name = self.target, self.target.container.name
+        took = self._deps.clock.monotonic() - began
+        self._deps.metrics.probe(target.ref, name, target.probe_type, _METRIC_LABELS[seen.verdict], took)
+        message = _event_message(target, seen)
+        if message:
+            reason = Reason.PROBE_WARNING if seen.verdict is Verdict.WARNING else Reason.UNHEALTHY
+            self._deps.events.event(target.ref, WARNING, reason, message, container=name)
+
+
+def _result(verdict: Verdict) -> ProbeResult:
+    return ProbeResult.FAILURE if verdict is Verdict.FAILURE else ProbeResult.SUCCESS
+
+
+def _event_message(target: Target, seen: Observation) -> str:
+    """What the event says, in the reference's words; empty for a plain success."""
+    match seen.verdict:
+        case Verdict.SUCCESS:
+            return ""
+        case Verdict.WARNING:
+            return f"{target.probe_type} probe warning: {seen.message}"
+        case Verdict.FAILURE:
+            return f"{target.probe_type} probe failed: {seen.message}"
+        case Verdict.ERROR:
+            return f"{target.probe_type} probe errored and resulted in {seen.verdict} state: {seen.message}"

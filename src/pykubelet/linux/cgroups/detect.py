@@ -1,0 +1,114 @@
+"""Finds out which cgroup layout the machine has, and whether we may use it."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pykubelet.base.errors import Permanent
+from pykubelet.linux.cgroups.types import CgroupDriver
+from pykubelet.linux.cgroups.v1 import CgroupV1
+from pykubelet.linux.cgroups.v2 import CgroupV2
+from pykubelet.linux.mountinfo import Mount, mounts
+
+# What a v1 mount's options say beside the names of its controllers.
+_NOT_CONTROLLERS = frozenset(("rw", "ro", "xattr", "noprefix", "clone_children", "none", "cpuset_v2_mode"))
+
+
+class Mode(StrEnum):
+    """The layouts. Hybrid has the controllers on v1 and an empty v2 tree beside them."""
+
+    NONE = "none"
+    V1 = "v1"
+    HYBRID = "hybrid"
+    V2 = "v2"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the hierarchies are mounted."""
+
+    mode: Mode
+    unified: Path | None = None
+    controllers: dict[str, Path] = field(default_factory=dict)
+    """Version 1: mount point by controller (`memory`, `name=systemd`)."""
+    read_only: frozenset[Path] = frozenset()
+
+    @property
+    def version(self) -> int:
+        """1 or 2; 0 when there are no cgroups."""
+        return {Mode.NONE: 0, Mode.V1: 1, Mode.HYBRID: 1, Mode.V2: 2}[self.mode]
+
+
+def layout_of(table: Iterable[Mount]) -> Layout:
+    """The layout a mount table shows. Pure. Of several mounts of one hierarchy the shortest path counts."""
+    controllers: dict[str, Path] = {}
+    unified: Path | None = None
+    read_only: set[Path] = set()
+    for mount in table:
+        path = Path(mount.path)
+        if mount.fs_type == "cgroup2":
+            unified = _shorter(unified, path)
+        elif mount.fs_type == "cgroup":
+            for name in mount.super_options:
+                if name not in _NOT_CONTROLLERS and not name.startswith("release_agent="):
+                    controllers[name] = _shorter(controllers.get(name), path)
+        else:
+            continue
+        if mount.read_only or "ro" in mount.super_options:
+            read_only.add(path)
+    # A tree of systemd's alone does not count: it has no controller.
+    if any("=" not in name for name in controllers):
+        mode = Mode.HYBRID if unified else Mode.V1
+    else:
+        mode = Mode.V2 if unified else Mode.NONE
+        controllers = {}
+    return Layout(mode, unified, controllers, frozenset(read_only))
+
+
+def detect() -> Layout:
+    """The layout of this machine."""
+    return layout_of(mounts())
+
+
+def problem(layout: Layout) -> str | None:
+    """Why cgroups cannot be made here and what to do, as a sentence for people; None when they can."""
+    if layout.mode is Mode.NONE:
+        return (
+            "no cgroup file system is mounted: mount one with "
+            "`mount -t cgroup2 cgroup2 /sys/fs/cgroup`, or boot with systemd"
+        )
+    wanted = ("cpu", "memory", "pids")
+    if layout.mode is Mode.V2:
+        root = layout.unified or Path("/sys/fs/cgroup")
+        folders = {root}
+        missing = sorted(set(wanted) - set((root / "cgroup.controllers").read_text().split()))
+    else:
+        folders = {layout.controllers[name] for name in wanted if name in layout.controllers}
+        missing = sorted(set(wanted) - set(layout.controllers))
+    if missing:
+        return f"cgroup controllers are missing: {', '.join(missing)} (enable them on the kernel command line)"
+    locked = sorted(str(path) for path in folders if path in layout.read_only or not os.access(path, os.W_OK))
+    if locked:
+        return (
+            f"cgroups cannot be made in {', '.join(locked)}: read-only or not permitted "
+            "(run as root; in a container, privileged and with the host's cgroup namespace)"
+        )
+    return None
+
+
+def open_driver(layout: Layout | None = None) -> CgroupDriver:
+    """The driver for this machine. Raises Permanent when it has no cgroups."""
+    layout = layout or detect()
+    match layout.mode:
+        case Mode.V2 if layout.unified is not None:
+            return CgroupV2(layout.unified)
+        case Mode.V1 | Mode.HYBRID:
+            return CgroupV1(layout.controllers, (layout.unified,) if layout.unified else ())
+        case _:
+            raise Permanent("this machine has no cgroups mounted")
+
+
+def _shorter(one: Path | None, other: Path) -> Path:
+    return other if one is None or len(str(other)) < len(str(one)) else one

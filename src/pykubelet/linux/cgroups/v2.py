@@ -1,0 +1,148 @@
+"""Cgroup v2: one tree for all controllers, each switched on from parent to child."""
+
+import logging
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.units import Bytes
+from pykubelet.linux.cgroups import convert
+from pykubelet.linux.cgroups.files import CgroupFiles, below
+from pykubelet.linux.cgroups.types import CgroupResources, CgroupStats
+
+_log = logging.getLogger(__name__)
+
+_WANTED = ("cpu", "cpuset", "memory", "pids", "hugetlb", "io")
+
+
+class CgroupV2:
+    """A `CgroupDriver` for cgroup v2; `root` is where it is mounted."""
+
+    version = 2
+
+    def __init__(self, root: Path, files: CgroupFiles | None = None) -> None:
+        self._root = root
+        self._files = files or CgroupFiles()
+
+    def create(self, path: str, resources: CgroupResources) -> None:
+        folder = self._root
+        for part in self._folder(path).relative_to(self._root).parts:
+            self._enable_controllers(folder)
+            folder = folder / part
+            self._files.make(folder)
+        self.update(path, resources)
+
+    def update(self, path: str, resources: CgroupResources) -> None:
+        folder = self._folder(path)
+        if not folder.is_dir():
+            raise NotFound(f"cgroup {path} does not exist")
+        for name, value in _settings(resources).items():
+            self._write(folder, name, value)
+
+    def delete(self, path: str) -> None:
+        folder = self._folder(path)
+        try:
+            # Kills the whole subtree at once, forks included; since Linux 5.14.
+            self._files.write(folder / "cgroup.kill", "1")
+        except PykubeletError:
+            pass
+        self._files.delete_trees((folder,))
+
+    def exists(self, path: str) -> bool:
+        """Also checks that the controllers are switched on: an empty cgroup of that name limits nothing."""
+        try:
+            here = self._controllers(self._folder(path), "cgroup.controllers")
+        except NotFound:
+            return False
+        return (self._available() & set(_WANTED)) - {"io"} <= here
+
+    def children(self, path: str) -> frozenset[str]:
+        return frozenset(self._files.subfolders(self._folder(path)))
+
+    def procs(self, path: str) -> frozenset[int]:
+        return self._files.processes(self._files.tree(self._folder(path)))
+
+    def stats(self, path: str) -> CgroupStats:
+        folder = self._folder(path)
+        if not folder.is_dir():
+            raise NotFound(f"cgroup {path} does not exist")
+        cpu = convert.flat_keyed(self._read(folder / "cpu.stat") or "")
+        memory = convert.flat_keyed(self._read(folder / "memory.stat") or "")
+        usage = self._read(folder / "memory.current")
+        return CgroupStats(
+            cpu_usage_ns=cpu["usage_usec"] * 1000 if "usage_usec" in cpu else None,
+            memory_usage=_bytes(usage),
+            memory_working_set=(None if usage is None else Bytes(max(0, int(usage) - memory.get("inactive_file", 0)))),
+            memory_rss=Bytes(memory["anon"]) if "anon" in memory else None,
+            swap=_bytes(self._read(folder / "memory.swap.current")),
+            page_faults=memory.get("pgfault"),
+            major_page_faults=memory.get("pgmajfault"),
+            pids=_number(self._read(folder / "pids.current")),
+        )
+
+    def _folder(self, path: str) -> Path:
+        return below(self._root, path)
+
+    def _available(self) -> frozenset[str]:
+        return self._controllers(self._root, "cgroup.controllers")
+
+    def _controllers(self, folder: Path, name: str) -> frozenset[str]:
+        return frozenset(self._files.read(folder / name).split())
+
+    def _enable_controllers(self, folder: Path) -> None:
+        """Switch on for the children of a cgroup what it has itself."""
+        on = self._controllers(folder, "cgroup.subtree_control")
+        missing = [name for name in _WANTED if name in self._controllers(folder, "cgroup.controllers") - on]
+        for name in missing:
+            try:
+                self._files.write(folder / "cgroup.subtree_control", f"+{name}")
+            except Transient as error:
+                raise Transient(
+                    f"{error}: processes are in {folder} itself, and a cgroup with processes cannot pass "
+                    "controllers on (set cgroupRoot to one without)"
+                ) from error
+
+    def _write(self, folder: Path, name: str, value: str) -> None:
+        try:
+            self._files.write(folder / name, value)
+        except NotFound:
+            # The kernel was built or booted without this controller, or without that file of it.
+            _log.debug("no such cgroup file, setting skipped", extra={"file": name, "cgroup": str(folder)})
+
+    def _read(self, path: Path) -> str | None:
+        try:
+            return self._files.read(path)
+        except NotFound:
+            return None
+
+
+def _settings(resources: CgroupResources) -> dict[str, str]:
+    """File name to content. Pure."""
+    files: dict[str, str] = {}
+    if resources.cpu_shares is not None:
+        files["cpu.weight"] = str(convert.shares_to_weight(resources.cpu_shares))
+    if resources.cpu_quota_us is not None:
+        files["cpu.max"] = convert.cpu_max(resources.cpu_quota_us, resources.cpu_period_us)
+    limits = {
+        "memory.min": resources.memory_min,
+        "memory.low": resources.memory_low,
+        "memory.high": resources.memory_high,
+        "memory.max": resources.memory_max,
+        "pids.max": resources.pids_max,
+    }
+    files |= {name: convert.limit(value) for name, value in limits.items() if value is not None}
+    if resources.cpuset_cpus is not None:
+        files["cpuset.cpus"] = resources.cpuset_cpus
+    if resources.cpuset_mems is not None:
+        files["cpuset.mems"] = resources.cpuset_mems
+    for size, value in resources.hugepages:
+        files[f"hugetlb.{size}.max"] = convert.limit(value)
+        files[f"hugetlb.{size}.rsvd.max"] = convert.limit(value)
+    return files | dict(resources.unified)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _bytes(text: str | None) -> Bytes | None:
+    return None if text is None else Bytes(int(text))

@@ -1,0 +1,29 @@
+"""The C library, for the few calls that Python 3.11 has no binding for."""
+
+import ctypes
+import os
+from functools import cache
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def call(function: str, *args: int | bytes | None) -> int:
+    """Call a libc function of integer and pointer arguments. Raises OSError when it returns -1."""
+    result = int(_libc()[function](*(_argument(arg) for arg in args)))
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def syscall(number: int, *args: int | bytes | None) -> int:
+    """A system call by number. Raises OSError when it fails."""
+    return call("syscall", number, *args)
+
+
+def _argument(value: int | bytes | None) -> "ctypes.c_long | ctypes.c_char_p":
+    # Every integer is passed as a full register, so flags above 2³¹ survive.
+    return ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value)

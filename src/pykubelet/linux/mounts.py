@@ -1,0 +1,181 @@
+"""mount(2), umount2(2) and mount_setattr(2), with what the agent makes of them.
+
+All functions block, some for long on network file systems. A `source` may be `/proc/self/fd/N` where
+`base.safe_path` has pinned it; a target may not, since the descriptor would still mean what is below the new
+mount. Errors come wrapped: NotFound, Invalid, Permanent, Transient (busy).
+"""
+
+import errno
+import os
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import IntFlag
+
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.units import Bytes
+from pykubelet.linux import libc
+from pykubelet.linux.errors import wrap
+from pykubelet.linux.mountinfo import at_or_below, mounts, mounts_below
+
+
+class MountFlag(IntFlag):
+    """Flags of mount(2)."""
+
+    NONE = 0
+    RDONLY = 0x1
+    NOSUID = 0x2
+    NODEV = 0x4
+    NOEXEC = 0x8
+    REMOUNT = 0x20
+    NOATIME = 0x400
+    NODIRATIME = 0x800
+    BIND = 0x1000
+    REC = 0x4000
+    UNBINDABLE = 0x20000
+    PRIVATE = 0x40000
+    SLAVE = 0x80000
+    SHARED = 0x100000
+    RELATIME = 0x200000
+
+
+class UmountFlag(IntFlag):
+    """Flags of umount2(2)."""
+
+    NONE = 0
+    FORCE = 0x1
+    DETACH = 0x2
+    NOFOLLOW = 0x8
+
+
+_MOUNT_SETATTR = 442  # the same on every architecture
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_ATTR_RDONLY = 0x1
+_UNMOUNT_ROUNDS = 20
+
+# statvfs(3) reports what is in force with these bits; a remount must repeat them or it would lift them.
+_KEPT_ON_REMOUNT = {
+    os.ST_NOSUID: MountFlag.NOSUID,
+    os.ST_NODEV: MountFlag.NODEV,
+    os.ST_NOEXEC: MountFlag.NOEXEC,
+    os.ST_NOATIME: MountFlag.NOATIME,
+    os.ST_NODIRATIME: MountFlag.NODIRATIME,
+    os.ST_RELATIME: MountFlag.RELATIME,
+}
+
+
+def mount(source: str, target: str, fs_type: str = "", flags: MountFlag = MountFlag.NONE, data: str = "") -> None:
+    """Mount a file system, or change a mount as the flags say."""
+    try:
+        libc.call(
+            "mount",
+            os.fsencode(source),
+            os.fsencode(target),
+            fs_type.encode() or None,
+            int(flags),
+            data.encode() or None,
+        )
+    except OSError as error:
+        raise wrap(error, f"cannot mount {source or fs_type or 'options'} on {target}") from error
+
+
+def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
+    """Make `source` (a file or a folder) visible at `target` too. If it cannot be made read-only it is undone."""
+    mount(source, target, flags=MountFlag.BIND | (MountFlag.REC if recursive else MountFlag.NONE))
+    if read_only:
+        try:
+            make_read_only(target, recursive=recursive)
+        except BaseException:
+            with suppress(NotFound, Transient):
+                unmount(target, lazy=True)
+            raise
+
+
+def tmpfs(
+    target: str, *, size: Bytes | None = None, mode: int = 0o777, options: Mapping[str, str] | None = None
+) -> None:
+    """Mount a tmpfs; without `size` the kernel takes half of the memory. `options` are more of tmpfs(5)."""
+    parts = {"mode": f"{mode:o}"} | ({} if size is None else {"size": str(size)}) | dict(options or {})
+    mount("tmpfs", target, "tmpfs", data=",".join(f"{key}={value}" if value else key for key, value in parts.items()))
+
+
+def make_read_only(target: str, *, recursive: bool = False) -> None:
+    """Forbid writing through this mount and, when recursive, through those below it.
+
+    Recursion needs Linux 5.12 (mount_setattr); on older kernels each mount below is remounted by itself.
+    """
+    if recursive:
+        attributes = struct.pack("=QQQQ", _ATTR_RDONLY, 0, 0, 0)
+        try:
+            path = os.fsencode(target)
+            libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, path, _AT_RECURSIVE, attributes, len(attributes))
+            return
+        except OSError as error:
+            if error.errno != errno.ENOSYS:
+                raise wrap(error, f"cannot make {target} and what is mounted below read-only") from error
+        for below in at_or_below(mounts(), os.path.realpath(target)):
+            _remount_read_only(below.path)
+    else:
+        _remount_read_only(target)
+
+
+def _remount_read_only(target: str) -> None:
+    try:
+        in_force = os.statvfs(target).f_flag
+    except OSError as error:
+        raise wrap(error, f"cannot read the mount options of {target}") from error
+    flags = MountFlag.BIND | MountFlag.REMOUNT | MountFlag.RDONLY
+    for bit, flag in _KEPT_ON_REMOUNT.items():
+        if in_force & bit:
+            flags |= flag
+    mount("", target, flags=flags)
+
+
+def set_propagation(target: str, kind: MountFlag, *, recursive: bool = False) -> None:
+    """Set how mounts below `target` travel: PRIVATE, SLAVE, SHARED or UNBINDABLE."""
+    mount("", target, flags=kind | (MountFlag.REC if recursive else MountFlag.NONE))
+
+
+def unmount(target: str, *, lazy: bool = False) -> None:
+    """Unmount what is on `target`; the last component is not followed if it is a link.
+
+    NotFound when nothing is mounted there or the path is gone. A busy mount is Transient, or with `lazy` it
+    is detached from the tree at once and goes away with its last user.
+    """
+    path = os.fsencode(target)
+    try:
+        libc.call("umount2", path, int(UmountFlag.NOFOLLOW))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise NotFound(f"nothing is mounted on {target}") from error
+        if error.errno != errno.EBUSY or not lazy:
+            raise wrap(error, f"cannot unmount {target}") from error
+        try:
+            libc.call("umount2", path, int(UmountFlag.NOFOLLOW | UmountFlag.DETACH))
+        except OSError as second:
+            raise wrap(second, f"cannot detach {target}") from second
+
+
+def unmount_all_under(path: str, *, lazy: bool = False) -> int:
+    """Unmount everything on `path` and below it, stacked mounts included; returns how many were unmounted.
+
+    `path` must be absolute and free of links. Raises Transient naming the first mount that stays.
+    """
+    done = 0
+    for _ in range(_UNMOUNT_ROUNDS):
+        present = mounts_below(path)
+        if not present:
+            return done
+        busy: Transient | None = None
+        for entry in present:
+            try:
+                unmount(entry.path, lazy=lazy)
+                done += 1
+            except NotFound:
+                continue  # another unmount took it along (propagation)
+            except Transient as error:
+                busy = busy or error
+        if busy is not None:
+            raise busy
+    raise Transient(f"new mounts keep appearing under {path}; somebody else is mounting there")

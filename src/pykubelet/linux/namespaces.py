@@ -1,0 +1,148 @@
+"""Namespaces: entering them, and pinning new ones to a file so that they outlive every process.
+
+Python 3.11 has no os.unshare and os.setns. A namespace belongs to a thread, and the event loop's
+thread (or a pool thread) must never change its own: everything here runs in a thread of its own that ends with
+the call.
+"""
+
+import fcntl
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pykubelet.base.errors import Conflict, NotFound
+from pykubelet.linux import libc
+from pykubelet.linux.errors import wrap
+from pykubelet.linux.mounts import MountFlag, mount, unmount
+
+T = TypeVar("T")
+
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 0x1
+
+
+class Namespace(Enum):
+    """Kinds that a single thread can leave: name under /proc/PID/ns and the clone(2) flag."""
+
+    NET = ("net", 0x40000000)
+    IPC = ("ipc", 0x08000000)
+    UTS = ("uts", 0x04000000)
+    CGROUP = ("cgroup", 0x02000000)
+
+    @property
+    def file(self) -> str:
+        return self.value[0]
+
+    @property
+    def flag(self) -> int:
+        return self.value[1]
+
+
+def pin_new(paths: Mapping[Namespace, str]) -> None:
+    """Make new namespaces and bind each to a file, which is made for it. All or nothing.
+
+    In a new network namespace the loopback device is brought up. Raises Conflict when a file exists already.
+    """
+    made: list[str] = []
+    try:
+        for path in paths.values():
+            _make_file(path)
+            made.append(path)
+        _in_own_thread(lambda: _unshare_and_bind(paths))
+    except BaseException:
+        for path in made:
+            unpin(path)
+        raise
+
+
+def unpin(path: str) -> None:
+    """Release a pinned namespace and remove its file; done is done when it is gone already."""
+    with suppress(NotFound):
+        while True:  # a crash between two attempts may have bound it twice
+            unmount(path, lazy=True)
+    try:
+        Path(path).unlink()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise wrap(error, f"cannot remove {path}") from error
+
+
+def call_in(path: str, kind: Namespace, function: Callable[[], T]) -> T:
+    """Run a function inside the namespace behind the file and return what it returns.
+
+    Sockets opened there stay in that namespace afterwards. Blocks as long as the function does.
+    """
+
+    def enter() -> T:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise wrap(error, f"cannot open namespace {path}") from error
+        try:
+            libc.call("setns", fd, kind.flag)
+        except OSError as error:
+            raise wrap(error, f"cannot enter namespace {path}") from error
+        finally:
+            os.close(fd)
+        return function()
+
+    return _in_own_thread(enter)
+
+
+def _make_file(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+    except FileExistsError as error:
+        raise Conflict(f"{path} exists already; a namespace may be pinned there") from error
+    except OSError as error:
+        raise wrap(error, f"cannot make {path}") from error
+
+
+def _unshare_and_bind(paths: Mapping[Namespace, str]) -> None:
+    names = ", ".join(kind.file for kind in paths)
+    try:
+        libc.call("unshare", sum(kind.flag for kind in paths))
+    except OSError as error:
+        raise wrap(error, f"cannot make new namespaces ({names})") from error
+    if Namespace.NET in paths:
+        _loopback_up()
+    for kind, path in paths.items():
+        mount(f"/proc/thread-self/ns/{kind.file}", path, flags=MountFlag.BIND)
+
+
+def _loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
+        request = struct.pack("16sH22x", b"lo", 0)
+        reply = fcntl.ioctl(control, _SIOCGIFFLAGS, request)
+        (flags,) = struct.unpack_from("16xH", reply)
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | _IFF_UP))
+
+
+class _Result(Generic[T]):
+    value: T
+    error: BaseException | None = None
+
+
+def _in_own_thread(function: Callable[[], T]) -> T:
+    result: _Result[T] = _Result()
+
+    def body() -> None:
+        try:
+            result.value = function()
+        except BaseException as error:
+            result.error = error
+
+    thread = threading.Thread(target=body, name="namespace", daemon=True)
+    thread.start()
+    thread.join()
+    if result.error is not None:
+        raise result.error
+    return result.value

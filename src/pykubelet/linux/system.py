@@ -1,0 +1,160 @@
+"""Facts of the machine: memory, CPUs, kernel, identity. Read from /proc and /sys at each call."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.units import KIB, Bytes, Seconds
+from pykubelet.linux.errors import wrap
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_HUGEPAGES = re.compile(r"hugepages-(\d+)kB")
+
+
+@dataclass(frozen=True, slots=True)
+class MemInfo:
+    """From /proc/meminfo."""
+
+    total: Bytes
+    available: Bytes
+    free: Bytes
+    swap_total: Bytes
+    swap_free: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """Huge pages of one size."""
+
+    size: Bytes
+    total: int
+    """Number of pages set aside."""
+
+
+def meminfo(root: Path = Path("/")) -> MemInfo:
+    """The machine's memory."""
+    table = {}
+    for line in (root / "proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        table[name] = Bytes(int(rest.split()[0]) * KIB if rest.endswith("kB") else int(rest))
+    zero = Bytes(0)
+    return MemInfo(
+        total=table["MemTotal"],
+        available=table.get("MemAvailable", zero),
+        free=table["MemFree"],
+        swap_total=table.get("SwapTotal", zero),
+        swap_free=table.get("SwapFree", zero),
+    )
+
+
+def hugepages(root: Path = Path("/")) -> tuple[HugePages, ...]:
+    """The page sizes the kernel offers, smallest first."""
+    found = []
+    folder = root / "sys/kernel/mm/hugepages"
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        match = _HUGEPAGES.fullmatch(entry.name)
+        if match:
+            count = int((entry / "nr_hugepages").read_text())
+            found.append(HugePages(Bytes(int(match[1]) * KIB), count))
+    return tuple(sorted(found, key=lambda pages: pages.size))
+
+
+def cpu_count() -> int:
+    """Logical CPUs that are online."""
+    return os.cpu_count() or 1
+
+
+def cpu_affinity() -> frozenset[int]:
+    """The CPUs this process may run on."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def pid_limit(root: Path = Path("/")) -> int:
+    """How many processes and threads the kernel allows in all."""
+    limits = (root / "proc/sys/kernel/pid_max", root / "proc/sys/kernel/threads-max")
+    return min(int(path.read_text()) for path in limits)
+
+
+def process_count(root: Path = Path("/")) -> int:
+    """How many processes and threads there are now (fourth field of /proc/loadavg)."""
+    return int((root / "proc/loadavg").read_text().split()[3].partition("/")[2])
+
+
+def kernel_version() -> str:
+    return os.uname().release
+
+
+def architecture() -> str:
+    """The machine's architecture by its name in Kubernetes and OCI (`amd64`)."""
+    machine = os.uname().machine
+    return _ARCHITECTURES.get(machine, machine)
+
+
+def hostname() -> str:
+    return os.uname().nodename
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """A different one after each boot."""
+    return _text(root / "proc/sys/kernel/random/boot_id")
+
+
+def boot_time(root: Path = Path("/")) -> Seconds:
+    """Unix time of the last boot."""
+    for line in (root / "proc/stat").read_text().splitlines():
+        if line.startswith("btime "):
+            return float(line.split()[1])
+    return 0.0
+
+
+def machine_id(root: Path = Path("/")) -> str:
+    """The installation's id; empty where there is none."""
+    return _text(root / "etc/machine-id") or _text(root / "var/lib/dbus/machine-id")
+
+
+def system_uuid(root: Path = Path("/")) -> str:
+    """The machine's own UUID by its firmware, else the machine id."""
+    return _text(root / "sys/class/dmi/id/product_uuid") or machine_id(root)
+
+
+def os_image(root: Path = Path("/")) -> str:
+    """The name of the system for people (`Debian GNU/Linux 12 (bookworm)`)."""
+    for line in _text(root / "etc/os-release").splitlines():
+        key, _, value = line.partition("=")
+        if key == "PRETTY_NAME":
+            return value.strip("\"'")
+    return "Linux"
+
+
+def own_cgroup_has(file: str, root: Path = Path("/")) -> bool:
+    """Whether our own cgroup (version 2) has this control file, and so the kernel that feature.
+
+    The root of the tree lacks most files, so it cannot be asked.
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        if line.startswith("0::/"):
+            return (root / "sys/fs/cgroup" / line.removeprefix("0::/") / file).exists()
+    return False
+
+
+def set_oom_score_adj(pid: int, score: int) -> bool:
+    """Set how readily the kernel kills a process (-1000…1000); false when we may not.
+
+    Lowering needs CAP_SYS_RESOURCE, which an unprivileged or nested agent lacks; it runs on without.
+    Raises NotFound when the process is gone.
+    """
+    try:
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+    except PermissionError:
+        return False
+    except OSError as error:
+        raise wrap(error, f"cannot set the OOM score of process {pid}") from error
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

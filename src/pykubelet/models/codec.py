@@ -1,0 +1,115 @@
+"""Kubernetes objects to bytes and back: JSON for the wire, plain values for YAML, times as the API has them.
+
+Everything that decodes or encodes a model goes through here, because msgspec needs our hooks for
+:class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type.
+"""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Invalid
+from pykubelet.models.scalars import KubeStruct, MicroTime
+
+T = TypeVar("T")
+K = TypeVar("K", bound=KubeStruct)
+
+
+def _encode_hook(value: object) -> object:
+    if isinstance(value, MicroTime):
+        return value.wire()
+    raise NotImplementedError(f"cannot encode a {type(value).__name__}")
+
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=_encode_hook)
+_stable_encoder: Final = msgspec.json.Encoder(enc_hook=_encode_hook, order="deterministic")
+_decoders: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
+
+
+def decode(data: bytes | str, target: type[T]) -> T:
+    """The object in a JSON text. Raises Invalid when it does not fit the type.
+
+    Unknown fields are ignored. A null stands for an absent field, as in Go; that costs a second pass, which
+    only texts pay that need it.
+    """
+    try:
+        return _decoder(target).decode(data)
+    except (ValueError, RecursionError) as error:
+        first = error
+    try:
+        return from_builtins(msgspec.json.decode(data), target)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"not a valid {target.__name__}: {error}") from first
+
+
+def encode(value: object) -> bytes:
+    """The JSON text of an object, or of plain values that contain objects."""
+    return _encoder.encode(value)
+
+
+def encode_stable(value: object) -> bytes:
+    """The JSON text with mappings sorted, the same for equal objects: for hashes."""
+    return _stable_encoder.encode(value)
+
+
+def to_builtins(value: object) -> object:
+    """The object as dicts, lists, strings and numbers; times as RFC 3339 text, bytes as base64."""
+    return msgspec.to_builtins(value, enc_hook=_encode_hook)
+
+
+def from_builtins(value: object, target: type[T]) -> T:
+    """The object from dicts and lists, as JSON and YAML readers give them. Raises Invalid on a misfit."""
+    try:
+        return msgspec.convert(_drop_nulls(value), target, dec_hook=_decode_hook)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"not a valid {target.__name__}: {error}") from error
+
+
+def with_type_meta(value: K) -> K:
+    """The object with ``apiVersion`` and ``kind`` set, which objects in lists and our own ones lack."""
+    kind = type(value).__name__
+    version = getattr(sys.modules[type(value).__module__], "API_VERSION", None)
+    if not isinstance(version, str) or not hasattr(value, "api_version"):
+        return value
+    return replace(value, api_version=version, kind=kind)
+
+
+def to_yaml(value: KubeStruct | Sequence[KubeStruct]) -> str:
+    """The YAML text of one object, or of several as a stream of documents, type names first."""
+    import yaml  # not needed by an agent that only talks JSON
+
+    values = [value] if isinstance(value, KubeStruct) else value
+    documents = [to_builtins(with_type_meta(each)) for each in values]
+    text: str = yaml.dump_all(
+        documents, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False, allow_unicode=True
+    )
+    return text
+
+
+def _decoder(target: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _decoders.get(target)
+    if decoder is None:
+        decoder = _decoders[target] = msgspec.json.Decoder(target, dec_hook=_decode_hook)
+    return decoder
+
+
+def _decode_hook(target: type, value: object) -> object:
+    if target is MicroTime:
+        moment = msgspec.convert(value, datetime)
+        if moment.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone: end it with Z")
+        return MicroTime.combine(moment.date(), moment.timetz())
+    raise NotImplementedError(f"cannot decode a {target.__name__}")
+
+
+def _drop_nulls(value: object) -> object:
+    match value:
+        case dict():
+            return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
+        case list():
+            return [_drop_nulls(each) for each in value]
+    return value

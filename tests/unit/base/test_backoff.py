@@ -1,0 +1,104 @@
+"""Back-off series: growth, ceiling, staleness, jitter."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.base.backoff import Backoff, jittered
+
+
+def test_delays_double_up_to_the_maximum() -> None:
+    backoff = Backoff(10, 300)
+    assert [backoff.next("pod", now=100.0) for _ in range(7)] == [10, 20, 40, 80, 160, 300, 300]
+
+
+def test_keys_are_independent() -> None:
+    backoff = Backoff(10, 300)
+    backoff.next("a", 0)
+    backoff.next("a", 0)
+    assert backoff.next("b", 0) == 10
+    assert backoff.delay("a") == 20
+    assert backoff.delay("unknown") == 0
+
+
+@pytest.mark.parametrize(
+    ("since", "now", "expected"),
+    [
+        (100.0, 100.0, True),
+        (100.0, 109.9, True),
+        (100.0, 110.0, False),
+        (95.0, 106.0, False),  # counted from when it ended, not from when we noted it
+        (701.0, 702.0, False),  # it ran for more than ten minutes: the series is stale
+        (699.0, 702.0, True),
+    ],
+)
+def test_crash_loop_window(since: float, now: float, expected: bool) -> None:
+    backoff = Backoff(10, 300, reset_after=600)
+    backoff.next("c", now=100.0)
+    assert backoff.is_in_backoff("c", since, now) is expected
+
+
+def test_unknown_key_is_free() -> None:
+    backoff = Backoff(10, 300)
+    assert not backoff.is_in_backoff("c", 0, 0)
+    assert backoff.remaining("c", 0) == 0
+
+
+@pytest.mark.parametrize(("event", "expected"), [(None, 20), (699.0, 20), (700.0, 20), (700.1, 10)])
+def test_a_stale_series_starts_anew(event: float | None, expected: float) -> None:
+    backoff = Backoff(10, 300, reset_after=600)
+    backoff.next("c", now=100.0)
+    assert backoff.next("c", now=650.0 if event is None else 1000.0, event=event) == expected
+
+
+def test_default_staleness_is_twice_the_maximum() -> None:
+    backoff = Backoff(1, 20)
+    backoff.next("c", 0)
+    assert backoff.next("c", 40) == 2
+    assert backoff.next("c", 80.1) == 1
+
+
+def test_remaining_counts_down_from_the_last_update() -> None:
+    backoff = Backoff(10, 300)
+    backoff.next("c", 100)
+    assert backoff.remaining("c", 104) == 6
+    assert backoff.remaining("c", 111) == 0
+    assert backoff.remaining("c", 104, since=98) == 4
+
+
+def test_reset_and_gc() -> None:
+    backoff = Backoff(10, 300, reset_after=600)
+    backoff.next("old", 0)
+    backoff.next("new", 500)
+    backoff.gc(600)
+    assert len(backoff) == 2
+    backoff.gc(601)
+    assert len(backoff) == 1
+    assert backoff.delay("new") == 10
+    backoff.reset("new")
+    backoff.reset("never seen")
+    assert len(backoff) == 0
+
+
+def test_jitter_adds_at_most_its_share() -> None:
+    assert jittered(10, 0.5, lambda: 1.0) == 15
+    assert jittered(10, 0.5, lambda: 0.0) == 10
+    assert jittered(10, 0.0, lambda: 1.0) == 10
+    assert Backoff(10, 300, jitter=0.5, rand=lambda: 1.0).next("c", 0) == 15
+
+
+@given(
+    initial=st.floats(0.01, 100),
+    maximum=st.floats(100, 1000),
+    steps=st.lists(st.floats(0, 3000), max_size=30),
+)
+def test_a_delay_never_leaves_its_bounds(initial: float, maximum: float, steps: list[float]) -> None:
+    backoff = Backoff(initial, maximum, jitter=0.3)
+    now = 0.0
+    for step in steps:
+        now += step
+        delay = backoff.next("k", now)
+        assert initial <= delay <= maximum
+        assert backoff.remaining("k", now) == delay
+        assert backoff.is_in_backoff("k", now, now)
+        assert not backoff.is_in_backoff("k", now, now + delay * 1.001)

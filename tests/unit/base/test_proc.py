@@ -1,0 +1,138 @@
+"""Subprocesses: output, limits, deadlines, and that nothing stays behind."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base import proc
+from pykubelet.base.errors import NotFound, Permanent, Transient
+
+SH = "/bin/sh"
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def until(condition: Callable[[], bool]) -> bool:
+    """Wait up to five seconds for something another process does."""
+    deadline = time.monotonic() + 5
+    while not (met := condition()) and time.monotonic() < deadline:  # noqa: ASYNC110 - another process cannot set our event
+        await asyncio.sleep(0.01)
+    return met
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_input_output_and_environment() -> None:
+    done = await proc.run([SH, "-c", 'cat; echo "$X" >&2; pwd'], input=b"in\n", timeout=10, env={"X": "y"}, cwd="/")
+    assert done == proc.Completed(0, b"in\n/\n", b"y\n")
+
+
+async def test_large_input_passes_through() -> None:
+    data = os.urandom(1 << 20)
+    assert (await proc.run(["/bin/cat"], input=data, timeout=10)).stdout == data
+
+
+async def test_input_nobody_reads_is_no_error() -> None:
+    done = await proc.run(["/bin/true"], input=b"x" * (1 << 20), timeout=10)
+    assert done.returncode == 0
+
+
+async def test_checked_failure_carries_the_output() -> None:
+    with pytest.raises(proc.ExitError, match="/bin/sh ended with exit code 3: bad thing") as caught:
+        await proc.run([SH, "-c", "echo out; echo bad thing >&2; exit 3"], timeout=10)
+    assert caught.value.completed == proc.Completed(3, b"out\n", b"bad thing\n")
+    assert isinstance(caught.value, Permanent)
+
+
+async def test_unchecked_failure_is_a_value() -> None:
+    assert (await proc.run([SH, "-c", "exit 3"], timeout=10, check=False)).returncode == 3
+    assert (await proc.run([SH, "-c", "kill -9 $$"], timeout=10, check=False)).returncode == -9
+    with pytest.raises(proc.ExitError, match="killed by SIGKILL"):
+        await proc.run([SH, "-c", "kill -9 $$"], timeout=10)
+
+
+async def test_missing_and_unusable_programs(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="/no/such"):
+        await proc.run(["/no/such"], timeout=10)
+    with pytest.raises(NotFound, match="nowhere"):
+        await proc.run([SH, "-c", ":"], timeout=10, cwd=str(tmp_path / "nowhere"))
+    plain = tmp_path / "plain"
+    plain.write_text("no program")
+    with pytest.raises(Permanent, match="Permission denied"):
+        await proc.run([str(plain)], timeout=10)
+
+
+async def test_output_is_capped_and_drained() -> None:
+    done = await proc.run([SH, "-c", "head -c 3000000 /dev/zero"], timeout=10, max_output=1000)
+    assert (len(done.stdout), done.truncated, done.returncode) == (1000, True, 0)
+
+
+async def test_timeout_kills_the_whole_session(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    with pytest.raises(proc.ProgramTimeout, match=r"did not end within 0\.5 s") as caught:
+        await proc.run([SH, "-c", f"trap '' TERM; sleep 300 & echo $! > {marker}; wait; sleep 300"], timeout=0.5)
+    assert isinstance(caught.value, Transient)
+    assert await until(lambda: not alive(int(marker.read_text())))
+
+
+async def test_cancellation_kills_and_reaps(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(proc.run([SH, "-c", f"echo $$ > {marker}; sleep 300"], timeout=300))
+        assert await until(lambda: marker.exists() and marker.read_text() != "")
+        pid = int(marker.read_text())
+        task.cancel()
+    assert task.cancelled()
+    assert not Path(f"/proc/{pid}").exists(), "killed and reaped before the call ended"
+
+
+async def test_an_outer_timeout_works(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await proc.run([SH, "-c", f"echo $$ > {marker}; sleep 300"], timeout=300)
+    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+async def test_a_grandchild_holding_the_pipes_does_not_hold_us() -> None:
+    started = time.monotonic()
+    done = await proc.run([SH, "-c", "sleep 30 & echo $!"], timeout=20)
+    try:
+        assert time.monotonic() - started < 10
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
+
+
+async def test_child_gets_its_own_session_and_no_descriptors() -> None:
+    extra = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(extra, True)
+    try:
+        script = "import os; print(os.getsid(0) == os.getpid(), sorted(os.listdir('/proc/self/fd'))[:-1])"
+        done = await proc.run([sys.executable, "-c", script], timeout=20)
+    finally:
+        os.close(extra)
+    assert done.stdout.decode().strip() == "True ['0', '1', '2']"
+
+
+async def test_no_descriptor_is_left_open() -> None:
+    await proc.run(["/bin/true"], timeout=10)
+    await asyncio.sleep(0)
+    before = descriptors()
+    for _ in range(5):
+        await proc.run(["/bin/true"], timeout=10, input=b"x")
+    await asyncio.sleep(0.05)
+    assert descriptors() == before

@@ -1,0 +1,97 @@
+"""Image names, against what Docker's reference grammar says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.actuate.images.reference import Reference, default_pull_policy, parse, with_default_tag
+
+SHA = "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("image", "repository", "tag", "digest"),
+    [
+        ("busybox", "docker.io/library/busybox", "latest", ""),
+        ("busybox:1.36", "docker.io/library/busybox", "1.36", ""),
+        ("team/app", "docker.io/team/app", "latest", ""),
+        ("docker.io/busybox", "docker.io/library/busybox", "latest", ""),
+        ("index.docker.io/team/app:2", "docker.io/team/app", "2", ""),
+        ("localhost/app:1", "localhost/app", "1", ""),
+        ("localhost:5000/app", "localhost:5000/app", "latest", ""),
+        ("registry.example.com/a/b/c:v1", "registry.example.com/a/b/c", "v1", ""),
+        ("[2001:db8::1]:5000/app:v1", "[2001:db8::1]:5000/app", "v1", ""),
+        (f"app@sha256:{SHA}", "docker.io/library/app", "", f"sha256:{SHA}"),
+        (f"r.io/app:v1@sha256:{SHA}", "r.io/app", "v1", f"sha256:{SHA}"),
+        ("Registry/app", "Registry/app", "latest", ""),
+        ("a__b/c.d-e_f", "docker.io/a__b/c.d-e_f", "latest", ""),
+    ],
+)
+def test_names_are_taken_apart(image: str, repository: str, tag: str, digest: str) -> None:
+    assert parse(image) == Reference(repository, tag, digest)
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ("", "invalid reference format"),
+        ("Busybox", "repository name (library/Busybox) must be lowercase"),
+        ("r.io/App:1", "repository name (App) must be lowercase"),
+        ("busybox:", "invalid reference format"),
+        ("busybox:-x", "invalid reference format"),
+        (f"busybox:{'t' * 129}", "invalid reference format"),
+        ("a b", "invalid reference format"),
+        ("/busybox", "invalid reference format"),
+        ("busybox\n", "invalid reference format"),
+        ("https://r.io/app", "invalid reference format"),
+        (SHA, "cannot specify 64-byte hexadecimal strings"),
+        ("r.io/" + "a" * 256, "must not be more than 255 characters"),
+        ("app@sha256:" + "a" * 40, "invalid checksum digest length"),
+        ("app@sha256:" + "A" * 64, "invalid checksum digest format"),
+        ("app@md5:" + "a" * 32, "unsupported digest algorithm"),
+    ],
+)
+def test_bad_names_are_refused_with_the_reason(image: str, why: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        parse(image)
+    assert str(caught.value).startswith(f'couldn\'t parse image name "{image}": ')
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("busybox", "busybox:latest"),
+        ("busybox:1", "busybox:1"),
+        ("localhost:5000/app", "localhost:5000/app:latest"),
+        (f"app@sha256:{SHA}", f"app@sha256:{SHA}"),
+    ],
+)
+def test_the_default_tag_does_not_make_the_registry_explicit(image: str, full: str) -> None:
+    assert with_default_tag(image) == full
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("busybox:1", "IfNotPresent"),
+        (f"busybox:latest@sha256:{SHA}", "Always"),
+        (f"busybox@sha256:{SHA}", "IfNotPresent"),
+        ("NOT VALID", "IfNotPresent"),
+    ],
+)
+def test_default_policy_goes_by_the_tag(image: str, policy: str) -> None:
+    assert default_pull_policy(image) == policy
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_name_or_invalid(text: str) -> None:
+    try:
+        full = with_default_tag(text)
+    except Invalid:
+        return
+    assert with_default_tag(full) == full
+    assert parse(full).repository == parse(text).repository

@@ -1,0 +1,15 @@
+"""The world of these tests as a fixture."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from tests.unit.kubelet.actuate.podruntime.world import World, make_world
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """An agent's pod runtime over a fake container runtime, in virtual time."""
+    async with make_world(tmp_path) as made:
+        yield made

@@ -1,0 +1,261 @@
+"""The agent is killed at any moment and started anew: nothing is lost, doubled or restarted for no cause."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, UnaryCall
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.fake_cri import FakeCriOptions, Fault, Script
+from tests.unit.kubelet.actuate.podruntime.build import pod_of, sidecar
+from tests.unit.kubelet.actuate.podruntime.world import World, make_world
+
+_Request = TypeVar("_Request", bound=Message)
+_Reply = TypeVar("_Reply", bound=Message)
+
+_READS = {"ListPodSandbox", "ListContainers", "ContainerStatus", "PodSandboxStatus"}
+
+
+class Killed(Exception):
+    """The agent is gone."""
+
+
+class Guillotine:
+    """Ends the agent at its n-th changing call, before or after the runtime has done what was asked."""
+
+    def __init__(self, inner: Transport, fatal: int, *, after: bool) -> None:
+        self._inner = inner
+        self._left = fatal
+        self._after = after
+
+    async def unary(
+        self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None
+    ) -> _Reply:
+        if call.name in _READS:
+            return await self._inner.unary(call, request, timeout)
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise asyncio.CancelledError
+        reply = await self._inner.unary(call, request, timeout)
+        if self._left == 0:
+            raise asyncio.CancelledError
+        return reply
+
+    def stream(
+        self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
+    ) -> AsyncIterator[_Reply]:
+        return self._inner.stream(call, request, timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+HOOKED = {"name": "a", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}
+PODS = {
+    "one container": pod_of(("a",)),
+    "three containers and a hook": pod_of((HOOKED, "b", "c")),
+    "init, sidecar, ordinary": pod_of(("a",), ("i", sidecar("s"), "j")),
+    "run once": pod_of(("a",), restartPolicy="Never"),
+}
+
+
+async def start_and_die(world: World, pod: Pod, fatal: int, *, after: bool) -> bool:
+    """Start the pod with an agent that dies at a call; False if there was no such call."""
+    world.transport(lambda inner: Guillotine(inner, fatal, after=after))
+    task = asyncio.ensure_future(world.settle(pod))
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", PODS)
+async def test_killed_at_every_call_of_a_start(tmp_path: Path, name: str, after: bool) -> None:
+    pod = PODS[name]
+    fatal = 0
+    deaths = True
+    while deaths:
+        fatal += 1
+        folder = tmp_path / str(fatal)
+        folder.mkdir()
+        async with make_world(folder, FakeCriOptions(write_logs=True)) as world:
+            world.cri.script(Script(exit_after=0), container="i")
+            world.cri.script(Script(exit_after=0), container="j")
+            deaths = await start_and_die(world, pod, fatal, after=after)
+            world.restart()
+            await world.settle(pod)
+            await check_runs(world, pod)
+    assert fatal > 3, "the agent was not killed at all"
+
+
+async def check_runs(world: World, pod: Pod) -> None:
+    """Exactly one running container for each of the spec, never restarted, with a log and a link to it."""
+    names = Counter(c.name for c in world.cri.containers)
+    assert names == Counter(c.name for c in (*pod.spec.init_containers, *pod.spec.containers)), "lost or doubled"
+    assert set(world.running()) == {c.name for c in pod.spec.containers} | {"s" for _ in "s" if "s" in names}
+    status = await world.status(pod)
+    assert {c.restart_count for c in status.containers} == {0}
+    assert [s.ready for s in world.cri.sandboxes] == [True]
+    logs = sorted(str(p.relative_to(world.runtime_logs(pod))) for p in world.runtime_logs(pod).rglob("*.log"))
+    assert logs == sorted(f"{name}/0.log" for name in names)
+    links = sorted(p.name for p in Path(world.config.container_logs_dir).iterdir())
+    await world.runtime.gc(lambda: {ref_of(pod).uid})
+    links = sorted(p.name for p in Path(world.config.container_logs_dir).iterdir())
+    assert links == sorted(f"web_ns_{c.name}-{c.id}.log" for c in status.containers)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_killed_at_every_call_of_a_restart(tmp_path: Path, after: bool) -> None:
+    pod = pod_of(("a", "b"))
+    fatal = 0
+    deaths = True
+    while deaths:
+        fatal += 1
+        folder = tmp_path / str(fatal)
+        folder.mkdir()
+        async with make_world(folder) as world:
+            await world.settle(pod)
+            world.cri.end_container(world.cri.container("ns/web/a"), 1)
+            deaths = await start_and_die(world, pod, fatal, after=after)
+            world.restart()
+            await world.settle(pod)
+            assert sorted(world.running()) == ["a", "b"]
+            status = await world.status(pod)
+            latest = {name: c.restart_count for name in "ab" if (c := status.latest(name))}
+            assert latest == {"a": 1, "b": 0}
+    assert fatal > 2
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_killed_at_every_call_of_an_end(tmp_path: Path, after: bool) -> None:
+    pod = pod_of(("a", "b"), (sidecar("s"),))
+    fatal = 0
+    deaths = True
+    while deaths:
+        fatal += 1
+        folder = tmp_path / str(fatal)
+        folder.mkdir()
+        async with make_world(folder) as world:
+            await world.settle(pod)
+            world.transport(lambda inner, n=fatal: Guillotine(inner, n, after=after))  # type: ignore[misc]
+            deaths = False
+            try:
+                await world.kill(pod)
+                await world.runtime.remove_pod(ref_of(pod))
+            except asyncio.CancelledError:
+                deaths = True
+            world.restart()
+            # Without the pod, as after a restart of the agent in whose absence the manifest was removed.
+            (orphan,) = await world.runtime.list_pods() or [None]
+            if orphan is not None:
+                status = await world.runtime.pod_status(orphan.ref)
+                await world.during(world.runtime.kill_pod(orphan.ref, None, status, None), 60)
+                await world.runtime.remove_pod(orphan.ref)
+            assert world.cri.containers == []
+            assert world.cri.sandboxes == []
+            await world.runtime.gc(frozenset)
+            assert list(Path(world.config.container_logs_dir).iterdir()) == []
+            assert not world.runtime_logs(pod).exists()
+    assert fatal > 5
+
+
+async def test_a_container_that_the_runtime_went_on_making_is_replaced(world: World) -> None:
+    """The answer to CreateContainer was lost; its container shows up later."""
+    pod = pod_of()
+    world.cri.inject(Fault("CreateContainer", code=StatusCode.DEADLINE_EXCEEDED, after=True, times=1))
+    outcome = await world.sync(pod)
+    assert [f.reason for f in outcome.failures] == ["CreateContainerError"]
+    assert len(world.cri.containers) == 1
+    await world.settle(pod)
+    await check_runs(world, pod)
+
+
+async def test_a_sandbox_that_the_runtime_went_on_making_is_used(world: World) -> None:
+    pod = pod_of()
+    world.cri.inject(Fault("RunPodSandbox", code=StatusCode.DEADLINE_EXCEEDED, after=True, times=1))
+    outcome = await world.sync(pod)
+    assert [f.reason for f in outcome.failures] == ["CreatePodSandboxError"]
+    await world.settle(pod)
+    await check_runs(world, pod)
+
+
+TAKEN = 'failed to reserve container name "x": name "x" is reserved for "abc"'
+
+
+async def test_a_taken_container_name_is_waited_for(world: World) -> None:
+    pod = pod_of()
+    world.cri.inject(Fault("CreateContainer", code=StatusCode.UNKNOWN, details=TAKEN, times=2))
+    for _ in range(2):
+        outcome = await world.sync(pod)
+        (failure,) = outcome.failures
+        assert failure.transient
+        assert outcome.wake_at == world.clock.now() + 0.5
+    await world.settle(pod)
+    assert world.cri.containers[0].config.metadata.attempt == 0
+    await check_runs(world, pod)
+
+
+async def test_a_container_name_that_stays_taken_is_given_up(world: World) -> None:
+    """The runtime has lost track of the name: another number is tried, the restart count stays."""
+    pod = pod_of()
+    fault = world.cri.inject(Fault("CreateContainer", code=StatusCode.UNKNOWN, details=TAKEN))
+    for _ in range(3):
+        await world.sync(pod)
+    fault.times = fault.hits
+    await world.settle(pod)
+    assert world.cri.containers[0].config.metadata.attempt == 1
+    await check_runs(world, pod)
+
+
+async def test_a_sandbox_name_that_stays_taken_is_given_up(world: World) -> None:
+    pod = pod_of()
+    fault = world.cri.inject(
+        Fault("RunPodSandbox", code=StatusCode.UNKNOWN, details=TAKEN.replace("container", "sandbox"))
+    )
+    for _ in range(3):
+        outcome = await world.sync(pod)
+        assert outcome.failures[0].transient
+        assert outcome.wake_at == world.clock.now() + 0.5
+    fault.times = fault.hits
+    await world.settle(pod)
+    assert world.cri.sandboxes[0].config.metadata.attempt == 1
+    await check_runs(world, pod)
+
+
+async def test_restart_counts_follow_from_logs_when_the_runtime_has_forgotten(world: World) -> None:
+    """After a reboot some runtimes know nothing any more."""
+    pod = pod_of()
+    logs = world.runtime_logs(pod) / "app"
+    logs.mkdir(parents=True)
+    for name in ("0.log", "1.log.20260101-000000.gz", "notes.txt"):
+        (logs / name).touch()
+    await world.settle(pod)
+    assert (await world.status(pod)).containers[0].restart_count == 2
+    assert world.cri.containers[0].config.log_path == "app/2.log"
+
+
+async def test_a_later_leftover_does_not_lead_to_a_second_container(world: World) -> None:
+    """An interrupted creation comes to light only when its successor runs."""
+    pod = pod_of()
+    await world.settle(pod)
+    await world.clock.advance(1)
+    sandbox = world.cri.sandboxes[0]
+    config = pb.ContainerConfig()
+    config.CopyFrom(world.cri.containers[0].config)
+    config.metadata.attempt = 7
+    await world.cri.client().create_container(
+        (await world.status(pod)).sandboxes[0].id, config, sandbox.config
+    )
+    assert not (await world.sync(pod)).changed
+    assert world.running() == ["app"]

@@ -1,0 +1,283 @@
+"""A pod runtime over the fake container runtime, and everything else that it needs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.kubelet.actuate.cri.transport import Transport
+from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.actuate.criconfig.types import EnvFile, Resolver, SecurityConfig
+from pykubelet.kubelet.actuate.podruntime import HttpRequest, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
+from pykubelet.kubelet.actuate.types import HostMount, ImageError, ImageFacts
+from pykubelet.kubelet.actuate.volumes import PodDirs
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.outcome import Outcome
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.fake_cri import FakeCri, FakeCriOptions
+
+T = TypeVar("T")
+Probes = Mapping[ContainerID, ContainerProbes]
+
+
+class InlineExecutor(ThreadPoolExecutor):
+    """Runs the work of threads at once, so that virtual time knows about it."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@dataclass
+class Images:
+    """Images that are all there, unless said otherwise."""
+
+    errors: dict[str, PykubeletError] = field(default_factory=dict)
+    """By container."""
+    asked: list[str] = field(default_factory=list)
+    delays: dict[str, float] = field(default_factory=dict)
+    clock: VirtualClock | None = None
+
+    async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
+        self.asked.append(container.name)
+        if self.clock is not None and container.name in self.delays:
+            await self.clock.sleep(self.delays[container.name])
+        if container.name in self.errors:
+            raise self.errors[container.name]
+        return container.image
+
+    async def image_facts(self, ref: str) -> ImageFacts:
+        return ImageFacts(ref, uid=1000)
+
+
+@dataclass
+class Volumes:
+    """Mounts as told."""
+
+    mounts: tuple[HostMount, ...] = ()
+    error: PykubeletError | None = None
+    files: dict[EnvFile, str] = field(default_factory=dict)
+
+    async def container_mounts(
+        self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
+    ) -> tuple[HostMount, ...]:
+        if self.error is not None:
+            raise self.error
+        return self.mounts
+
+    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> Mapping[EnvFile, str]:
+        return {file: self.files[file] for file in files if file in self.files}
+
+
+class Resources:
+    """No limits."""
+
+    def pod_parent(self, pod: Pod) -> str:
+        return f"/kubepods/pod{pod.metadata.uid}"
+
+    def pod_resources(self, pod: Pod) -> tuple[LinuxResources, LinuxResources | None]:
+        return LinuxResources(cpu_shares=2), None
+
+    def container_resources(self, pod: Pod, container: AnyContainer) -> LinuxResources:
+        return LinuxResources(cpu_shares=2)
+
+
+@dataclass
+class Node:
+    """One node without a cluster."""
+
+    handlers: dict[str, str] = field(default_factory=dict)
+    resolver_: Resolver = field(default_factory=lambda: Resolver(("10.0.0.53",), cluster_dns=("10.96.0.10",)))
+
+    def name(self) -> str:
+        return "node"
+
+    def ips(self) -> tuple[str, ...]:
+        return ("192.0.2.1",)
+
+    def allocatable(self) -> Mapping[str, str]:
+        return {"cpu": "2", "memory": "4Gi"}
+
+    def resolver(self) -> Resolver:
+        return self.resolver_
+
+    def sysctls(self) -> SysctlAllowlist:
+        return SysctlAllowlist.safe()
+
+    def security(self) -> SecurityConfig:
+        return SecurityConfig()
+
+    def runtime_handler(self, pod: Pod) -> str:
+        name = pod.spec.runtime_class_name
+        if name and name not in self.handlers:
+            raise NotFound(f'RuntimeClass "{name}" not found')
+        return self.handlers[name] if name else ""
+
+    def services(self, pod: Pod) -> Mapping[str, str]:
+        return {}
+
+
+class Objects:
+    """There are none."""
+
+    def get_config_map(self, namespace: str, name: str) -> ConfigMap:
+        raise NotFound(name)
+
+    def get_secret(self, namespace: str, name: str) -> Secret:
+        raise NotFound(name)
+
+
+@dataclass
+class Http:
+    """Takes requests of hooks."""
+
+    error: PykubeletError | None = None
+    requests: list[HttpRequest] = field(default_factory=list)
+
+    async def __call__(self, request: HttpRequest) -> None:
+        self.requests.append(request)
+        if self.error is not None:
+            raise self.error
+
+
+@dataclass
+class Events:
+    """Keeps events as ``Reason[container]: message``."""
+
+    seen: list[str] = field(default_factory=list)
+
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = ""
+    ) -> None:
+        self.seen.append(f"{reason}{f'[{container}]' if container else ''}: {message}")
+
+
+@dataclass
+class Steps:
+    """A timeline that only notes what came."""
+
+    seen: list[str] = field(default_factory=list)
+
+    def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
+        self.seen.append(f"+{step} {container}".rstrip())
+
+    def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
+        self.seen.append(f"-{step} {container}".rstrip() + (f" !{error}" if error else ""))
+
+
+@dataclass
+class World:
+    """Everything at hand, and short ways to do the usual things."""
+
+    cri: FakeCri
+    clock: VirtualClock
+    deps: PodRuntimeDeps
+    config: PodRuntimeConfig
+    runtime: PodRuntime
+    images: Images
+    volumes: Volumes
+    node: Node
+    http: Http
+    events: Events
+    steps: Steps
+    files: PodDirs
+
+    def restart(self) -> None:
+        """The agent was killed and is started anew over the same container runtime."""
+        self.deps = replace(self.deps, cri=self.cri.client())
+        self.runtime = PodRuntime(self.deps, self.config)
+
+    def runtime_logs(self, pod: Pod) -> Path:
+        """The pod's log folder."""
+        ref = ref_of(pod)
+        return Path(self.config.pod_logs_dir) / f"{ref.namespace}_{ref.name}_{ref.uid}"
+
+    def prepare(self, pod: Pod) -> None:
+        """What the volume manager does before a sync."""
+        self.files.prepare(ref_of(pod).uid)
+
+    async def status(self, pod: Pod) -> PodRuntimeStatus:
+        return await self.runtime.pod_status(ref_of(pod))
+
+    async def sync(self, pod: Pod, results: Probes | None = None) -> Outcome:
+        """One sync, as a worker does it."""
+        self.prepare(pod)
+        return await self.runtime.sync_pod(pod, await self.status(pod), results or {})
+
+    async def settle(self, pod: Pod, results: Probes | None = None, limit: int = 12) -> Outcome:
+        """Sync until nothing changes any more; gives the last outcome."""
+        for _ in range(limit):
+            outcome = await self.sync(pod, results)
+            if not outcome.changed:
+                return outcome
+        raise AssertionError(f"still changing after {limit} syncs")
+
+    async def kill(self, pod: Pod, grace: int | None = None) -> Outcome:
+        return await self.runtime.kill_pod(ref_of(pod), pod, await self.status(pod), grace)
+
+    async def during(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Do something that takes that long in virtual time, no more."""
+        task = asyncio.ensure_future(work)
+        await self.clock.advance(seconds)
+        assert task.done(), f"still busy after {seconds} s"
+        return await task
+
+    def running(self) -> list[str]:
+        """Names of the containers that run, in the order they were made."""
+        return [c.name for c in self.cri.containers if c.running]
+
+    def transport(self, wrap: Callable[[Transport], Transport]) -> None:
+        """Put something between the agent and the container runtime."""
+        client = self.cri.client()
+        client._transport = wrap(client._transport)
+        self.deps = replace(self.deps, cri=client)
+        self.runtime = PodRuntime(self.deps, self.config)
+
+
+@asynccontextmanager
+async def make_world(root: Path, options: FakeCriOptions | None = None) -> AsyncIterator[World]:
+    """A world in an empty folder."""
+    asyncio.get_running_loop().set_default_executor(InlineExecutor(1))
+    clock = VirtualClock()
+    node_hosts = root / "hosts"
+    node_hosts.write_text("127.0.0.1 localhost\n")
+    config = PodRuntimeConfig(
+        pod_logs_dir=str(root / "pods-logs"),
+        container_logs_dir=str(root / "containers-logs"),
+        node_hosts=str(node_hosts),
+    )
+    async with FakeCri(clock, options or FakeCriOptions(write_logs=True)) as cri:
+        for tag in ("app:1", "app:2"):
+            cri.add_image(tag)
+        images, volumes, node, http = Images(clock=clock), Volumes(), Node(), Http()
+        events, steps = Events(), Steps()
+        files = PodDirs.at(root / "kubelet")
+        deps = PodRuntimeDeps(
+            cri=cri.client(),
+            images=images,
+            volumes=volumes,
+            files=files,
+            resources=Resources(),
+            node=node,
+            objects=Objects(),
+            http=http,
+            events=events,
+            timeline=steps,
+            clock=clock,
+        )
+        runtime = PodRuntime(deps, config)
+        yield World(cri, clock, deps, config, runtime, images, volumes, node, http, events, steps, files)

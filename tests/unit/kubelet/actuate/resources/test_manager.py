@@ -1,0 +1,259 @@
+"""The manager on a fake cgroup file system, in virtual time; and once on the real kernel."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid, Permanent, Transient
+from pykubelet.base.units import Bytes, MilliCPU
+from pykubelet.kubelet.actuate.resources import (
+    NameStyle,
+    NodePolicy,
+    ResourceManager,
+    ResourcesConfig,
+    RootLimits,
+    node_policy,
+    open_manager,
+)
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux.cgroups import Layout, Mode, detect, open_driver, problem
+from pykubelet.linux.cgroups.v2 import CgroupV2
+from pykubelet.models.core_v1 import Container, Pod, PodSpec, ResourceRequirements
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.scalars import Quantity
+from pykubelet.testing.cgroups import FakeCgroupFiles
+from pykubelet.testing.clock import VirtualClock
+
+POLICY = NodePolicy(memory_capacity=Bytes(8 << 30))
+CONFIG = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1500), memory=Bytes(7 << 30), pids=1000))
+
+
+def pod(uid: str, requests: dict[str, Quantity] | None = None, limits: dict[str, Quantity] | None = None) -> Pod:
+    resources = ResourceRequirements(requests=requests or {}, limits=limits or {})
+    return Pod(
+        metadata=ObjectMeta(name=uid, namespace="ns", uid=uid),
+        spec=PodSpec(containers=(Container(name="c", resources=resources),)),
+    )
+
+
+BURSTABLE = pod("u-burst", {"cpu": "500m"})
+GUARANTEED = pod("u-guar", {"cpu": "1", "memory": "1Mi"}, {"cpu": "1", "memory": "1Mi"})
+BEST_EFFORT = pod("u-best")
+
+
+class SignallingFiles(FakeCgroupFiles):
+    """Lets a test wait for a write that a thread does."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.written = asyncio.Event()
+        self.refused = asyncio.Event()
+        self.refuse: Exception | None = None
+
+    def write(self, path: Path, value: str) -> None:
+        if self.refuse is not None and "burstable" in str(path):
+            if self.loop is not None:
+                self.loop.call_soon_threadsafe(self.refused.set)
+            raise self.refuse
+        super().write(path, value)
+        if self.loop is not None and path.name == "cpu.weight" and path.parent.name == "besteffort":
+            self.loop.call_soon_threadsafe(self.written.set)
+
+    def content(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SignallingFiles:
+    return SignallingFiles(tmp_path / "cgroup")
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def manager(files: SignallingFiles, clock: VirtualClock) -> ResourceManager:
+    return ResourceManager(CgroupV2(files.root, files), CONFIG, clock)
+
+
+async def test_start_makes_the_levels(manager: ResourceManager, files: SignallingFiles) -> None:
+    await manager.start()
+    assert manager.problem is None
+    assert files.content("kubepods/memory.max") == str(7 << 30)
+    assert files.content("kubepods/pids.max") == "1000"
+    assert files.content("kubepods/cpu.weight") == "59"
+    assert files.content("kubepods/burstable/cpu.weight") == "1"
+    assert files.content("kubepods/besteffort/cpu.weight") == "1"
+    await manager.start()
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (BURSTABLE, "/kubepods/burstable/podu-burst"),
+        (GUARANTEED, "/kubepods/podu-guar"),
+        (BEST_EFFORT, "/kubepods/besteffort/podu-best"),
+    ],
+)
+async def test_a_pod_gets_its_cgroup(manager: ResourceManager, files: SignallingFiles, value: Pod, path: str) -> None:
+    await manager.start()
+    assert await manager.ensure_pod(value) == path
+    assert manager.pod_parent(value) == manager.cgroup_path(value) == path
+    assert (files.root / path.lstrip("/")).is_dir()
+    assert await manager.list_pods() == {value.metadata.uid}
+    await manager.remove_pod(PodUID(value.metadata.uid))
+    assert not (files.root / path.lstrip("/")).exists()
+    assert await manager.list_pods() == set()
+    await manager.remove_pod(PodUID(value.metadata.uid))
+
+
+async def test_ensure_writes_only_when_something_changed(manager: ResourceManager, files: SignallingFiles) -> None:
+    await manager.start()
+    await manager.ensure_pod(GUARANTEED)
+    assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)
+    files.writes.clear()
+    await manager.ensure_pod(GUARANTEED)
+    assert files.writes == []
+    bigger = pod("u-guar", {"cpu": "1", "memory": "2Mi"}, {"cpu": "1", "memory": "2Mi"})
+    await manager.ensure_pod(bigger)
+    assert files.content("kubepods/podu-guar/memory.max") == str(2 << 20)
+
+
+async def test_a_cgroup_somebody_removed_is_made_again(manager: ResourceManager, files: SignallingFiles) -> None:
+    await manager.start()
+    await manager.ensure_pod(GUARANTEED)
+    files.remove(files.root / "kubepods/podu-guar")
+    await manager.ensure_pod(GUARANTEED)
+    assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)
+
+
+async def test_pods_of_a_former_run_are_found_and_removed(files: SignallingFiles, clock: VirtualClock) -> None:
+    first = ResourceManager(CgroupV2(files.root, files), CONFIG, clock)
+    await first.start()
+    for value in (BURSTABLE, GUARANTEED, BEST_EFFORT):
+        await first.ensure_pod(value)
+    second = ResourceManager(CgroupV2(files.root, files), CONFIG, clock)
+    await second.start()
+    assert await second.list_pods() == {"u-burst", "u-guar", "u-best"}
+    await second.remove_pod(PodUID("u-burst"))
+    assert await second.list_pods() == {"u-guar", "u-best"}
+
+
+@asynccontextmanager
+async def running(manager: ResourceManager, files: SignallingFiles) -> AsyncIterator[None]:
+    files.loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(manager.run())
+        yield
+        task.cancel()
+
+
+async def test_the_weight_of_the_class_follows_its_pods(
+    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock
+) -> None:
+    await manager.start()
+    async with running(manager, files), asyncio.timeout(10):
+        await manager.ensure_pod(BURSTABLE)
+        await manager.ensure_pod(pod("u-2", {"cpu": "1500m"}))
+        await clock.advance(1)
+        await files.written.wait()
+        assert files.content("kubepods/burstable/cpu.weight") == "79"
+        files.written.clear()
+        await manager.remove_pod(PodUID("u-2"))
+        await clock.advance(1)
+        await files.written.wait()
+        assert files.content("kubepods/burstable/cpu.weight") == "20"
+        files.written.clear()
+        await clock.advance(30)
+        assert not files.written.is_set(), "nothing is written while nothing changes"
+
+
+async def test_a_refused_write_is_tried_again(
+    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await manager.start()
+    async with running(manager, files), asyncio.timeout(10):
+        files.refuse = Transient("busy")
+        manager._note_burstable(PodUID("u-1"), MilliCPU(1000))
+        await clock.advance(1)
+        await files.refused.wait()
+        files.refuse = None
+        await clock.advance(61)
+        await files.written.wait()
+        assert files.content("kubepods/burstable/cpu.weight") == "39"
+    assert "cgroup limits not set" in caplog.text
+
+
+async def test_without_cgroups_pods_run_all_the_same(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    manager = open_manager(Layout(Mode.NONE), CONFIG, clock)
+    await manager.start()
+    assert "no cgroup file system" in (manager.problem or "")
+    assert caplog.text.count("pods get no cgroup of their own") == 1
+    assert await manager.ensure_pod(BURSTABLE) == ""
+    assert await manager.list_pods() == set()
+    await manager.remove_pod(PodUID("u-burst"))
+    assert manager.container_resources(BURSTABLE, BURSTABLE.spec.containers[0]).cpu_shares == 512
+    assert manager.pod_resources(BURSTABLE)[0].cpu_shares == 512
+
+
+async def test_a_refusal_at_start_degrades(manager: ResourceManager, files: SignallingFiles) -> None:
+    files.refuse = Permanent("read-only file system")
+    await manager.start()
+    assert manager.problem == "read-only file system"
+    assert await manager.ensure_pod(BURSTABLE) == ""
+
+
+async def test_systemd_and_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> None:
+    driver = CgroupV2(files.root, files)
+    systemd = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
+    manager = ResourceManager(driver, systemd, clock)
+    await manager.start()
+    assert "cgroupfs" in (manager.problem or "")
+    flat = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), per_qos=False)
+    manager = ResourceManager(driver, flat, clock)
+    await manager.start()
+    assert manager.problem is None
+    assert await manager.ensure_pod(BURSTABLE) == ""
+    assert files.subfolders(files.root) == []
+
+
+async def test_a_hostile_uid_is_refused(manager: ResourceManager) -> None:
+    await manager.start()
+    with pytest.raises(Invalid):
+        await manager.ensure_pod(pod("../../etc"))
+
+
+@pytest.fixture
+def real_root() -> Iterator[str]:
+    layout = detect()
+    if why_not := problem(layout):
+        pytest.skip(why_not)
+    root = f"/pktest-{secrets.token_hex(4)}"
+    yield root
+    open_driver(layout).delete(root)
+
+
+@pytest.mark.root
+async def test_on_the_real_kernel(real_root: str, clock: VirtualClock) -> None:
+    layout = detect()
+    policy = await asyncio.to_thread(node_policy, layout, pod_pids_limit=100)
+    limits = RootLimits(cpu=MilliCPU(2000), memory=Bytes(policy.memory_capacity // 2))
+    config = ResourcesConfig(policy=policy, root_limits=limits, cgroup_root=real_root)
+    manager = open_manager(layout, config, clock)
+    await manager.start()
+    assert manager.problem is None
+    for value in (BURSTABLE, GUARANTEED, BEST_EFFORT):
+        parent = await manager.ensure_pod(value)
+        assert parent.startswith(f"{real_root}/kubepods")
+        assert await asyncio.to_thread(open_driver(layout).exists, parent)
+    assert await manager.list_pods() == {"u-burst", "u-guar", "u-best"}
+    for uid in await manager.list_pods():
+        await manager.remove_pod(uid)
+    assert await manager.list_pods() == set()

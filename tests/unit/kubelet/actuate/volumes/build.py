@@ -1,0 +1,108 @@
+"""Pods and what the volume manager talks to, for these tests and the integration tests."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
+from pykubelet.kubelet.actuate.types import ImageError, ImageReason
+from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeContext, VolumeDeps, VolumeManager
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.models import codec
+from pykubelet.models.core_v1 import ConfigMap, Container, Pod, Secret
+from pykubelet.testing.clock import VirtualClock
+
+Fields = dict[str, object]
+UID = PodUID("u-1")
+
+
+def make_pod(spec: Fields | None = None, /, **meta: object) -> Pod:
+    """A pod named ``web`` of namespace ``shop`` with this spec and further metadata."""
+    metadata = {"name": "web", "namespace": "shop", "uid": UID, **meta}
+    return codec.from_builtins({"metadata": metadata, "spec": spec or {}}, Pod)
+
+
+def pod_with(*volumes: Fields, **spec: object) -> Pod:
+    """A pod with these volumes."""
+    return make_pod({"volumes": list(volumes), **spec})
+
+
+def mounting(*mounts: Fields, name: str = "app") -> Container:
+    """A container with these volume mounts."""
+    return codec.from_builtins({"name": name, "image": "app:1", "volumeMounts": list(mounts)}, Container)
+
+
+@dataclass
+class Objects:
+    """ConfigMaps and Secrets of namespace ``shop`` by name."""
+
+    config_maps: dict[str, ConfigMap] = field(default_factory=dict)
+    secrets: dict[str, Secret] = field(default_factory=dict)
+
+    def get_config_map(self, namespace: str, name: str) -> ConfigMap:
+        if namespace != "shop" or name not in self.config_maps:
+            raise NotFound(f'configmap "{name}" not found')
+        return self.config_maps[name]
+
+    def get_secret(self, namespace: str, name: str) -> Secret:
+        if namespace != "shop" or name not in self.secrets:
+            raise NotFound(f'secret "{name}" not found')
+        return self.secrets[name]
+
+
+@dataclass
+class Events:
+    """Keeps what is recorded."""
+
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        self.seen.append((reason, message))
+
+
+class Images:
+    """Has any image but ``gone``."""
+
+    async def ensure_volume(self, pod: Pod, reference: str, policy: str) -> str:
+        if reference == "gone":
+            raise ImageError(ImageReason.ERR_IMAGE_PULL, "no such image")
+        return f"sha256:{reference}:{policy}"
+
+
+@dataclass
+class Kit:
+    """A manager with all around it."""
+
+    root: Path
+    clock: Clock = field(default_factory=VirtualClock)
+    objects: Objects = field(default_factory=Objects)
+    events: Events = field(default_factory=Events)
+    config: VolumeConfig = field(default_factory=VolumeConfig)
+    downward: DownwardContext = field(default_factory=DownwardContext)
+    recursive_read_only: bool = False
+
+    def __post_init__(self) -> None:
+        self.dirs = PodDirs.at(self.root)
+        self.manager = self.restarted()
+
+    def restarted(self) -> VolumeManager:
+        """A new manager, as after a restart of the agent."""
+        deps = VolumeDeps(
+            clock=self.clock,
+            events=self.events,
+            images=Images(),
+            recursive_read_only=lambda pod: self.recursive_read_only,
+        )
+        return VolumeManager(self.dirs, deps, self.config)
+
+    @property
+    def context(self) -> VolumeContext:
+        return VolumeContext(config=self.objects, downward=self.downward)
+
+    async def mount(self, pod: Pod) -> None:
+        await self.manager.mount(pod, self.context)
+
+    def volume(self, kind: str, name: str) -> Path:
+        """Root of a volume of the pod."""
+        return self.dirs.volume(UID, f"kubernetes.io/{kind}", name)

@@ -1,0 +1,100 @@
+"""Paths of the node: checked by type, or made."""
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.kubelet.actuate.volumes import host_path
+from pykubelet.kubelet.actuate.volumes.host_path import check
+
+KINDS = {
+    "Directory": (stat.S_IFDIR, "directory"),
+    "File": (stat.S_IFREG, "file"),
+    "Socket": (stat.S_IFSOCK, "socket file"),
+    "CharDevice": (stat.S_IFCHR, "character device"),
+    "BlockDevice": (stat.S_IFBLK, "block device"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("actual", [*KINDS, None])
+def test_each_type_takes_its_own_kind_only(kind: str, actual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = None if actual is None else KINDS[actual][0]
+    monkeypatch.setattr(host_path, "_mode_of", lambda path: mode)
+    if kind == actual:
+        check("/x", kind)
+    else:
+        with pytest.raises(Conflict) as caught:
+            check("/x", kind)
+        assert str(caught.value) == f"hostPath type check failed: /x is not a {KINDS[kind][1]}"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    with socket.socket(socket.AF_UNIX) as server:
+        # Socket paths are limited to 108 bytes, those of tests are longer.
+        home = Path.cwd()
+        os.chdir(tmp_path)
+        try:
+            server.bind("socket")
+        finally:
+            os.chdir(home)
+        yield tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("folder", "Directory"),
+        ("folder", "DirectoryOrCreate"),
+        ("file", "File"),
+        ("file", "FileOrCreate"),
+        ("link", "File"),
+        ("socket", "Socket"),
+    ],
+)
+def test_what_is_there_is_accepted_and_left_alone(places: Path, name: str, kind: str) -> None:
+    before = (places / name).lstat()
+    check(str(places / name), kind)
+    assert (places / name).lstat() == before
+
+
+def test_a_device_is_known() -> None:
+    check("/dev/null", "CharDevice")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("file", "DirectoryOrCreate"), ("folder", "FileOrCreate"), ("no", "File")])
+def test_what_is_wrong_is_refused(places: Path, name: str, kind: str) -> None:
+    with pytest.raises(Conflict, match="hostPath type check failed"):
+        check(str(places / name), kind)
+
+
+def test_missing_folders_are_made_whatever_the_umask(tmp_path: Path) -> None:
+    mask = os.umask(0o077)
+    try:
+        check(str(tmp_path / "a/b"), "DirectoryOrCreate")
+    finally:
+        os.umask(mask)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o755] * 2
+
+
+def test_missing_files_are_made_but_not_their_folder(tmp_path: Path) -> None:
+    check(str(tmp_path / "f"), "FileOrCreate")
+    assert (tmp_path / "f").read_bytes() == b""
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o644
+    with pytest.raises(FileNotFoundError):
+        check(str(tmp_path / "a/f"), "FileOrCreate")
+
+
+@pytest.mark.parametrize("kind", ["Directroy", "SocketOrCreate", "OrCreate"])
+def test_unknown_types_are_refused(kind: str) -> None:
+    with pytest.raises(Invalid, match=f"^{kind} is an invalid volume type$"):
+        check("/dev/null", kind)

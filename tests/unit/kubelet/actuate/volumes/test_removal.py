@@ -1,0 +1,97 @@
+"""Nothing but the folder itself is deleted."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Conflict
+from pykubelet.kubelet.actuate.volumes import removal
+from pykubelet.kubelet.actuate.volumes.removal import remove_tree
+
+
+def test_a_tree_of_all_kinds_of_files_goes(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "a/b/c").mkdir(parents=True)
+    (top / "a/empty").mkdir()
+    (top / "a/b/file").write_text("x")
+    (top / "a/b/c/file").write_text("x")
+    (top / "link").symlink_to("a")
+    os.mkfifo(top / "a/fifo")
+    (top / "locked").mkdir(mode=0o000)
+    remove_tree(top)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_fine(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "none")
+    remove_tree(tmp_path / "none/of/these")
+
+
+def test_links_are_removed_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    top = tmp_path / "top"
+    (top / "d").mkdir(parents=True)
+    (top / "link").symlink_to(precious)
+    (top / "d/link").symlink_to(precious / "data")
+    remove_tree(top)
+    assert (precious / "data").read_text() == "x"
+
+
+def test_a_link_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    (tmp_path / "top").symlink_to(precious)
+    with pytest.raises(OSError):
+        remove_tree(tmp_path / "top")
+    assert (precious / "data").exists()
+
+
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_tree_deeper_than_recursion_and_descriptors_allow(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    before = open_descriptors()
+    fd = os.open(top, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d" * 100, dir_fd=fd)
+        inner = os.open("d" * 100, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    remove_tree(top)
+    assert not top.exists()
+    assert open_descriptors() == before
+
+
+def test_a_folder_of_many_files(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "sub").mkdir(parents=True)
+    for i in range(3000):
+        (top / "sub" / str(i)).touch()
+        if i % 10 == 0:
+            (top / "sub" / f"d{i}/x").mkdir(parents=True)
+    remove_tree(top)
+    assert not top.exists()
+
+
+def test_a_folder_on_another_mount_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = tmp_path / "top"
+    (top / "sub/mounted").mkdir(parents=True)
+    (top / "sub/mounted/data").write_text("x")
+    inode = (top / "sub/mounted").stat().st_ino
+    real = removal.mount_id
+
+    def mount_id(fd: int) -> int:
+        return -1 if os.fstat(fd).st_ino == inode else real(fd)
+
+    monkeypatch.setattr(removal, "mount_id", mount_id)
+    with pytest.raises(Conflict, match="is a mount point"):
+        remove_tree(top)
+    assert [path.read_text() for path in tmp_path.rglob("data")] == ["x"]

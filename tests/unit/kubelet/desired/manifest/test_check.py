@@ -1,0 +1,77 @@
+"""Reading and checking a file, whatever stands at the path."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from pykubelet.kubelet.desired.manifest import check_file
+from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
+
+GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+
+def test_a_good_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(GOOD)
+    result = check_file(file)
+    assert result.ok
+    assert [str(item.key) for item in result.manifest.objects] == ["ConfigMap default/a"]
+    link = tmp_path / "link.yaml"
+    link.symlink_to(file)
+    assert check_file(str(link)).ok
+
+
+def test_a_bad_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(GOOD + "dataa: {}\n")
+    result = check_file(file)
+    assert not result.ok
+    assert [str(problem) for problem in result.problems] == [
+        f"{file}:4:1: ConfigMap default/a: dataa: unknown field; did you mean data?"
+    ]
+
+
+@pytest.mark.parametrize(("content", "message"), [("", "holds no object"), ("# nothing\n", "holds no object")])
+def test_an_empty_file(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(content)
+    assert [problem.message for problem in check_file(file).problems] == [message]
+
+
+def test_an_empty_list_is_no_object_either(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("{apiVersion: v1, kind: List, items: []}")
+    assert not check_file(file).ok
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    sock = tmp_path / "sock"
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to("nowhere")
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(sock))
+        expected = {
+            tmp_path: "is a folder, not a regular file",
+            fifo: "is a pipe, socket or device, not a regular file",
+            Path("/dev/zero"): "is a pipe, socket or device, not a regular file",
+            dangling: "the file does not exist",
+            tmp_path / "missing": "the file does not exist",
+            tmp_path / "a\0b": "cannot be read: the path contains a NUL character",
+            sock: "cannot be read: No such device or address",
+            loop: "cannot be read: Too many levels of symbolic links",
+        }
+        for path, message in expected.items():
+            assert [problem.message for problem in check_file(path).problems] == [message]
+
+
+def test_a_large_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    with file.open("wb") as out:
+        out.truncate(MAX_BYTES + 1)
+    assert [problem.message for problem in check_file(file).problems] == ["is larger than 10 MiB"]

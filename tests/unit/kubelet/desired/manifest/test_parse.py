@@ -1,0 +1,160 @@
+"""Manifests as a whole: kinds, lists, several documents, which objects are given and what is said."""
+
+import json
+
+import pytest
+
+from pykubelet.kubelet.desired.manifest import Manifest, parse
+from pykubelet.kubelet.desired.manifest.types import MAX_PROBLEMS, ObjectKey
+from pykubelet.models import core_v1 as core
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  containers: [{name: c, image: busybox}]
+"""
+
+
+def read(text: str) -> Manifest:
+    return parse(text.encode(), "dir/f.yaml")
+
+
+def keys(manifest: Manifest) -> list[str]:
+    return [str(item.key) for item in manifest.objects]
+
+
+def test_documents_of_all_kinds() -> None:
+    manifest = read(
+        POD % "a"
+        + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: x}\ndata: {k: v}\n"
+        + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: c}\nstringData: {k: v}\ndata: {k: AAAA, l: AAAA}\n"
+    )
+    assert manifest.problems == ()
+    assert keys(manifest) == ["Pod default/a", "ConfigMap x/b", "Secret default/c"]
+    assert [item.line for item in manifest.objects] == [2, 8, 13]
+    secret = manifest.objects[2].value
+    assert isinstance(secret, core.Secret)
+    assert secret.data == {"k": b"v", "l": b"\0\0\0"}
+    assert secret.string_data == {}
+    assert secret.metadata.namespace == "default"
+    assert [pod.metadata.name for pod in manifest.pods] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+def test_lists(kind: str) -> None:
+    item = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    other = item | {"metadata": {"name": "b"}}
+    if kind == "PodList":
+        del other["apiVersion"], other["kind"]
+    manifest = read(json.dumps({"apiVersion": "v1", "kind": kind, "metadata": {}, "items": [item, other]}))
+    assert manifest.problems == ()
+    assert keys(manifest) == ["Pod default/a", "Pod default/b"]
+
+
+def test_an_empty_list_wants_nothing_and_is_good() -> None:
+    for items in ("[]", "null"):
+        assert read(f"{{apiVersion: v1, kind: PodList, items: {items}}}") == Manifest("dir/f.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("kind: Pod", "dir/f.yaml:1:1: apiVersion: is required; write apiVersion: v1"),
+        ("apiVersion: v1", "dir/f.yaml:1:1: kind: is required; write kind: Pod, ConfigMap or Secret"),
+        ("apiVersion: v1\nkind: pod", "dir/f.yaml:2:1: kind: 'pod' is not for a node; did you mean Pod?"),
+        ("apiVersion: apps/v1\nkind: Deployment", "dir/f.yaml:2:1: kind: 'Deployment' is not for a node; a Deployment needs a cluster; make a Pod of its template"),
+        ("apiVersion: v1\nkind: Service", "dir/f.yaml:2:1: kind: 'Service' is not for a node; a node runs Pods, with ConfigMaps and Secrets"),
+        ("apiVersion: v2\nkind: Pod", "dir/f.yaml:1:1: apiVersion: 'v2' has no Pod; write apiVersion: v1"),
+        ("- a", "dir/f.yaml:1:1: must be a Kubernetes object: a mapping with apiVersion, kind and metadata"),
+        ("hello", "dir/f.yaml:1:1: must be a Kubernetes object: a mapping with apiVersion, kind and metadata"),
+        ("apiVersion: v1\nkind: List\nitems: {}", "dir/f.yaml:3:1: items: must be a list; begin each item with '- '"),
+        ("apiVersion: v1\nkind: List\nitem: []", "dir/f.yaml:3:1: item: unknown field"),
+        ("apiVersion: v1\nkind: List\nitems: [5]", "dir/f.yaml:3:9: items[0]: must be a Kubernetes object: a mapping with apiVersion, kind and metadata"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}", "dir/f.yaml:3:12: ConfigMap default/A: metadata.name: 'A' is no DNS subdomain; use lower-case letters, digits, '-' and '.', a letter or digit at both ends of each part"),
+    ],
+)  # fmt: skip
+def test_what_is_said(text: str, shown: str) -> None:
+    manifest = read(text)
+    assert [str(problem) for problem in manifest.problems] == [shown]
+    assert manifest.objects == ()
+
+
+def test_one_bad_object_does_not_take_the_others_away() -> None:
+    manifest = read(POD % "a" + "---" + POD % "B" + "---" + POD % "c")
+    assert keys(manifest) == ["Pod default/a", "Pod default/c"]
+    assert [(problem.object, problem.document, problem.line) for problem in manifest.problems] == [
+        ("Pod default/B", 2, 9)
+    ]
+
+
+def test_all_problems_of_an_object_are_told_at_once_in_order_of_lines() -> None:
+    manifest = read(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Maybe\n  hostNetwrk: true\n"
+        "  containers:\n  - name: X\n    imagee: y\n    volumeMounts:\n    - {name: v, mountPath: rel}\n"
+    )
+    assert [(problem.line, problem.field) for problem in manifest.problems] == [
+        (5, "spec.restartPolicy"),
+        (6, "spec.hostNetwrk"),
+        (8, "spec.containers[0].name"),
+        (9, "spec.containers[0].imagee"),
+        (11, "spec.containers[0].volumeMounts[0].name"),
+        (11, "spec.containers[0].volumeMounts[0].mountPath"),
+    ]
+
+
+def test_a_misspelt_field_is_not_reported_as_missing_too() -> None:
+    manifest = read(POD.replace("image:", "img:") % "a")
+    assert [problem.field for problem in manifest.problems] == ["spec.containers[0].img"]
+
+
+def test_an_object_with_a_doubled_key_is_not_used() -> None:
+    manifest = read(POD % "a" + "  restartPolicy: Always\n  restartPolicy: Never\n" + "---" + POD % "b")
+    assert keys(manifest) == ["Pod default/b"]
+    assert [problem.line for problem in manifest.problems] == [7]
+
+
+def test_equal_names_in_one_file() -> None:
+    manifest = read(POD % "a" + "---" + POD % "a")
+    assert keys(manifest) == ["Pod default/a"]
+    assert "is given twice in this file, first on line 2" in manifest.problems[0].message
+
+
+def test_a_bomb_of_aliases_is_told_and_the_rest_of_the_file_used() -> None:
+    bomb = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  managedFields:\n  - fieldsV1:\n      l0: &l0 [x, x, x, x]\n"
+    for level in range(1, 15):
+        bomb += f"      l{level}: &l{level} [*l{level - 1}, *l{level - 1}, *l{level - 1}, *l{level - 1}]\n"
+    manifest = read(POD % "a" + "---\n" + bomb)
+    assert keys(manifest) == ["Pod default/a"]
+    assert "once its aliases are written out" in manifest.problems[0].message
+
+
+def test_problems_are_capped() -> None:
+    manifest = read(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "".join(f"  k{i}: {i}\n" for i in range(300))
+    )
+    assert len(manifest.problems) == MAX_PROBLEMS
+    assert any("more problems than can be shown" in problem.message for problem in manifest.problems)
+
+
+def test_the_digest_is_of_the_content_not_of_its_form() -> None:
+    text = POD % "a"
+    reordered = "kind: Pod\nspec: {containers: [{image: 'busybox', name: c}]}\nmetadata: {name: a}\napiVersion: v1\nstatus: {phase: Running}"
+    commented = "# a comment\n" + text
+    (first,), (second,), (third,) = (read(each).objects for each in (text, reordered, commented))
+    assert first.digest == second.digest == third.digest
+    (other,) = read(text.replace("busybox", "busybox:1")).objects
+    assert other.digest != first.digest
+
+
+def test_the_digest_does_not_depend_on_defaults() -> None:
+    """A uid, and with it a running container, must survive a release that fills in one default more."""
+    (item,) = read(POD % "a").objects
+    assert item.key == ObjectKey("Pod", "default", "a")
+    assert item.digest == "a2e4f1b0"

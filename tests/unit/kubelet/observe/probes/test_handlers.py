@@ -1,0 +1,270 @@
+"""The handlers against real servers on the loopback device."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.probes import ExecResult, Observation, ProbeHandlers, Target, Verdict
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.models.core_v1 import (
+    Container,
+    ContainerPort,
+    EnvVar,
+    ExecAction,
+    GRPCAction,
+    HTTPGetAction,
+    HTTPHeader,
+    Probe,
+    TCPSocketAction,
+)
+from tests.unit.base.http_server import answer, closed_port, http_server, redirect
+from tests.unit.kubelet.observe.probes.fakes import REF
+
+OK = Observation(Verdict.SUCCESS)
+
+
+@dataclass
+class Execs:
+    """A runtime that runs commands as the test says."""
+
+    results: list[ExecResult | Exception] = field(default_factory=lambda: [ExecResult(0)])
+    calls: list[tuple[str, Sequence[str], Seconds]] = field(default_factory=list)
+
+    async def __call__(self, container: ContainerID, command: Sequence[str], timeout: Seconds) -> ExecResult:
+        self.calls.append((container, command, timeout))
+        result = self.results[min(len(self.calls), len(self.results)) - 1]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+@pytest.fixture
+def execs() -> Execs:
+    return Execs()
+
+
+@pytest.fixture
+async def handlers(execs: Execs) -> AsyncIterator[ProbeHandlers]:
+    handlers = ProbeHandlers(execs)
+    yield handlers
+    await handlers.close()
+
+
+def target(probe: Probe, *ports: ContainerPort, ip: str = "127.0.0.1") -> Target:
+    env = (EnvVar(name="DIR", value="/data"), EnvVar(name="FROM"))
+    container = Container(name="c", ports=ports, env=env)
+    return Target(REF, container, ContainerID("id1"), ProbeType.LIVENESS, probe, ip, 0.0)
+
+
+def http(port: int | str, path: str = "/", host: str = "", **headers: str) -> Probe:
+    rows = tuple(HTTPHeader(name=name.replace("_", "-"), value=value) for name, value in headers.items())
+    return Probe(http_get=HTTPGetAction(port=port, path=path, host=host, http_headers=rows))
+
+
+# -- exec
+
+
+async def test_a_command_that_ends_with_0(handlers: ProbeHandlers, execs: Execs) -> None:
+    probe = Probe(exec=ExecAction(command=("test", "-e", "$(DIR)/$(FROM)x$(NO)")), timeout_seconds=7)
+    assert await handlers.probe(target(probe)) == OK
+    assert execs.calls == [("id1", ("test", "-e", "/data/x$(NO)"), 7)]
+
+
+async def test_a_command_that_fails_says_why(handlers: ProbeHandlers, execs: Execs) -> None:
+    execs.results = [ExecResult(3, b"out \xff", b"err" + b"x" * 20000)]
+    seen = await handlers.probe(target(Probe(exec=ExecAction(command=("false",)))))
+    assert seen.verdict is Verdict.FAILURE
+    assert seen.message.startswith("out \ufffderrxxx")
+    assert len(seen.message) == 10 * 1024
+
+
+async def test_a_command_that_takes_too_long(handlers: ProbeHandlers, execs: Execs) -> None:
+    execs.results = [TimeoutError()]
+    seen = await handlers.probe(target(Probe(exec=ExecAction(command=("sleep", "9")))))
+    assert seen == Observation(Verdict.FAILURE, 'command timed out: "sleep 9" timed out after 1s')
+
+
+async def test_a_command_that_cannot_be_run_is_tried_three_times(handlers: ProbeHandlers, execs: Execs) -> None:
+    probe = target(Probe(exec=ExecAction(command=("true",))))
+    execs.results = [Transient("busy"), Transient("busy"), ExecResult(0)]
+    assert await handlers.probe(probe) == OK
+    execs.calls.clear()
+    execs.results = [Transient("busy")]
+    assert await handlers.probe(probe) == Observation(Verdict.ERROR, "busy")
+    assert len(execs.calls) == 3
+
+
+async def test_what_will_not_mend_is_not_tried_again(handlers: ProbeHandlers, execs: Execs) -> None:
+    execs.results = [NotFound("no such container")]
+    seen = await handlers.probe(target(Probe(exec=ExecAction(command=("true",)))))
+    assert seen == Observation(Verdict.ERROR, "no such container")
+    assert len(execs.calls) == 1
+
+
+# -- httpGet
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "message"),
+    [
+        ("200 OK", Verdict.SUCCESS, ""),
+        ("204 No Content", Verdict.SUCCESS, ""),
+        ("300 Multiple Choices", Verdict.WARNING, "Probe terminated redirects, statuscode: 300"),
+        ("399 X", Verdict.WARNING, "Probe terminated redirects, statuscode: 399"),
+        ("400 Bad Request", Verdict.FAILURE, "HTTP probe failed with statuscode: 400"),
+        ("503 Service Unavailable", Verdict.FAILURE, "HTTP probe failed with statuscode: 503"),
+    ],
+)
+async def test_http_status(handlers: ProbeHandlers, status: str, verdict: Verdict, message: str) -> None:
+    body = b"" if status.startswith("204") else b"secret"
+    async with http_server(lambda _: answer(status, body)) as server:
+        assert await handlers.probe(target(http(server.port))) == Observation(verdict, message)
+
+
+async def test_http_request(handlers: ProbeHandlers) -> None:
+    async with http_server(lambda _: answer()) as server:
+        port = ContainerPort(name="web", container_port=server.port)
+        assert await handlers.probe(target(http("web", "/h?a=b", X_One="1"), port)) == OK
+        custom = http("web", "/", User_Agent="mine", Accept="", Host="v.example")
+        assert await handlers.probe(target(custom, port)) == OK
+    assert server.lines[0] == "GET /h?a=b"
+    assert server.headers(0) == {
+        "host": f"127.0.0.1:{server.port}",
+        "x-one": "1",
+        "user-agent": "kube-probe/1.36",
+        "accept": "*/*",
+        "connection": "close",
+    }
+    assert server.headers(1) == {"host": "v.example", "user-agent": "mine", "connection": "close"}
+
+
+async def test_a_redirect_to_another_host_is_not_followed(handlers: ProbeHandlers) -> None:
+    async with http_server(lambda _: answer()) as metadata:
+        location = f"http://localhost:{metadata.port}/latest/meta-data"
+        async with http_server(lambda _: redirect(location)) as server:
+            seen = await handlers.probe(target(http(server.port)))
+    assert seen == Observation(Verdict.WARNING, "Probe terminated redirects, statuscode: 302")
+    assert metadata.requests == []
+
+
+async def test_https_with_any_certificate(handlers: ProbeHandlers) -> None:
+    async with http_server(lambda _: answer(), tls=True) as server:
+        probe = Probe(http_get=HTTPGetAction(port=server.port, path="/", scheme="HTTPS"))
+        assert await handlers.probe(target(probe)) == OK
+
+
+async def test_no_http_answer_is_a_failure(handlers: ProbeHandlers) -> None:
+    port = await closed_port()
+    seen = await handlers.probe(target(http(port)))
+    message = f'Get "http://127.0.0.1:{port}/": connect to 127.0.0.1 port {port}: Connection refused'
+    assert seen == Observation(Verdict.FAILURE, message)
+    async with http_server(lambda _: None) as server:
+        seen = await handlers.probe(target(http(server.port)))
+    assert seen == Observation(Verdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": no answer within 1 s')
+
+
+async def test_a_host_of_its_own(handlers: ProbeHandlers) -> None:
+    async with http_server(lambda _: answer()) as server:
+        assert await handlers.probe(target(http(server.port, host="127.0.0.1"), ip="192.0.2.1")) == OK
+        assert await handlers.probe(target(http(server.port, host="localhost"), ip="192.0.2.1")) == OK
+
+
+@pytest.mark.parametrize("probe", [http("nope"), Probe(tcp_socket=TCPSocketAction(port=0)), Probe()])
+async def test_probes_that_cannot_be_made(handlers: ProbeHandlers, probe: Probe) -> None:
+    seen = await handlers.probe(target(probe))
+    assert seen.verdict is Verdict.ERROR
+    assert "default/web:c" in seen.message
+
+
+@pytest.mark.parametrize(
+    "probe", [http(80), Probe(tcp_socket=TCPSocketAction(port=80)), Probe(grpc=GRPCAction(port=80))]
+)
+async def test_a_pod_without_an_address_is_not_probed_on_the_node(handlers: ProbeHandlers, probe: Probe) -> None:
+    seen = await handlers.probe(target(probe, ip=""))
+    assert seen == Observation(Verdict.ERROR, "default/web has no IP address to probe yet")
+
+
+# -- tcpSocket
+
+
+async def test_tcp(handlers: ProbeHandlers) -> None:
+    async with listening() as port:
+        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port)))) == OK
+        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port, host="localhost")), ip="")) == OK
+        named = ContainerPort(name="db", container_port=port)
+        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port="db")), named)) == OK
+    seen = await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port))))
+    assert seen == Observation(Verdict.FAILURE, f"connect to 127.0.0.1 port {port}: Connection refused")
+
+
+async def test_tcp_over_ipv6(handlers: ProbeHandlers) -> None:
+    if not _has_ipv6():
+        pytest.skip("needs IPv6 on the loopback device")
+    async with listening("::1") as port:
+        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port)), ip="::1")) == OK
+
+
+async def test_tcp_to_a_server_that_does_not_accept(handlers: ProbeHandlers) -> None:
+    """Its queue is full, so that the kernel leaves further connections without an answer."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        waiting = [socket.socket() for _ in range(3)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(server.getsockname())
+        port = server.getsockname()[1]
+        seen = await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port))))
+        for each in waiting:
+            each.close()
+    assert seen == Observation(Verdict.FAILURE, f"connect to 127.0.0.1 port {port}: no answer within 1 s")
+
+
+async def test_tcp_to_an_unknown_host(handlers: ProbeHandlers) -> None:
+    probe = Probe(tcp_socket=TCPSocketAction(port=80, host="no-such-host.invalid"), timeout_seconds=30)
+    seen = await handlers.probe(target(probe))
+    assert seen.verdict is Verdict.FAILURE
+    assert seen.message.startswith("connect to no-such-host.invalid port 80: ")
+
+
+async def test_probes_do_not_wait_for_each_other(handlers: ProbeHandlers) -> None:
+    async with (
+        http_server(lambda _: None) as stuck,
+        http_server(lambda _: answer()) as quick,
+        asyncio.TaskGroup() as group,
+    ):
+        slow = target(msgspec.structs.replace(http(stuck.port), timeout_seconds=30))
+        hung = [group.create_task(handlers.probe(slow), name="hung probe") for _ in range(50)]
+        seen = [await handlers.probe(target(http(quick.port))) for _ in range(10)]
+        assert len(stuck.requests) > 0
+        assert not any(task.done() for task in hung)
+        for task in hung:
+            task.cancel()
+    assert seen == [OK] * 10
+
+
+@asynccontextmanager
+async def listening(host: str = "127.0.0.1") -> AsyncIterator[int]:
+    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None] = close
+    async with await asyncio.start_server(handler, host, 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,102 @@
+"""Combining, counting and silencing, with client-go's numbers."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.kubelet.report.events.correlate import COMBINED_PREFIX, Correlator
+from pykubelet.kubelet.report.events.types import Correlated, EventConfig, Occurrence
+from pykubelet.models.core_v1 import ObjectReference
+
+NO_LIMIT = EventConfig(burst=1_000_000)
+
+
+def occurrence(
+    message: str = "m", *, at: float = 1000.0, name: str = "web", reason: str = "Pulled", path: str = ""
+) -> Occurrence:
+    involved = ObjectReference(kind="Pod", namespace="ns", name=name, uid=f"uid-{name}", field_path=path)
+    return Occurrence(involved, "Normal", reason, message, at)
+
+
+def run(*occurrences: Occurrence, config: EventConfig = NO_LIMIT) -> list[Correlated]:
+    correlator = Correlator(config)
+    return [correlator.correlate(each) for each in occurrences]
+
+
+def test_the_name_is_that_of_the_object_and_the_time_in_hex() -> None:
+    (told,) = run(occurrence(at=1.5))
+    assert told.name == f"web.{1_500_000_000:x}"
+
+
+def test_equal_events_are_counted() -> None:
+    told = run(*(occurrence(at=1000.0 + i) for i in range(3)))
+    assert [t.count for t in told] == [1, 2, 3]
+    assert len({t.name for t in told}) == 1
+    assert {t.first_at for t in told} == {1000.0}
+    assert told[2].occurrence.at == 1002.0
+
+
+def test_events_that_differ_are_not() -> None:
+    told = run(
+        occurrence(),
+        occurrence("other", at=1001),
+        occurrence(reason="Created", at=1002),
+        occurrence(name="db", at=1003),
+        occurrence(path="spec.containers{a}", at=1004),
+    )
+    assert [t.count for t in told] == [1] * 5
+    assert len({t.name for t in told}) == 5
+
+
+def test_from_the_tenth_different_message_on_they_are_combined() -> None:
+    told = run(*(occurrence(f"m{i}", at=1000.0 + i) for i in range(13)))
+    assert [t.occurrence.message for t in told[:9]] == [f"m{i}" for i in range(9)]
+    assert [t.occurrence.message for t in told[9:]] == [f"{COMBINED_PREFIX}m{i}" for i in range(9, 13)]
+    assert [t.count for t in told[9:]] == [1, 2, 3, 4]
+    assert len({t.name for t in told}) == 10
+
+
+def test_other_reasons_and_objects_are_not_combined_with_them() -> None:
+    many = [occurrence(f"m{i}", at=1000.0 + i) for i in range(11)]
+    told = run(*many, occurrence("x", reason="Created"), occurrence("y", name="db"))
+    assert [t.occurrence.message for t in told[-2:]] == ["x", "y"]
+
+
+def test_after_ten_quiet_minutes_messages_are_told_one_by_one_again() -> None:
+    many = [occurrence(f"m{i}", at=1000.0 + i) for i in range(11)]
+    later = occurrence("late", at=1010.0 + 601)
+    assert run(*many, later)[-1].occurrence.message == "late"
+    soon = occurrence("soon", at=1010.0 + 600)
+    assert run(*many, soon)[-1].occurrence.message == f"{COMBINED_PREFIX}soon"
+
+
+def test_an_object_is_silenced_after_a_burst_and_recovers() -> None:
+    correlator = Correlator(EventConfig())
+    first = [correlator.correlate(occurrence(at=1000.0)) for _ in range(26)]
+    assert [t.suppressed for t in first] == [False] * 25 + [True]
+    assert first[-1].count == 26, "it counts all the same"
+    assert not correlator.correlate(occurrence(name="db", at=1000.0)).suppressed
+    assert correlator.correlate(occurrence(at=1299.0)).suppressed
+    assert not correlator.correlate(occurrence(at=1301.0)).suppressed
+    assert correlator.correlate(occurrence(at=1302.0)).suppressed
+
+
+def test_a_clock_that_goes_back_gives_no_tokens() -> None:
+    correlator = Correlator(EventConfig(burst=1))
+    assert not correlator.correlate(occurrence(at=1000.0)).suppressed
+    assert correlator.correlate(occurrence(at=10.0)).suppressed
+    assert correlator.correlate(occurrence(at=20.0)).suppressed
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    correlator = Correlator(EventConfig(max_tracked=3))
+    for i in range(10):
+        correlator.correlate(occurrence(name=f"p{i}", at=1000.0 + i))
+    assert correlator.correlate(occurrence(name="p9", at=1020.0)).count == 2
+    assert correlator.correlate(occurrence(name="p0", at=1030.0)).count == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 14)), max_size=120))
+def test_every_occurrence_is_counted_somewhere(events: list[tuple[int, int]]) -> None:
+    told = run(*(occurrence(f"m{m}", name=f"p{p}", at=1000.0 + i) for i, (p, m) in enumerate(events)))
+    newest = {t.name: t.count for t in told}
+    assert sum(newest.values()) == len(events)

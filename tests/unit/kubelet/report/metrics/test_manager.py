@@ -1,0 +1,194 @@
+"""What a scrape shows: names, labels and values."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pykubelet.kubelet.report.metrics import KubeletMetrics, Lifecycle, NodeCounts, ProbeSample, WorkingPods
+from pykubelet.kubelet.report.status import StatusChange
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.runtime import ContainerKind
+from pykubelet.models import core_v1 as core
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.report.pods import REF, pod
+
+COUNTS = NodeCounts(
+    desired_pods={True: 3},
+    active_pods={True: 2, False: 1},
+    working_pods={WorkingPods(Lifecycle.SYNC): 2},
+    running_pods=2,
+    running_containers={"running": 4, "exited": 1},
+    pleg_last_seen=1234.0,
+)
+
+
+def made(clock: VirtualClock | None = None) -> KubeletMetrics:
+    return KubeletMetrics("node-1", lambda: COUNTS, clock or VirtualClock())
+
+
+def samples(text: bytes) -> dict[str, float]:
+    """``name{label=value,…}`` to value, labels sorted."""
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+def test_counts_are_taken_at_the_scrape() -> None:
+    got = samples(made().render())
+    expected = {
+        "kubelet_node_name{node=node-1}": 1,
+        "kubelet_desired_pods{static=true}": 3,
+        "kubelet_desired_pods{static=}": 0,
+        "kubelet_active_pods{static=true}": 2,
+        "kubelet_active_pods{static=}": 1,
+        "kubelet_working_pods{config=desired,lifecycle=sync,static=true}": 2,
+        "kubelet_running_pods": 2,
+        "kubelet_running_containers{container_state=running}": 4,
+        "kubelet_running_containers{container_state=exited}": 1,
+        "kubelet_pleg_last_seen_seconds": 1234,
+    }
+    assert {name: got.get(name) for name in expected} == expected
+    assert got["process_resident_memory_bytes"] > 1_000_000
+    assert "process_start_time_seconds" in got
+    assert not [name for name in got if name.split("{")[0].endswith("_created")]
+
+
+def test_runtime_operations() -> None:
+    metrics = made()
+    metrics.runtime_operation("create_container", 0.02, False)
+    metrics.runtime_operation("create_container", 0.5, True)
+    metrics.sandbox_made("", 0.3)
+    metrics.sandbox_made("runsc", 0.3, failed=True)
+    metrics.image_pulled(7, 200 * 1024 * 1024)
+    metrics.cgroup_operation("create", 0.001)
+    metrics.cgroup_version(1)
+    got = samples(metrics.render())
+    assert got["kubelet_runtime_operations_total{operation_type=create_container}"] == 2
+    assert got["kubelet_runtime_operations_errors_total{operation_type=create_container}"] == 1
+    name = "kubelet_runtime_operations_duration_seconds"
+    assert got[f"{name}_count{{operation_type=create_container}}"] == 2
+    assert got[f"{name}_bucket{{le=0.03125,operation_type=create_container}}"] == 1
+    assert got["kubelet_run_podsandbox_duration_seconds_count{runtime_handler=}"] == 1
+    assert got["kubelet_run_podsandbox_errors_total{runtime_handler=runsc}"] == 1
+    name = "kubelet_image_pull_duration_seconds_bucket"
+    assert got[f"{name}{{image_size_in_bytes=100MB-500MB,le=10.0}}"] == 1
+    assert got["kubelet_cgroup_manager_duration_seconds_count{operation_type=create}"] == 1
+    assert got["kubelet_cgroup_version"] == 1
+
+
+def test_pods_and_containers() -> None:
+    metrics = made()
+    metrics.worker_duration("sync", 0.2)
+    metrics.worker_started(0.004)
+    metrics.pod_started(3)
+    metrics.pod_started(3, failed=True)
+    metrics.pod_restarted(static=True)
+    metrics.pod_orphaned()
+    metrics.pod_rejected("OutOfcpu")
+    for kind in ContainerKind:
+        metrics.container_started(kind)
+    metrics.container_started(ContainerKind.CONTAINER, "ErrImagePull")
+    got = samples(metrics.render())
+    expected = {
+        "kubelet_pod_worker_duration_seconds_count{operation_type=sync}": 1,
+        "kubelet_pod_worker_start_duration_seconds_bucket{le=0.005}": 1,
+        "kubelet_started_pods_total": 1,
+        "kubelet_started_pods_errors_total": 1,
+        "kubelet_containers_per_pod_count_sum": 3,
+        "kubelet_restarted_pods_total{static=true}": 1,
+        "kubelet_orphaned_runtime_pods_total": 1,
+        "kubelet_admission_rejections_total{reason=OutOfcpu}": 1,
+        "kubelet_started_containers_total{container_type=container}": 1,
+        "kubelet_started_containers_total{container_type=init_container}": 1,
+        "kubelet_started_containers_total{container_type=ephemeral_container}": 1,
+        "kubelet_started_containers_errors_total{code=ErrImagePull,container_type=container}": 1,
+    }
+    assert {name: got.get(name) for name in expected} == expected
+
+
+def test_pleg() -> None:
+    metrics = made()
+    metrics.pleg_relist(0.02, None)
+    metrics.pleg_relist(0.02, 1.0)
+    metrics.pleg_pod_read(0.001)
+    metrics.pleg_discarded(3)
+    metrics.event_stream(connected=True)
+    metrics.event_stream(connected=False)
+    metrics.event_stream(connected=False)
+    got = samples(metrics.render())
+    assert got["kubelet_pleg_relist_duration_seconds_count"] == 2
+    assert got["kubelet_pleg_relist_interval_seconds_count"] == 1
+    assert got["kubelet_pleg_pod_relist_duration_seconds_count"] == 1
+    assert got["kubelet_pleg_discard_events"] == 3
+    assert got["kubelet_evented_pleg_connection_success_count"] == 1
+    assert got["kubelet_evented_pleg_connection_error_count"] == 2
+
+
+async def test_the_start_of_a_pod_is_measured_from_its_first_sight() -> None:
+    clock = VirtualClock()
+    metrics = made(clock)
+    pending, running = core.PodStatus(phase="Pending"), core.PodStatus(phase="Running")
+    metrics.status_changed(StatusChange(pod(), None, pending, 1))
+    await clock.advance(0.7)
+    metrics.status_changed(StatusChange(pod(), pending, pending, 2))
+    metrics.status_changed(StatusChange(pod(), pending, running, 3))
+    metrics.status_changed(StatusChange(pod(), running, running, 4))
+    got = samples(metrics.render())
+    assert got["kubelet_pod_start_duration_seconds_count"] == 1
+    assert got["kubelet_pod_start_duration_seconds_sum"] == pytest.approx(0.7)
+
+
+def test_a_pod_that_runs_already_or_never_does_is_not_measured() -> None:
+    metrics = made()
+    pending, failed = core.PodStatus(phase="Pending"), core.PodStatus(phase="Failed")
+    metrics.status_changed(StatusChange(pod(), None, core.PodStatus(phase="Running"), 1))
+    metrics.status_changed(StatusChange(pod(), None, pending, 2))
+    metrics.status_changed(StatusChange(pod(), pending, failed, 3))
+    assert samples(metrics.render())["kubelet_pod_start_duration_seconds_count"] == 0
+
+
+def test_ends_of_containers_are_counted_through_the_status() -> None:
+    metrics = made()
+    end = core.ContainerStateTerminated(exit_code=2, reason="Error")
+    status = core.ContainerStatus(name="app", ready=False, restart_count=0, state=core.ContainerState(terminated=end))
+    now = core.PodStatus(phase="Running", container_statuses=(status,))
+    metrics.status_changed(StatusChange(pod(), None, now, 1))
+    metrics.status_changed(StatusChange(pod(), now, now, 2))
+    name = "kubelet_terminated_containers_total{container_type=container,exit_code=2,reason=Error}"
+    assert samples(metrics.render())[name] == 1
+
+
+def test_probes_are_apart_and_go_with_their_pod() -> None:
+    metrics = made()
+    metrics.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "successful", 0.02))
+    metrics.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "failed", 1.0))
+    other = PodRef("ns", "db", PodUID("uid-2"))
+    metrics.probe(ProbeSample(other, "app", ProbeType.READINESS, "failed", 1.0))
+    labels = "container=app,namespace=ns,pod=web,pod_uid=uid-1,probe_type=Liveness"
+    got = samples(metrics.render_probes())
+    assert got[f"prober_probe_total{{{labels},result=successful}}"] == 1
+    assert got[f"prober_probe_total{{{labels},result=failed}}"] == 1
+    duration = "prober_probe_duration_seconds_count{container=app,namespace=ns,pod=web,probe_type=Liveness}"
+    assert got[duration] == 1
+    assert not [name for name in samples(metrics.render()) if name.startswith("prober")]
+    metrics.status_changed(StatusChange(pod(), core.PodStatus(), None, 3))
+    metrics.forget_pod(REF.uid)
+    left = samples(metrics.render_probes())
+    assert not [name for name in left if "pod=web" in name]
+    assert [name for name in left if "pod=db" in name]
+
+
+def test_http() -> None:
+    metrics = made()
+    labels = "long_running=false,method=GET,path=/healthz,server_type=health"
+    with metrics.http_request("GET", "/healthz", "health"):
+        assert samples(metrics.render())[f"kubelet_http_inflight_requests{{{labels}}}"] == 1
+    with pytest.raises(ValueError), metrics.http_request("GET", "/healthz", "health"):
+        raise ValueError
+    got = samples(metrics.render())
+    assert got[f"kubelet_http_inflight_requests{{{labels}}}"] == 0
+    assert got[f"kubelet_http_requests_total{{{labels}}}"] == 2
+    assert got[f"kubelet_http_requests_duration_seconds_count{{{labels}}}"] == 2

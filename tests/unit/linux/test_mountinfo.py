@@ -1,0 +1,66 @@
+"""Parsing of mountinfo, and finding mounts."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.linux.mountinfo import Mount, at_or_below, is_mount_point, mounts, mounts_below, parse
+
+LINES = r"""
+36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue
+37 36 0:5 / /mnt2/a\040b\134c ro - tmpfs none rw,size=4k
+38 36 0:6 / /mnt2 rw - tmpfs second rw
+39 35 0:7 / /mnt22 rw - tmpfs other rw
+"""
+
+
+def test_fields() -> None:
+    first, second, *_ = parse(LINES)
+    assert first == Mount(
+        id=36,
+        parent_id=35,
+        device="98:0",
+        root="/mnt1",
+        path="/mnt2",
+        options=frozenset({"rw", "noatime"}),
+        tags=("master:1", "shared:7"),
+        fs_type="ext3",
+        source="/dev/root",
+        super_options=("rw", "errors=continue"),
+    )
+    assert (second.path, second.read_only, second.tags) == ("/mnt2/a b\\c", True, ())
+
+
+def test_below_is_newest_first_and_goes_by_components() -> None:
+    assert [mount.id for mount in at_or_below(parse(LINES), "/mnt2")] == [38, 37, 36]
+    assert [mount.id for mount in at_or_below(parse(LINES), "/mnt2/")] == [37]
+    assert len(at_or_below(parse(LINES), "/")) == 4
+
+
+def test_below_of_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(LINES)
+    monkeypatch.setattr("pykubelet.linux.mountinfo.MOUNTINFO", str(table))
+    for path in ("/", "/mnt2", "/mnt2/", "/mnt2/a b\\c", "/mnt", "/none"):
+        assert mounts_below(path) == at_or_below(parse(LINES), path)
+
+
+@given(st.text(alphabet=" \t\n\\ab/0\x0b\x85\u2028", min_size=1, max_size=20))
+def test_escapes_round_trip(name: str) -> None:
+    escaped = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in name)
+    (mount,) = parse(f"1 0 0:1 / /{escaped} rw - tmpfs x rw")
+    assert mount.path == "/" + name
+
+
+def test_of_this_machine(tmp_path: Path) -> None:
+    assert any(mount.path == "/proc" and mount.fs_type == "proc" for mount in mounts())
+    assert is_mount_point("/")
+    assert is_mount_point("/proc")
+    assert not is_mount_point(tmp_path)
+    assert not is_mount_point(tmp_path / "missing")
+    (tmp_path / "file").touch()
+    assert not is_mount_point(tmp_path / "file" / "below")
+    (tmp_path / "link").symlink_to("/proc")
+    assert not is_mount_point(tmp_path / "link")

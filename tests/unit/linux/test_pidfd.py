@@ -1,0 +1,57 @@
+"""Waiting for and signalling processes by descriptor."""
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import NotFound
+from pykubelet.linux.pidfd import PidFd
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen(["/bin/sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+async def test_all_waiters_hear_of_the_end(sleeper: "subprocess.Popen[bytes]") -> None:
+    with PidFd(sleeper.pid) as process:
+        assert not process.exited()
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            tasks = [group.create_task(process.wait()) for _ in range(3)]
+            await asyncio.sleep(0)
+            assert not any(task.done() for task in tasks)
+            process.send_signal(signal.SIGTERM)
+        assert process.exited()
+        await process.wait()
+        assert sleeper.wait() == -signal.SIGTERM
+        with pytest.raises(NotFound):
+            process.send_signal(signal.SIGTERM)
+
+
+async def test_a_cancelled_wait_leaves_nothing_open(sleeper: "subprocess.Popen[bytes]") -> None:
+    with PidFd(sleeper.pid) as process:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(process.wait())
+            await asyncio.sleep(0)
+            task.cancel()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_no_such_process() -> None:
+    with subprocess.Popen(["/bin/true"]) as process:
+        process.wait()
+    with pytest.raises(NotFound):
+        PidFd(process.pid)
+
+
+def test_close_twice(sleeper: "subprocess.Popen[bytes]") -> None:
+    process = PidFd(sleeper.pid)
+    process.close()
+    process.close()
