@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from pykubelet.base.http_get import HttpGet, HttpGetter
+from pykubelet.base.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.podruntime import HttpRequest
 from pykubelet.kubelet.control.workers.types import Phase, WorkerState
+from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.probes import ExecResult
 from pykubelet.kubelet.report.metrics import (
     KubeletMetrics,
@@ -18,7 +19,8 @@ from pykubelet.kubelet.report.metrics import (
     WorkingPods,
     count_runtime,
 )
-from pykubelet.kubelet.types.ids import ContainerID, PodRef
+from pykubelet.kubelet.report.server import PodsView
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.runtime import ContainerState, RuntimePod
 from pykubelet.kubelet.types.updates import is_static
@@ -31,6 +33,8 @@ _LIFECYCLES = {
     Phase.REMOVED: Lifecycle.TERMINATED,
 }
 
+_HOOK_AGENT = "kube-lifecycle/1.36"
+
 
 class HookHttp:
     """GETs of lifecycle hooks; the hook's own deadline is its caller's."""
@@ -39,7 +43,7 @@ class HookHttp:
         self._getter = getter
 
     async def __call__(self, request: HttpRequest) -> None:
-        await self._getter.get(HttpGet(request.url, request.headers), None)
+        await self._getter.get(HttpGet(request.url, with_defaults(request.headers, _HOOK_AGENT)), None)
 
 
 class ProbeExec:
@@ -49,7 +53,11 @@ class ProbeExec:
         self._cri = cri
 
     async def __call__(self, container: ContainerID, command: Sequence[str], timeout: Seconds) -> ExecResult:
-        reply = await self._cri.exec_sync(container, command, timeout)
+        try:
+            reply = await self._cri.exec_sync(container, command, timeout)
+        except CriTimeout as error:
+            # A failure of the probe, where other errors say nothing about the container.
+            raise TimeoutError(str(error)) from error
         return ExecResult(reply.exit_code, reply.stdout, reply.stderr)
 
 
@@ -93,6 +101,25 @@ class ProbeMeter:
 
     def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
         """Series go with the pod, when the status manager forgets it."""
+
+
+class DesiredPods:
+    """The pod manager, with the local API told of every change."""
+
+    def __init__(self, pods: PodManager, view: PodsView) -> None:
+        self._pods = pods
+        self._view = view
+
+    def set(self, pod: Pod) -> None:
+        self._pods.set(pod)
+        self._view.refresh()
+
+    def remove(self, uid: PodUID) -> None:
+        self._pods.remove(uid)
+        self._view.refresh()
+
+    def uids(self) -> Iterable[PodUID]:
+        return self._pods.uids()
 
 
 def node_counts(

@@ -7,15 +7,15 @@ them dies, all end and the process exits non-zero. Ending the agent leaves every
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.http_get import HttpGetter
+from pykubelet.base.journal import Journal
 from pykubelet.kubelet.actuate.assembly import ActuatorDeps, build_actuators
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
-from pykubelet.kubelet.adapters import HookHttp, PlegMeter, ProbeExec, ProbeMeter, node_counts
+from pykubelet.kubelet.adapters import DesiredPods, HookHttp, PlegMeter, ProbeExec, ProbeMeter, node_counts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
@@ -25,19 +25,23 @@ from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.ports import WorkerDeps
 from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.pods import PodManager
-from pykubelet.kubelet.desired.sources import (
-    FileSourceConfig,
-    HttpSourceConfig,
-    ManifestStates,
-    PodMux,
-    Sources,
-    SourcesConfig,
-)
+from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
+from pykubelet.kubelet.node_view import NodeView
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
 from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
+from pykubelet.kubelet.report.server import (
+    HealthCheck,
+    HealthConfig,
+    HealthDeps,
+    HealthServer,
+    LocalConfig,
+    LocalDeps,
+    LocalServer,
+    PodsView,
+)
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.events import NORMAL, Reason
@@ -82,9 +86,12 @@ class Kubelet:
         )
         self.status = StatusManager(clock, self.actuators.node)
         self.status.subscribe(self.metrics.status_changed)
+        self.view = PodsView(self.status, self.pods.pods, clock)
+        self.journal = Journal()
         self.prober = ProbeHandlers(ProbeExec(self.cri))
         self._build_observers()
         self._build_control()
+        self._build_servers()
 
     def _build_observers(self) -> None:
         runtime = self.actuators.runtime
@@ -116,15 +123,54 @@ class Kubelet:
     def _build_control(self) -> None:
         runtime, holdings = self.actuators.runtime, self.actuators.holdings
         self.workers = PodWorkers(
-            WorkerDeps(runtime, holdings, self.probes, self.status, self.events, self.timeline, self.clock, self.health)
+            WorkerDeps(
+                runtime,
+                holdings,
+                self.probes,
+                self.status,
+                self.events,
+                self.timeline,
+                self.clock,
+                self.health,
+                self.journal,
+            )
         )
-        deps = LoopDeps(self.pods, self.workers, self.timeline, holdings, runtime, self.clock)
+        deps = LoopDeps(DesiredPods(self.pods, self.view), self.workers, self.timeline, holdings, runtime, self.clock)
         self.loop = SyncLoop(deps)
-        config = _sources_config(self._settings)
+        config = sources_config(self._settings)
         self.mux = PodMux(config.names(), self.loop.post, self.clock)
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
         self.housekeeping = Housekeeping(deps, self.mux.all_ready)
         self.objects.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
+
+    def _build_servers(self) -> None:
+        settings, node = self._settings, self.actuators.node
+        stuck_after = 2 * settings.seconds(settings.config.sync_frequency)
+        checks: dict[str, HealthCheck] = {
+            "ping": lambda: None,
+            "syncloop": lambda: "the sync loop does not take events" if self.loop.is_stuck(stuck_after) else None,
+            "pleg": self.pleg.healthy,
+            "runtime": self.health.healthy,
+        }
+        shown = NodeView(
+            settings.node_name,
+            self.cri,
+            self.image_cri,
+            node,
+            self.states,
+            self.objects,
+            self.timeline,
+            self.journal,
+            self.health.healthy,
+        )
+        self.local = LocalServer(
+            LocalConfig(settings.socket, settings.pod_log_dir),
+            LocalDeps(self.view, self.events, shown, shown, checks, self.metrics, self.clock),
+        )
+        self.healthz = HealthServer(
+            HealthConfig(settings.config.healthz_bind_address, settings.config.healthz_port),
+            HealthDeps(checks, self.metrics.render, self.metrics.render_probes, self.metrics),
+        )
 
     async def run(self) -> None:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
@@ -140,7 +186,10 @@ class Kubelet:
             "sync-loop": self.loop.run(),
             "sources": self.sources.run(),
             "housekeeping": self.housekeeping.run(),
+            "local-api": self.local.run(),
         }
+        if self._settings.config.healthz_port:
+            parts["health-server"] = self.healthz.run()
         async with asyncio.TaskGroup() as group:
             for name, part in parts.items():
                 group.create_task(part, name=name)
@@ -153,21 +202,3 @@ class Kubelet:
 
     def _counts(self) -> NodeCounts:
         return node_counts(self.pods.pods(), self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)
-
-
-def _sources_config(settings: Settings) -> SourcesConfig:
-    config = settings.config
-    backup = settings.root_dir / "manifests"
-    files = http = None
-    if config.static_pod_path:
-        files = FileSourceConfig(
-            Path(config.static_pod_path),
-            settings.node_name,
-            settings.seconds(config.file_check_frequency),
-            backup / "file",
-        )
-    if config.static_pod_url:
-        headers = tuple((name, value) for name, values in config.static_pod_url_header.items() for value in values)
-        period = settings.seconds(config.http_check_frequency)
-        http = HttpSourceConfig(config.static_pod_url, settings.node_name, headers, period, backup=backup / "http")
-    return SourcesConfig(files, http)

@@ -8,15 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pykubelet
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.local_api import LocalApi
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import ContainerStatus, Event, Pod
+from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
 _START_SECONDS = 20.0
+_POLL_SECONDS = 0.04
 
 
 @dataclass
@@ -31,15 +36,21 @@ class AgentProcess:
     config: dict[str, Any] = field(default_factory=dict)
     """Further KubeletConfiguration fields."""
     flags: Sequence[str] = ()
+    manifest_dir: Path | None = None
+    """Default: a folder of its own."""
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
     def manifests(self) -> Path:
-        return self.home / "manifests"
+        return self.manifest_dir or self.home / "manifests"
 
     @property
     def pod_logs(self) -> Path:
         return self.home / "log" / "pods"
+
+    @property
+    def container_logs(self) -> Path:
+        return self.home / "log" / "containers"
 
     @property
     def root(self) -> Path:
@@ -50,8 +61,17 @@ class AgentProcess:
         return self.home / "agent.log"
 
     @property
+    def socket(self) -> Path:
+        return self.home / "run" / "agent.sock"
+
+    @property
     def api(self) -> LocalApi:
-        return LocalApi(self.home / "run" / "agent.sock")
+        return LocalApi(self.socket)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the agent is not running"
+        return self.process.pid
 
     def start(self, *, wait: bool = True) -> None:
         """Start the agent; with ``wait``, return when its local API answers."""
@@ -72,14 +92,14 @@ class AgentProcess:
             *("--config", str(self.home / "config.yaml")),
             *("--root-dir", str(self.root)),
             *("--run-dir", str(self.home / "run")),
-            *("--container-log-dir", str(self.home / "log" / "containers")),
+            *("--container-log-dir", str(self.container_logs)),
             *("--container-runtime-endpoint", self.endpoint),
             *("--node-name", self.node_name),
             *self.flags,
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment()
             )
         if wait:
             self.wait_ready()
@@ -110,21 +130,92 @@ class AgentProcess:
         """SIGKILL: no chance to clean up."""
         self.stop(signal.SIGKILL)
 
-    def write(self, name: str, *documents: dict[str, Any]) -> Path:
+    def write(self, name: str, *documents: Mapping[str, Any]) -> Path:
         """Put documents into the manifest directory in one move."""
+        return self.write_text(name, "\n---\n".join(json.dumps(document) for document in documents))
+
+    def write_text(self, name: str, text: str | bytes) -> Path:
+        """Put a file into the manifest directory in one move."""
         path = self.manifests / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = "\n---\n".join(json.dumps(document) for document in documents)
         temporary = path.with_name(f".{name}.tmp")
-        temporary.write_text(text)
+        temporary.write_bytes(text if isinstance(text, bytes) else text.encode())
         temporary.rename(path)
         return path
 
-    def pods(self) -> dict[str, dict[str, Any]]:
-        """The agent's pods by name, without the node's suffix."""
+    def pods(self) -> dict[str, Pod]:
+        """The agent's pods by their names in the manifests, without the node's suffix."""
         suffix = f"-{self.node_name}"
-        items = self.api.get("/api/v1/pods")["items"]
-        return {item["metadata"]["name"].removesuffix(suffix): item for item in items}
+        pods = (from_builtins(item, Pod) for item in self.api.get("/api/v1/pods")["items"])
+        return {pod.metadata.name.removesuffix(suffix): pod for pod in pods}
+
+    def pod(self, name: str) -> Pod:
+        """One pod by its name in the manifest; AssertionError if the agent does not have it."""
+        pods = self.pods()
+        assert name in pods, f"no pod {name}; the agent has {sorted(pods)}\n{self.log_tail()}"
+        return pods[name]
+
+    def wait_pod(self, name: str, condition: Callable[[Pod], object], timeout: float = 20.0) -> Pod:
+        """Wait until the pod is there and the condition holds for it; the pod as it is then."""
+        last: list[Pod] = []
+
+        def holds() -> bool:
+            pod = self.pods().get(name)
+            last[:] = [pod] if pod else []
+            return pod is not None and bool(condition(pod))
+
+        wait_for(holds, timeout, lambda: self._why(name, last))
+        return last[0]
+
+    def wait_running(self, *names: str, timeout: float = 20.0) -> list[Pod]:
+        """Wait until all containers of these pods run and the pods are ready."""
+        return [self.wait_pod(name, is_ready, timeout) for name in names]
+
+    def wait_gone(self, *names: str, timeout: float = 30.0) -> None:
+        """Wait until the agent has forgotten these pods."""
+        wait_for(
+            lambda: not self.pods().keys() & set(names),
+            timeout,
+            lambda: f"still there: {sorted(self.pods().keys() & set(names))}\n{self.log_tail()}",
+        )
+
+    def events(self, name: str) -> list[Event]:
+        """Events of a pod by its name in the manifest, as the API has them."""
+        items = self.api.get("/api/v1/events")["items"]
+        events = (from_builtins(item, Event) for item in items)
+        return [event for event in events if event.involved_object.name == f"{name}-{self.node_name}"]
+
+    def wait_event(self, name: str, reason: str, text: str = "", timeout: float = 20.0) -> Event:
+        """Wait for an event of the pod with that reason and text."""
+        found: list[Event] = []
+
+        def seen() -> bool:
+            found[:] = [e for e in self.events(name) if e.reason == reason and text in e.message]
+            return bool(found)
+
+        wait_for(seen, timeout, lambda: f"no event {reason} {text!r}:\n{self._events_text(name)}\n{self.log_tail()}")
+        return found[-1]
+
+    def cli(self, *arguments: str, timeout: float = 30.0) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the command line against this agent."""
+        command = cli_command(self.socket, *arguments)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, env=environment(), stdin=subprocess.DEVNULL
+        )
+
+    def exec(self, name: str, script: str, container: str = "") -> str:
+        """What a shell script prints in a container of the pod; AssertionError if it fails."""
+        chosen = ("-c", container) if container else ()
+        done = self.cli("exec", name, *chosen, "--", "sh", "-c", script)
+        assert done.returncode == 0, f"{script!r} in {name} failed with {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _why(self, name: str, last: list[Pod]) -> str:
+        shown = str(last[0].status) if last else "(the agent does not have it)"
+        return f"pod {name}: {shown}\nevents:\n{self._events_text(name)}\nlog:\n{self.log_tail()}"
+
+    def _events_text(self, name: str) -> str:
+        return "\n".join(f"  {e.type} {e.reason} ({e.count}): {e.message}" for e in self.events(name))
 
     def log_tail(self, size: int = 6000) -> str:
         """The end of the agent's own log."""
@@ -140,25 +231,37 @@ class AgentProcess:
         """Remove the agent's folder; the runtime's pods are the runtime's to remove."""
         if self.process is not None:
             self.kill()
-        rows = Path("/proc/self/mountinfo").read_text().splitlines()
-        mounts = [row.split()[4] for row in rows if row.split()[4].startswith(f"{self.home}/")]
-        for mount in sorted(mounts, key=len, reverse=True):
-            subprocess.run(["umount", "-l", mount], capture_output=True)
+        remove_mounts(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
         remove_cgroups(self.cgroup_root)
 
 
-def remove_cgroups(parent: str) -> None:
-    """Remove the cgroup and all below it from every hierarchy; processes in it must be gone."""
-    for hierarchy in Path("/sys/fs/cgroup").iterdir():
-        top = hierarchy / parent.strip("/")
-        for folder, _, _ in os.walk(top, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
-    top = Path("/sys/fs/cgroup") / parent.strip("/")
-    for folder, _, _ in os.walk(top, topdown=False):
-        with contextlib.suppress(OSError):
-            Path(folder).rmdir()
+def cli_command(socket: Path, *arguments: str) -> list[str]:
+    """The command line's argv for the agent at that socket."""
+    return [sys.executable, "-m", "pykubelet.cli", "--socket", str(socket), *arguments]
+
+
+def environment() -> dict[str, str]:
+    """The environment in which child processes find this very package, installed or not."""
+    source = str(Path(pykubelet.__file__).parents[1])
+    inherited = os.environ.get("PYTHONPATH", "")
+    return {**os.environ, "PYTHONPATH": f"{source}:{inherited}" if inherited else source}
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod runs and is ready."""
+    return pod.status.phase == "Running" and any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
+
+
+def container_status(pod: Pod, name: str = "") -> ContainerStatus:
+    """The status of a container of any kind by name; without one that of the first ordinary container."""
+    status = pod.status
+    if not name:
+        return status.container_statuses[0]
+    everything = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+    return next(each for each in everything if each.name == name)
 
 
 def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[], str]) -> float:
@@ -169,4 +272,4 @@ def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[]
             return time.monotonic() - start
         if time.monotonic() - start > timeout:
             raise AssertionError(f"not within {timeout:.0f} s: {message()}")
-        time.sleep(0.02)
+        time.sleep(_POLL_SECONDS)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.testing.ociimage import ImageSpec, pack, pause_image
+from pykubelet.testing.traces import remove_firewall_rules, remove_mounts
 
 PAUSE_IMAGE = "localhost/pykubelet/pause:1"
 _START_SECONDS = 30.0
@@ -153,9 +154,11 @@ class PrivateContainerd:
         self.stop()
         for pid in self._shims():
             _kill_tree(pid)
-        for mount in sorted(self._mounts(), key=len, reverse=True):
-            subprocess.run(["umount", "-l", mount], capture_output=True)
+        for socket in self._shim_sockets():
+            socket.unlink(missing_ok=True)
+        remove_mounts(self.home)
         subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True)
+        remove_firewall_rules(self.bridge)
         for path in Path("/var/lib/cni/results").glob(f"{self.bridge}-*"):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.home, ignore_errors=True)
@@ -206,9 +209,10 @@ class PrivateContainerd:
                         found.append(int(entry.name))
         return found
 
-    def _mounts(self) -> list[str]:
-        rows = Path("/proc/self/mountinfo").read_text().splitlines()
-        return [row.split()[4] for row in rows if row.split()[4].startswith(f"{self.home}/")]
+    def _shim_sockets(self) -> list[Path]:
+        """Sockets of shims that were killed; containerd notes them beside each task."""
+        notes = (self.home / "state").glob("io.containerd.runtime.v2.task/*/*/address")
+        return [Path(note.read_text().removeprefix("unix://")) for note in notes]
 
 
 def _kill_tree(pid: int) -> None:

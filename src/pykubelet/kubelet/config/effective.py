@@ -36,6 +36,7 @@ EFFECTIVE = frozenset(
         "staticPodPath",
         "staticPodURL",
         "staticPodURLHeader",
+        "syncFrequency",
         "systemReserved",
     )
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.journal import Journal
 from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome
@@ -55,9 +56,10 @@ class Node:
     reports: list[tuple[PodUID, StatusInput]] = field(default_factory=list)
     conditions_now: RuntimeConditions = field(default_factory=lambda: RuntimeConditions(True, True))
     start_time: float | None = None
+    journal: Journal = field(default_factory=Journal)
 
     def deps(self) -> WorkerDeps:
-        return WorkerDeps(self, self, NoProbes(), self, self, self, self.clock, self)
+        return WorkerDeps(self, self, NoProbes(), self, self, self, self.clock, self, self.journal)
 
     async def _enter(self, call: str, who: str) -> None:
         self.calls.append(f"{call} {who}")

@@ -275,3 +275,15 @@ async def test_a_hundred_idle_pods_cost_one_look_a_minute() -> None:
         assert not node.calls
         await node.clock.advance(32)
         assert len(node.calls) == 100
+
+
+async def test_decisions_are_kept_for_people_who_ask() -> None:
+    node = Node(outcomes=[Outcome(failures=(BROKEN,))])
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1)
+        await node.clock.settle()
+    journal = node.journal.render("u1")
+    assert "step sync taken next=sync failures=StartContainer c: RunContainerError: no such file" in journal
+    assert "step terminating taken finished=True next=terminated" in journal

@@ -39,12 +39,14 @@ class NodeFacts:
         self._options = options
         self._resolver: tuple[tuple[int, int], Resolver] | None = None
         self._runtime_name = ""
+        self._runtime_version = ""
         self._recursive: frozenset[str] = frozenset()
         self._handlers: frozenset[str] = frozenset()
 
     def learn(self, version: pb.VersionResponse, status: pb.StatusResponse) -> None:
         """Take note of what the runtime says about itself; called whenever it came up."""
         self._runtime_name = version.runtime_name
+        self._runtime_version = version.runtime_version
         self._handlers = frozenset(handler.name for handler in status.runtime_handlers)
         self._recursive = frozenset(
             handler.name for handler in status.runtime_handlers if handler.features.recursive_read_only_mounts
@@ -57,6 +59,10 @@ class NodeFacts:
     @property
     def runtime_name(self) -> str:
         return self._runtime_name
+
+    @property
+    def runtime_version(self) -> str:
+        return self._runtime_version
 
     def recursive_read_only(self, handler: str | None) -> bool:
         """Whether the runtime handler (None: the default) can mount recursively read-only."""

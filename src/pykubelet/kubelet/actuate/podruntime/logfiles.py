@@ -76,9 +76,7 @@ class LogFiles:
     def remove_pod(self, ref: PodRef) -> None:
         """Remove the pod's folder and every link into it. Raises OSError."""
         folder = self.pod_dir(ref)
-        for link, target in self._all_links():
-            if target.parent.parent == folder:
-                link.unlink(missing_ok=True)
+        self._remove_links_into({folder})
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
 
@@ -93,7 +91,8 @@ class LogFiles:
         return {}
 
     def remove_dirs(self, folders: Collection[Path]) -> None:
-        """Remove log folders of pods that are gone; one that resists is logged and left for the next time."""
+        """Remove log folders of pods that are gone, and the links into them; what resists is logged and left."""
+        self._remove_links_into(set(folders))
         for folder in folders:
             try:
                 shutil.rmtree(folder)
@@ -113,6 +112,10 @@ class LogFiles:
         """Remove links. Raises OSError."""
         for link in links:
             link.unlink(missing_ok=True)
+
+    def _remove_links_into(self, folders: set[Path]) -> None:
+        if folders:
+            self.remove_links(link for link, target in self._all_links() if target.parent.parent in folders)
 
     def _all_links(self) -> Iterator[tuple[Path, Path]]:
         """Every link of the collectors' folder and where it points; other files are none of our business."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.journal import Journal
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome
@@ -100,6 +101,7 @@ class WorkerDeps:
     timeline: Timeline
     clock: Clock
     conditions: "Conditions"
+    journal: Journal
 
 
 class Conditions(Protocol):

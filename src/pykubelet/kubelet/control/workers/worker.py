@@ -53,12 +53,21 @@ class PodWorker:
             result = await self._take(phase)
             if result is None:
                 continue
-            before = self.state
-            self.state = decide.stepped(before, phase, result)
+            self.state = decide.stepped(self.state, phase, result)
+            self._note(phase, result)
             if result.again or result.finished or self.state.phase is not phase:
                 continue
             self._set_timer(decide.retry_at(self.state, result, self._deps.clock.now(), random.random()))
             await self._news.wait()
+
+    def _note(self, phase: Phase, result: StepResult) -> None:
+        """Remember what the step came to, for people who ask why."""
+        if result == StepResult():
+            return
+        failures = "; ".join(f"{f.action} {f.target}: {f.reason}: {f.message}" for f in result.failures)
+        fields = {"again": result.again, "finished": result.finished, "next": self.state.phase, "failures": failures}
+        told = {name: value for name, value in fields.items() if value}
+        self._deps.journal.add(self.state.ref.uid, self._deps.clock.now(), f"step {phase} taken", **told)
 
     async def _take(self, phase: Phase) -> StepResult | None:
         """The step's result; None when it was broken off because the pod's fate changed."""

@@ -45,6 +45,8 @@ def read_manifest(path: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except FileNotFoundError as error:
         raise NotFound("the file does not exist") from error
+    except ValueError as error:
+        raise Invalid("cannot be read: the path contains a NUL character") from error
     except OSError as error:
         raise Transient(f"cannot be read: {error.strerror}") from error
     try:

@@ -273,8 +273,10 @@ _REMEDIES: Final = (
 def _syntax_problem(error: yaml.YAMLError, origin: str, index: int) -> Problem:
     message, line, column = str(error), 0, 0
     if isinstance(error, yaml.MarkedYAMLError):
-        message = ", ".join(part for part in (error.context, error.problem) if part)
-        mark = error.problem_mark or error.context_mark
+        context, mark = error.context or "", error.problem_mark or error.context_mark
+        if error.context_mark is not None and context:
+            context += f" begun on line {error.context_mark.line + 1}"
+        message = ", ".join(part for part in (context, error.problem) if part)
         if mark is not None:
             line, column = mark.line + 1, mark.column + 1
     message = " ".join(message.split())

@@ -19,7 +19,7 @@ import msgspec
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.manifest.shape import Field, Kind, Shape, fields_of
 from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, shown
-from pykubelet.kubelet.desired.manifest.types import MAX_NODES, Finding
+from pykubelet.kubelet.desired.manifest.types import MAX_NODES, MAX_PROBLEMS, Finding
 from pykubelet.models import quantity
 from pykubelet.models.core_v1 import Secret
 from pykubelet.models.scalars import KubeStruct, MicroTime
@@ -128,7 +128,9 @@ class Walker:
             self.lines[where] = (key.line, key.column)
             field = fields.get(name)
             if field is None:
-                self._fail(where, "unknown field", _suggest(name, fields))
+                # Guessing costs; nobody reads the hundredth guess.
+                remedy = _suggest(name, fields) if len(self.findings) < MAX_PROBLEMS else ""
+                self._fail(where, "unknown field", remedy)
                 continue
             value = self._read(child, field.shape, where)
             if value is not MISSING:

@@ -4,7 +4,7 @@
 each manifest's problems for the CLI. Made and wired in ``kubelet/main.py``.
 """
 
-from pykubelet.kubelet.desired.sources.manager import Sources, SourcesConfig
+from pykubelet.kubelet.desired.sources.manager import Sources, SourcesConfig, sources_config
 from pykubelet.kubelet.desired.sources.mux import PodMux
 from pykubelet.kubelet.desired.sources.states import ManifestStates
 from pykubelet.kubelet.desired.sources.types import FileSourceConfig, HttpSourceConfig, ManifestState
@@ -17,4 +17,5 @@ __all__ = [
     "PodMux",
     "Sources",
     "SourcesConfig",
+    "sources_config",
 ]

@@ -2,8 +2,10 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 from pykubelet.base.clock import Clock
+from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.sources.files import FileSource
 from pykubelet.kubelet.desired.sources.http import HttpSource
 from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
@@ -54,3 +56,22 @@ class Sources:
         if content.read:
             self._objects.replace(content.source, content.objects)
             self._mux.set(content.source, content.pods)
+
+
+def sources_config(settings: Settings) -> SourcesConfig:
+    """The sources that the configuration names; copies of good manifests go below the root directory."""
+    config = settings.config
+    backup = settings.root_dir / "manifests"
+    files = http = None
+    if config.static_pod_path:
+        files = FileSourceConfig(
+            Path(config.static_pod_path),
+            settings.node_name,
+            settings.seconds(config.file_check_frequency),
+            backup / "file",
+        )
+    if config.static_pod_url:
+        headers = tuple((name, value) for name, values in config.static_pod_url_header.items() for value in values)
+        period = settings.seconds(config.http_check_frequency)
+        http = HttpSourceConfig(config.static_pod_url, settings.node_name, headers, period, backup=backup / "http")
+    return SourcesConfig(files, http)

@@ -72,7 +72,6 @@ class Pleg:
         if self._last_success is None:
             return "pleg has yet to be successful"
         elapsed = self._now() - self._last_success
-        self._deps.metrics.last_seen(self._deps.clock.now() - elapsed)
         if elapsed <= self._config.threshold:
             return None
         threshold = decide.duration_text(self._config.threshold)
@@ -192,6 +191,7 @@ class Pleg:
             _log.info("the runtime's pods can be listed again")
         self._runtime_down = False
         self._last_success = started
+        self._deps.metrics.last_seen(self._deps.clock.now() - (self._now() - started))
         self._deps.metrics.running(*decide.count_running(self._pods))
 
     # -- what was seen

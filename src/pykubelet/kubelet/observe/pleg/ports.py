@@ -34,7 +34,7 @@ class PlegMetrics(Protocol):
         """``kubelet_pleg_pod_relist_duration_seconds``: one check of a single pod."""
 
     def last_seen(self, unix_time: Seconds) -> None:
-        """``kubelet_pleg_last_seen_seconds``."""
+        """``kubelet_pleg_last_seen_seconds``: when the last successful list began."""
 
     def running(self, pods: int, containers: Mapping[ContainerState, int]) -> None:
         """``kubelet_running_pods`` (with a ready sandbox) and ``kubelet_running_containers`` by state."""

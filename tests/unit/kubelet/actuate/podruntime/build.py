@@ -19,23 +19,23 @@ CREATED, RUNNING, EXITED, UNKNOWN = (
     ContainerState.EXITED,
     ContainerState.UNKNOWN,
 )
-FAILED = {"state": EXITED, "exit_code": 1}
-DONE = {"state": EXITED, "exit_code": 0}
-UP = {"state": RUNNING}
+FAILED: Fields = {"state": EXITED, "exit_code": 1}
+DONE: Fields = {"state": EXITED, "exit_code": 0}
 
 
 def pod_of(
     containers: Sequence[str | Fields] = ("app",),
     init: Sequence[str | Fields] = (),
     ephemeral: Sequence[str | Fields] = (),
-    *,
-    meta: Fields | None = None,
+    /,
     **spec: object,
 ) -> Pod:
-    """A pod ``ns/web``; a container is its name or the fields that differ."""
+    """A pod ``ns/web``; a container is its name or the fields that differ; ``meta`` is further metadata."""
+    meta = spec.pop("meta", {})
+    assert isinstance(meta, dict)
     return codec.from_builtins(
         {
-            "metadata": {"name": "web", "namespace": "ns", "uid": UID, **(meta or {})},
+            "metadata": {"name": "web", "namespace": "ns", "uid": UID, **meta},
             "spec": {
                 "containers": [_container(c) for c in containers],
                 "initContainers": [_container(c) for c in init],
@@ -55,7 +55,7 @@ def _container(fields: str | Fields) -> Fields:
     return {"image": "app:1", "imagePullPolicy": "IfNotPresent", **fields}
 
 
-def sidecar(name: str, **fields: object) -> Fields:
+def sidecar(name: str, /, **fields: object) -> Fields:
     """A sidecar among the init containers."""
     return {"name": name, "restartPolicy": "Always", **fields}
 
@@ -67,12 +67,9 @@ def box(
     return SandboxStatus(SandboxID(name), ready, attempt, T0 + attempt, ips, host)
 
 
-def at(name: str, spec: Fields | None = None, **fields: object) -> ContainerStatus:
-    """An attempt of a container in sandbox ``s1``, its id is ``NAME-RESTARTCOUNT``.
-
-    ``spec`` are the fields of the container that it was made from.
-    """
-    made_from = codec.from_builtins(_container({"name": name, **(spec or {})}), Container)
+def at(name: str, /, **fields: object) -> ContainerStatus:
+    """A running attempt of a container in sandbox ``s1`` with these facts; its id is ``NAME-RESTARTCOUNT``."""
+    made_from = codec.from_builtins(_container(name), Container)
     count = fields.get("restart_count", 0)
     assert isinstance(count, int)
     values: Fields = {
@@ -87,7 +84,7 @@ def at(name: str, spec: Fields | None = None, **fields: object) -> ContainerStat
     }
     if values["state"] is EXITED:
         values.setdefault("finished_at", T0 + count + 0.5)
-    return ContainerStatus(**values)  # type: ignore[arg-type]  # the table's fields are checked by the test
+    return ContainerStatus(**values)  # type: ignore[arg-type]  # the fields of a table are what it says
 
 
 def state_of(pod: Pod, *containers: ContainerStatus, boxes: Sequence[SandboxStatus] = (box(),)) -> PodRuntimeStatus:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table is read by its lines
 """compute_pod_actions: a wide table of situations and what has to be done in them."""
 
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from tests.unit.kubelet.actuate.podruntime.build import (
     RUNNING,
     STARTED,
     UNKNOWN,
-    UP,
     Fields,
     at,
     box,
@@ -82,7 +82,7 @@ def new(**fields: object) -> Want:
     return Want(kill_pod=True, create=True, **fields)  # type: ignore[arg-type]  # the table is checked by the test
 
 
-OLD = {"sandbox_id": SandboxID("s0")}
+OLD: Fields = {"sandbox_id": SandboxID("s0")}
 NEVER: Fields = {"restartPolicy": "Never"}
 ON_FAILURE: Fields = {"restartPolicy": "OnFailure"}
 GONE = (box(ready=False),)
@@ -222,7 +222,7 @@ SIDECAR_CASES = [
 ]  # fmt: skip
 
 ALL = rule("RestartAllContainers", "In", 9)
-NINE = {"state": EXITED, "exit_code": 9}
+NINE: Fields = {"state": EXITED, "exit_code": 9}
 OTHER_CASES = [
     Case("ephemeral starts", pod_of(("a",), (), ("e",)), (at("a"),), Want(ephemeral="e")),
     Case("ephemeral starts once", pod_of(("a",), (), ("e",)), (at("a"), at("e", **FAILED)), NOTHING),
@@ -346,7 +346,3 @@ def test_a_stopped_end_is_final(status: PodRuntimeStatus) -> None:
     )
     after = compute_pod_actions(pod, stopped, {})
     assert not (after.create_sandbox or after.start)
-
-
-def test_up_is_the_shape_of_a_running_container() -> None:
-    assert at("app", **UP) == at("app")

@@ -164,9 +164,7 @@ async def test_a_sandbox_that_cannot_be_stopped(world: World) -> None:
     await world.settle(pod)
     world.cri.inject(Fault("StopPodSandbox", code=StatusCode.UNKNOWN, details="CNI failed", times=1))
     outcome = await world.kill(pod)
-    assert [(f.target, f.reason, f.message) for f in outcome.failures] == [
-        ("web", "KillPodSandboxError", "CNI failed")
-    ]
+    assert [(f.target, f.reason, f.message) for f in outcome.failures] == [("web", "KillPodSandboxError", "CNI failed")]
     assert world.running() == []
     assert (await world.kill(pod)).ok
 
@@ -225,7 +223,9 @@ async def test_post_start_blocks_the_next_container(world: World) -> None:
     assert starts["ns/web/b"] - starts["ns/web/a"] == 4
 
 
-@pytest.mark.parametrize("hook", [{"tcpSocket": {"port": 80}}, {"httpGet": {"port": "nowhere"}}, {"httpGet": {"port": 0}}])
+@pytest.mark.parametrize(
+    "hook", [{"tcpSocket": {"port": 80}}, {"httpGet": {"port": "nowhere"}}, {"httpGet": {"port": 0}}]
+)
 async def test_hooks_that_cannot_run(world: World, hook: Fields) -> None:
     outcome = await world.sync(pod_of(({"name": "a", "lifecycle": {"postStart": hook}},)))
     assert [f.reason for f in outcome.failures] == ["PostStartHookError"]

@@ -74,7 +74,7 @@ async def test_init_containers_run_one_by_one(world: World) -> None:
     world.cri.script(Script(exit_after=1), container="i")
     world.cri.script(Script(exit_after=1), container="j")
     pod = pod_of(("a",), ("i", "j"))
-    order = []
+    order: list[str] = []
     for _ in range(3):
         outcome = await world.sync(pod)
         order += outcome.started
@@ -250,9 +250,7 @@ async def test_ids_are_kept_out_of_events(world: World) -> None:
 
 
 async def test_a_failing_liveness_probe_restarts_the_container(world: World) -> None:
-    pod = pod_of(
-        ({"name": "app", "livenessProbe": {"httpGet": {"port": 80}, "terminationGracePeriodSeconds": 5}},)
-    )
+    pod = pod_of(({"name": "app", "livenessProbe": {"httpGet": {"port": 80}, "terminationGracePeriodSeconds": 5}},))
     await world.settle(pod)
     first = world.cri.containers[0]
     dead = {ContainerID(first.id): ContainerProbes(liveness=ProbeResult.FAILURE)}

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,17 +17,13 @@ from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import FakeCriOptions, Fault, Script
-from tests.unit.kubelet.actuate.podruntime.build import pod_of, sidecar
+from tests.unit.kubelet.actuate.podruntime.build import Fields, pod_of, sidecar
 from tests.unit.kubelet.actuate.podruntime.world import World, make_world
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 _READS = {"ListPodSandbox", "ListContainers", "ContainerStatus", "PodSandboxStatus"}
-
-
-class Killed(Exception):
-    """The agent is gone."""
 
 
 class Guillotine:
@@ -36,30 +33,35 @@ class Guillotine:
         self._inner = inner
         self._left = fatal
         self._after = after
+        self.victim: asyncio.Task[None] | None = None
 
-    async def unary(
-        self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None
-    ) -> _Reply:
+    async def unary(self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None) -> _Reply:
         if call.name in _READS:
             return await self._inner.unary(call, request, timeout)
         self._left -= 1
-        if self._left == 0 and not self._after:
-            raise asyncio.CancelledError
+        fatal = self._left == 0
+        if fatal and not self._after:
+            await self._fall()
         reply = await self._inner.unary(call, request, timeout)
-        if self._left == 0:
-            raise asyncio.CancelledError
+        if fatal:
+            await self._fall()
         return reply
+
+    async def _fall(self) -> None:
+        assert self.victim is not None
+        self.victim.cancel()
+        await asyncio.Event().wait()
 
     def stream(
         self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
-    ) -> AsyncIterator[_Reply]:
+    ) -> AsyncGenerator[_Reply, None]:
         return self._inner.stream(call, request, timeout)
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-HOOKED = {"name": "a", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}
+HOOKED: Fields = {"name": "a", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}
 PODS = {
     "one container": pod_of(("a",)),
     "three containers and a hook": pod_of((HOOKED, "b", "c")),
@@ -68,12 +70,21 @@ PODS = {
 }
 
 
-async def start_and_die(world: World, pod: Pod, fatal: int, *, after: bool) -> bool:
-    """Start the pod with an agent that dies at a call; False if there was no such call."""
-    world.transport(lambda inner: Guillotine(inner, fatal, after=after))
-    task = asyncio.ensure_future(world.settle(pod))
+async def dies(world: World, work: Callable[[], Coroutine[None, None, object]], fatal: int, *, after: bool) -> bool:
+    """Let an agent do something that dies at its n-th changing call; False if there was no such call."""
+    guillotines: list[Guillotine] = []
+
+    def wrap(inner: Transport) -> Transport:
+        guillotines.append(Guillotine(inner, fatal, after=after))
+        return guillotines[0]
+
+    async def live() -> None:
+        await work()
+
+    world.transport(wrap)
+    guillotines[0].victim = asyncio.ensure_future(live())
     try:
-        await task
+        await guillotines[0].victim
     except asyncio.CancelledError:
         return True
     return False
@@ -92,7 +103,7 @@ async def test_killed_at_every_call_of_a_start(tmp_path: Path, name: str, after:
         async with make_world(folder, FakeCriOptions(write_logs=True)) as world:
             world.cri.script(Script(exit_after=0), container="i")
             world.cri.script(Script(exit_after=0), container="j")
-            deaths = await start_and_die(world, pod, fatal, after=after)
+            deaths = await dies(world, partial(world.settle, pod), fatal, after=after)
             world.restart()
             await world.settle(pod)
             await check_runs(world, pod)
@@ -109,7 +120,6 @@ async def check_runs(world: World, pod: Pod) -> None:
     assert [s.ready for s in world.cri.sandboxes] == [True]
     logs = sorted(str(p.relative_to(world.runtime_logs(pod))) for p in world.runtime_logs(pod).rglob("*.log"))
     assert logs == sorted(f"{name}/0.log" for name in names)
-    links = sorted(p.name for p in Path(world.config.container_logs_dir).iterdir())
     await world.runtime.gc(lambda: {ref_of(pod).uid})
     links = sorted(p.name for p in Path(world.config.container_logs_dir).iterdir())
     assert links == sorted(f"web_ns_{c.name}-{c.id}.log" for c in status.containers)
@@ -127,7 +137,7 @@ async def test_killed_at_every_call_of_a_restart(tmp_path: Path, after: bool) ->
         async with make_world(folder) as world:
             await world.settle(pod)
             world.cri.end_container(world.cri.container("ns/web/a"), 1)
-            deaths = await start_and_die(world, pod, fatal, after=after)
+            deaths = await dies(world, partial(world.settle, pod), fatal, after=after)
             world.restart()
             await world.settle(pod)
             assert sorted(world.running()) == ["a", "b"]
@@ -135,6 +145,11 @@ async def test_killed_at_every_call_of_a_restart(tmp_path: Path, after: bool) ->
             latest = {name: c.restart_count for name in "ab" if (c := status.latest(name))}
             assert latest == {"a": 1, "b": 0}
     assert fatal > 2
+
+
+async def end(world: World, pod: Pod) -> None:
+    await world.kill(pod)
+    await world.runtime.remove_pod(ref_of(pod))
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -148,17 +163,10 @@ async def test_killed_at_every_call_of_an_end(tmp_path: Path, after: bool) -> No
         folder.mkdir()
         async with make_world(folder) as world:
             await world.settle(pod)
-            world.transport(lambda inner, n=fatal: Guillotine(inner, n, after=after))  # type: ignore[misc]
-            deaths = False
-            try:
-                await world.kill(pod)
-                await world.runtime.remove_pod(ref_of(pod))
-            except asyncio.CancelledError:
-                deaths = True
+            deaths = await dies(world, partial(end, world, pod), fatal, after=after)
             world.restart()
             # Without the pod, as after a restart of the agent in whose absence the manifest was removed.
-            (orphan,) = await world.runtime.list_pods() or [None]
-            if orphan is not None:
+            for orphan in await world.runtime.list_pods():
                 status = await world.runtime.pod_status(orphan.ref)
                 await world.during(world.runtime.kill_pod(orphan.ref, None, status, None), 60)
                 await world.runtime.remove_pod(orphan.ref)
@@ -254,8 +262,6 @@ async def test_a_later_leftover_does_not_lead_to_a_second_container(world: World
     config = pb.ContainerConfig()
     config.CopyFrom(world.cri.containers[0].config)
     config.metadata.attempt = 7
-    await world.cri.client().create_container(
-        (await world.status(pod)).sandboxes[0].id, config, sandbox.config
-    )
+    await world.cri.client().create_container((await world.status(pod)).sandboxes[0].id, config, sandbox.config)
     assert not (await world.sync(pod)).changed
     assert world.running() == ["app"]

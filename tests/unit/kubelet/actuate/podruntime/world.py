@@ -14,7 +14,7 @@ from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, Resolver, SecurityConfig
 from pykubelet.kubelet.actuate.podruntime import HttpRequest, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
-from pykubelet.kubelet.actuate.types import HostMount, ImageError, ImageFacts
+from pykubelet.kubelet.actuate.types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.volumes import PodDirs
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Outcome
@@ -160,9 +160,7 @@ class Events:
 
     seen: list[str] = field(default_factory=list)
 
-    def event(
-        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = ""
-    ) -> None:
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         self.seen.append(f"{reason}{f'[{container}]' if container else ''}: {message}")
 
 

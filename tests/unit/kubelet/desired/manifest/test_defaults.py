@@ -193,10 +193,16 @@ def test_volumes() -> None:
 
 
 def test_environment() -> None:
+    file_key = {"volumeName": "v", "path": "p", "key": "k"}
     container = container_with(
-        {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                 {"name": "B", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}}, {"name": "C"}]}
-    )  # fmt: skip
+        {
+            "env": [
+                {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "B", "valueFrom": {"fileKeyRef": file_key}},
+                {"name": "C"},
+            ]
+        }
+    )
     field, file, plain = container.env
     assert field.value_from is not None
     assert field.value_from.field_ref == core.ObjectFieldSelector(api_version="v1", field_path="metadata.name")

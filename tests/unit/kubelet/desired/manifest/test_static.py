@@ -54,7 +54,7 @@ def test_the_uid_depends_on_content_place_and_node_only() -> None:
 
 def test_the_uid_never_changes_between_releases() -> None:
     """A container is found again after an upgrade of the agent by its pod's uid."""
-    assert adopt(POD, "d", Source.FILE, "/a", "n").metadata.uid == "0"
+    assert adopt(POD, "d", Source.FILE, "/a", "n").metadata.uid == "273cd4a18c580de98c728400b4b14fd3"
 
 
 def test_a_uid_of_the_manifest_is_kept() -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables, one case a line
 """From value trees to typed objects: every problem at once, each with path, line and remedy."""
 
 from datetime import UTC, datetime
@@ -7,8 +8,8 @@ import pytest
 from pykubelet.kubelet.desired.manifest.tree import ScalarNode, read_documents
 from pykubelet.kubelet.desired.manifest.types import Finding, Report
 from pykubelet.kubelet.desired.manifest.walk import TooLargeError, Walker, plain_value
-from pykubelet.models import core_v1 as core
 from pykubelet.models import coordination_v1 as coordination
+from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import KubeStruct, MicroTime
 
 

@@ -1,0 +1,119 @@
+"""What the local API shows of the stages that it does not belong to: gathered here, beside the composition root."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pykubelet
+from pykubelet.base.journal import Journal
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.desired.objects import LocalObjects
+from pykubelet.kubelet.desired.sources import ManifestStates
+from pykubelet.kubelet.report.server import (
+    ImageView,
+    JournalView,
+    ObjectView,
+    ProblemView,
+    StreamOptions,
+    VersionView,
+)
+from pykubelet.kubelet.report.timeline import PodTimelines, TimelineView
+from pykubelet.kubelet.types.events import Reason
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+KUBERNETES_VERSION = "v1.36.0"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Implements the servers' ``Node`` and ``Streams`` ports."""
+
+    name: str
+    cri: CriClient
+    image_cri: CriClient
+    facts: NodeFacts
+    states: ManifestStates
+    local_objects: LocalObjects
+    timelines: PodTimelines
+    decisions: Journal
+    runtime_fault: Callable[[], str | None]
+
+    async def images(self) -> Sequence[ImageView]:
+        """Images of the runtime."""
+        return [
+            ImageView(
+                id=image.id,
+                repo_tags=tuple(image.repo_tags),
+                repo_digests=tuple(image.repo_digests),
+                size=Bytes(image.size),
+                pinned=image.pinned,
+            )
+            for image in await self.image_cri.list_images()
+        ]
+
+    def problems(self) -> Sequence[ProblemView]:
+        """Manifests that cannot be used, and a runtime that is away."""
+        found = [
+            ProblemView(subject=problem.origin, reason=Reason.FAILED_VALIDATION, message=str(problem))
+            for problem in self.states.problems()
+        ]
+        fault = self.runtime_fault()
+        if fault:
+            found.append(ProblemView(subject="container runtime", reason=Reason.RUNTIME_NOT_READY, message=fault))
+        return found
+
+    def journal(self, uid: PodUID) -> Sequence[JournalView]:
+        """Decisions about a pod."""
+        return [
+            JournalView(at=entry.at, message=entry.message, fields={name: str(value) for name, value in entry.fields})
+            for entry in self.decisions.entries(uid)
+        ]
+
+    def timeline(self, uid: PodUID) -> TimelineView | None:
+        """The pod's starts."""
+        return self.timelines.view(uid)
+
+    def objects(self) -> Sequence[ObjectView]:
+        """ConfigMaps and Secrets of the manifests, with the file that each comes from."""
+        origins = {key: state.origin for state in self.states.states() for key in (*state.kept, *state.objects)}
+        return [
+            ObjectView(kind=key.kind, namespace=key.namespace, name=key.name, source=origins.get(key, ""))
+            for key in sorted(self.local_objects.keys(), key=str)
+        ]
+
+    def version(self) -> VersionView:
+        """Who is running."""
+        return VersionView(
+            agent=pykubelet.__version__,
+            kubernetes=KUBERNETES_VERSION,
+            runtime_name=self.facts.runtime_name,
+            runtime_version=self.facts.runtime_version,
+            node_name=self.name,
+        )
+
+    async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
+        """A one-time URL that runs a command in the container."""
+        return await self.cri.exec(
+            pb.ExecRequest(
+                container_id=container,
+                cmd=options.command,
+                tty=options.tty,
+                stdin=options.stdin,
+                stdout=options.stdout,
+                stderr=options.stderr,
+            )
+        )
+
+    async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
+        """A one-time URL that is connected to the container's first process."""
+        return await self.cri.attach(
+            pb.AttachRequest(
+                container_id=container,
+                tty=options.tty,
+                stdin=options.stdin,
+                stdout=options.stdout,
+                stderr=options.stderr,
+            )
+        )

@@ -1,0 +1,15 @@
+"""Metrics under the reference's names. Told by all stages through callbacks; scraped through the health server."""
+
+from pykubelet.kubelet.report.metrics.manager import CONTENT_TYPE, KubeletMetrics, ProbeSample
+from pykubelet.kubelet.report.metrics.types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
+
+__all__ = [
+    "CONTENT_TYPE",
+    "KubeletMetrics",
+    "Lifecycle",
+    "NodeCounts",
+    "PodConfig",
+    "ProbeSample",
+    "WorkingPods",
+    "count_runtime",
+]

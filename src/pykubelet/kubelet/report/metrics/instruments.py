@@ -1,0 +1,113 @@
+"""The instruments of /metrics: names, labels and buckets of the reference, so that its dashboards and alerts work."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_DEFAULT: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_START: Final = (
+    *(0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45),
+    *(60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600),
+)
+_PULL: Final = (1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
+_RUNTIME: Final = tuple(round(0.005 * 2.5**i, 9) for i in range(14))
+_HTTP: Final = ("method", "path", "server_type", "long_running")
+
+
+class Instruments:
+    """All instruments of one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self.node_name = self._gauge("node_name", "The node's name; always 1.", "node")
+        self.containers_per_pod = self._histogram("containers_per_pod_count", "Containers per pod.", (1, 2, 4, 8, 16))
+        self._pods()
+        self._runtime()
+        self._pleg()
+        self._http()
+
+    def _pods(self) -> None:
+        text = "Seconds to sync one pod, by operation: create, update, sync or terminate."
+        self.worker_duration = self._histogram("pod_worker_duration_seconds", text, _DEFAULT, "operation_type")
+        text = "Seconds from seeing a pod to starting its worker."
+        self.worker_start_duration = self._histogram("pod_worker_start_duration_seconds", text, _DEFAULT)
+        text = "Seconds from first seeing a pod until it runs."
+        self.pod_start_duration = self._histogram("pod_start_duration_seconds", text, _START)
+        self.started_pods = self._counter("started_pods_total", "Pods started.")
+        self.started_pods_errors = self._counter("started_pods_errors_total", "Errors when starting pods.")
+        self.restarted_pods = self._counter(
+            "restarted_pods_total", "Pods that came back under their uid while they were being stopped.", "static"
+        )
+        self.orphaned_pods = self._counter(
+            "orphaned_runtime_pods_total", "Pods found in the runtime that nobody wanted any more."
+        )
+        self.admission_rejections = self._counter("admission_rejections_total", "Pods not admitted.", "reason")
+        self.started_containers = self._counter("started_containers_total", "Containers started.", "container_type")
+        self.started_containers_errors = self._counter(
+            "started_containers_errors_total", "Errors when starting containers.", "container_type", "code"
+        )
+        self.terminated_containers = self._counter(
+            "terminated_containers_total", "Containers that ended.", "container_type", "exit_code", "reason"
+        )
+
+    def _runtime(self) -> None:
+        text = "Calls to the container runtime."
+        self.runtime_operations = self._counter("runtime_operations_total", text, "operation_type")
+        text = "Calls to the container runtime that failed."
+        self.runtime_errors = self._counter("runtime_operations_errors_total", text, "operation_type")
+        text = "Seconds that calls to the container runtime took."
+        self.runtime_duration = self._histogram("runtime_operations_duration_seconds", text, _RUNTIME, "operation_type")
+        text = "Seconds to make a pod sandbox."
+        self.sandbox_duration = self._histogram("run_podsandbox_duration_seconds", text, _DEFAULT, "runtime_handler")
+        text = "Pod sandboxes that could not be made."
+        self.sandbox_errors = self._counter("run_podsandbox_errors_total", text, "runtime_handler")
+        text = "Seconds to pull an image, waiting included."
+        self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
+        self.cgroup_duration = self._histogram(
+            "cgroup_manager_duration_seconds", "Seconds of work on cgroups.", _DEFAULT, "operation_type"
+        )
+        self.cgroup_version = self._gauge("cgroup_version", "The cgroup version of the host.")
+
+    def _pleg(self) -> None:
+        text = "Seconds to list all pods of the runtime and find what changed."
+        self.pleg_relist_duration = self._histogram("pleg_relist_duration_seconds", text, _DEFAULT)
+        text = "Seconds between two such lists."
+        self.pleg_relist_interval = self._histogram("pleg_relist_interval_seconds", text, _DEFAULT)
+        text = "Seconds to read the state of one pod."
+        self.pleg_pod_relist_duration = self._histogram("pleg_pod_relist_duration_seconds", text, _DEFAULT)
+        # These are counters without the suffix that counters have here, so they are kept as gauges.
+        self.pleg_discarded = self._gauge("pleg_discard_events", "Lifecycle events that were lost.")
+        self.evented_connected = self._gauge(
+            "evented_pleg_connection_success_count", "Connections made to the runtime's event stream."
+        )
+        self.evented_errors = self._gauge(
+            "evented_pleg_connection_error_count", "Connections to the runtime's event stream that failed."
+        )
+
+    def _http(self) -> None:
+        self.http_requests = self._counter("http_requests_total", "HTTP requests.", *_HTTP)
+        self.http_duration = self._histogram(
+            "http_requests_duration_seconds", "Seconds to serve HTTP requests.", _DEFAULT, *_HTTP
+        )
+        self.http_inflight = self._gauge("http_inflight_requests", "HTTP requests being served.", *_HTTP)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"kubelet_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"kubelet_{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"kubelet_{name}", text, labels, buckets=buckets, registry=self._registry)
+
+
+class ProbeInstruments:
+    """The instruments of /metrics/probes, apart from the others because there are so many series."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("probe_type", "container", "pod", "namespace")
+        text = "Probes of a container, by result."
+        by_result = ("probe_type", "result", "container", "pod", "namespace", "pod_uid")
+        self.results = Counter("prober_probe_total", text, by_result, registry=registry)
+        text = "Seconds that a probe took."
+        self.duration = Histogram("prober_probe_duration_seconds", text, labels, buckets=_DEFAULT, registry=registry)

@@ -1,0 +1,237 @@
+"""Metrics of the agent. Every stage that measures calls a method here, through a callback that ``main`` wires."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import prometheus_client
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.metrics.instruments import Instruments, ProbeInstruments
+from pykubelet.kubelet.report.metrics.types import (
+    CONTAINER_TYPES,
+    NodeCounts,
+    image_size_label,
+    newly_terminated,
+)
+from pykubelet.kubelet.report.status.types import PENDING, RUNNING, StatusChange
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.runtime import ContainerKind
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+__all__ = ["CONTENT_TYPE", "KubeletMetrics", "ProbeSample"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSample:
+    """One run of a probe."""
+
+    pod: PodRef
+    container: str
+    type: ProbeType
+    result: str
+    """``successful``, ``failed`` or ``unknown``."""
+    seconds: Seconds
+
+
+class KubeletMetrics:
+    """All metrics, in registries of their own. ``counts`` is called at each scrape."""
+
+    def __init__(self, node_name: str, counts: Callable[[], NodeCounts], clock: Clock) -> None:
+        # The reference has no series of creation times; the library's switch is for the process and has no types.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._clock = clock
+        self._registry = CollectorRegistry()
+        self._probe_registry = CollectorRegistry()
+        self._own = Instruments(self._registry)
+        self._probes = ProbeInstruments(self._probe_registry)
+        self._pending: dict[PodUID, Seconds] = {}
+        """Since when pods are pending."""
+        self._probe_labels: dict[PodUID, set[tuple[str, ...]]] = {}
+        self._own.node_name.labels(node_name).set(1)
+        self._registry.register(_CountsCollector(counts))
+        prometheus_client.ProcessCollector(registry=self._registry)
+        prometheus_client.PlatformCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        """The text of /metrics, of the type :data:`CONTENT_TYPE`."""
+        return prometheus_client.generate_latest(self._registry)
+
+    def render_probes(self) -> bytes:
+        """The text of /metrics/probes."""
+        return prometheus_client.generate_latest(self._probe_registry)
+
+    # -- the runtime ---------------------------------------------------------------------------------------------------
+
+    def runtime_operation(self, operation: str, seconds: Seconds, failed: bool) -> None:
+        """A CRI call has ended; fits ``CriOptions.observe``."""
+        self._own.runtime_operations.labels(operation).inc()
+        self._own.runtime_duration.labels(operation).observe(seconds)
+        if failed:
+            self._own.runtime_errors.labels(operation).inc()
+
+    def sandbox_made(self, handler: str, seconds: Seconds, *, failed: bool = False) -> None:
+        """A sandbox was made for the runtime handler (empty: the default one), or could not be."""
+        self._own.sandbox_duration.labels(handler).observe(seconds)
+        if failed:
+            self._own.sandbox_errors.labels(handler).inc()
+
+    def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
+        """An image was pulled."""
+        self._own.image_pull_duration.labels(image_size_label(size_bytes)).observe(seconds)
+
+    def cgroup_operation(self, operation: str, seconds: Seconds) -> None:
+        """Cgroups were made, updated or removed (``create``, ``update``, ``destroy``)."""
+        self._own.cgroup_duration.labels(operation).observe(seconds)
+
+    def cgroup_version(self, version: int) -> None:
+        """1 or 2."""
+        self._own.cgroup_version.set(version)
+
+    # -- pods and containers -------------------------------------------------------------------------------------------
+
+    def worker_duration(self, operation: str, seconds: Seconds) -> None:
+        """A pod worker took a step; ``operation`` is create, update, sync or terminate."""
+        self._own.worker_duration.labels(operation).observe(seconds)
+
+    def worker_started(self, seconds: Seconds) -> None:
+        """A pod's worker took it up, that long after it was seen."""
+        self._own.worker_start_duration.observe(seconds)
+
+    def pod_started(self, containers: int, *, failed: bool = False) -> None:
+        """A pod's first sandbox was made or could not be."""
+        (self._own.started_pods_errors if failed else self._own.started_pods).inc()
+        if not failed:
+            self._own.containers_per_pod.observe(containers)
+
+    def pod_restarted(self, *, static: bool) -> None:
+        """A pod came back under its uid while it was being stopped."""
+        self._own.restarted_pods.labels("true" if static else "").inc()
+
+    def pod_orphaned(self) -> None:
+        """A pod in the runtime was found that nobody wants."""
+        self._own.orphaned_pods.inc()
+
+    def pod_rejected(self, reason: str) -> None:
+        """A pod was not admitted."""
+        self._own.admission_rejections.labels(reason).inc()
+
+    def container_started(self, kind: ContainerKind, error: str = "") -> None:
+        """A container was started, or could not be, for that reason (``ErrImagePull``, …)."""
+        label = CONTAINER_TYPES[kind]
+        if error:
+            self._own.started_containers_errors.labels(label, error).inc()
+        else:
+            self._own.started_containers.labels(label).inc()
+
+    def status_changed(self, change: StatusChange) -> None:
+        """Subscribe this to the status manager: counts ends of containers and measures starts of pods."""
+        now = change.current
+        if now is None:
+            self.forget_pod(change.uid)
+            return
+        for kind, exit_code, reason in newly_terminated(change.previous, now):
+            self._own.terminated_containers.labels(CONTAINER_TYPES[kind], str(exit_code), reason).inc()
+        if now.phase == PENDING:
+            self._pending.setdefault(change.uid, self._clock.monotonic())
+            return
+        seen = self._pending.pop(change.uid, None)
+        if seen is not None and now.phase == RUNNING:
+            self._own.pod_start_duration.observe(self._clock.monotonic() - seen)
+
+    # -- PLEG ----------------------------------------------------------------------------------------------------------
+
+    def pleg_relist(self, seconds: Seconds, since_last: Seconds | None) -> None:
+        """All pods were listed; ``since_last`` is the time since the list before, None for the first."""
+        self._own.pleg_relist_duration.observe(seconds)
+        if since_last is not None:
+            self._own.pleg_relist_interval.observe(since_last)
+
+    def pleg_pod_read(self, seconds: Seconds) -> None:
+        """The state of one pod was read."""
+        self._own.pleg_pod_relist_duration.observe(seconds)
+
+    def pleg_discarded(self, events: int = 1) -> None:
+        """Lifecycle events were lost."""
+        self._own.pleg_discarded.inc(events)
+
+    def event_stream(self, *, connected: bool) -> None:
+        """The runtime's event stream was opened or could not be."""
+        (self._own.evented_connected if connected else self._own.evented_errors).inc()
+
+    # -- probes --------------------------------------------------------------------------------------------------------
+
+    def probe(self, sample: ProbeSample) -> None:
+        """A probe ran."""
+        ref, kind = sample.pod, str(sample.type)
+        labels = (kind, sample.result, sample.container, ref.name, ref.namespace, ref.uid)
+        self._probes.results.labels(*labels).inc()
+        if sample.result == "successful":
+            self._probes.duration.labels(kind, sample.container, ref.name, ref.namespace).observe(sample.seconds)
+        self._probe_labels.setdefault(ref.uid, set()).add(labels)
+
+    def forget_pod(self, uid: PodUID) -> None:
+        """Drop what is kept of a pod, or it would pile up."""
+        self._pending.pop(uid, None)
+        for kind, result, container, name, namespace, _ in self._probe_labels.pop(uid, set()):
+            with suppress(KeyError):
+                self._probes.results.remove(kind, result, container, name, namespace, uid)
+            with suppress(KeyError):
+                self._probes.duration.remove(kind, container, name, namespace)
+
+    # -- HTTP ----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def http_request(self, method: str, path: str, server_type: str, *, long_running: bool = False) -> Iterator[None]:
+        """A request is served within the ``with`` block; ``path`` is the route's pattern, never the request's."""
+        labels = (method, path, server_type, "true" if long_running else "false")
+        self._own.http_requests.labels(*labels).inc()
+        self._own.http_inflight.labels(*labels).inc()
+        begun = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._own.http_inflight.labels(*labels).dec()
+            self._own.http_duration.labels(*labels).observe(self._clock.monotonic() - begun)
+
+
+class _CountsCollector(Collector):
+    """Asks what is there at each scrape."""
+
+    def __init__(self, counts: Callable[[], NodeCounts]) -> None:
+        self._counts = counts
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing: the registry need not scrape to register."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        counts = self._counts()
+        for name, text, by_static in (
+            ("desired_pods", "Pods that the sources want.", counts.desired_pods),
+            ("active_pods", "Wanted pods that have not ended.", counts.active_pods),
+        ):
+            family = GaugeMetricFamily(f"kubelet_{name}", text, labels=("static",))
+            for static in (True, False):
+                family.add_metric(("true" if static else "",), by_static.get(static, 0))
+            yield family
+        working = GaugeMetricFamily(
+            "kubelet_working_pods", "Pods with a worker.", labels=("lifecycle", "config", "static")
+        )
+        for labels, number in counts.working_pods.items():
+            working.add_metric((labels.lifecycle, labels.config, labels.static), number)
+        yield working
+        yield GaugeMetricFamily("kubelet_running_pods", "Pods with a running sandbox.", value=counts.running_pods)
+        containers = GaugeMetricFamily("kubelet_running_containers", "Containers.", labels=("container_state",))
+        for state, number in counts.running_containers.items():
+            containers.add_metric((state,), number)
+        yield containers
+        text = "Unix time of the last complete list of the runtime's pods."
+        yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", text, value=counts.pleg_last_seen)

@@ -1,0 +1,110 @@
+"""What is counted at the moment of a scrape, and the labels of the reference."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from pykubelet.kubelet.types.runtime import ContainerKind, RuntimePod
+from pykubelet.models.core_v1 import ContainerStatus, PodStatus
+
+CONTAINER_TYPES: Final[Mapping[ContainerKind, str]] = {
+    ContainerKind.CONTAINER: "container",
+    ContainerKind.INIT: "init_container",
+    ContainerKind.EPHEMERAL: "ephemeral_container",
+}
+"""Values of the label ``container_type``."""
+
+_MB: Final = 1024 * 1024
+_IMAGE_SIZES: Final = (
+    (100 * 1024 * _MB, "GT100GB"),
+    (60 * 1024 * _MB, "60GB-100GB"),
+    (40 * 1024 * _MB, "40GB-60GB"),
+    (30 * 1024 * _MB, "30GB-40GB"),
+    (20 * 1024 * _MB, "20GB-30GB"),
+    (10 * 1024 * _MB, "10GB-20GB"),
+    (5 * 1024 * _MB, "5GB-10GB"),
+    (1024 * _MB, "1GB-5GB"),
+    (500 * _MB, "500MB-1GB"),
+    (100 * _MB, "100MB-500MB"),
+    (10 * _MB, "10MB-100MB"),
+)
+
+
+class Lifecycle(StrEnum):
+    """Values of the label ``lifecycle``: where a pod's worker is."""
+
+    SYNC = "sync"
+    TERMINATING = "terminating"
+    TERMINATED = "terminated"
+
+
+class PodConfig(StrEnum):
+    """Values of the label ``config``: why a pod has a worker."""
+
+    DESIRED = "desired"
+    ORPHAN = "orphan"
+    RUNTIME_ONLY = "runtime_only"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingPods:
+    """Labels of pods with a worker. ``static`` is ``true``, empty or ``unknown``."""
+
+    lifecycle: Lifecycle
+    config: PodConfig = PodConfig.DESIRED
+    static: str = "true"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounts:
+    """What there is on the node now; asked for at each scrape, so that it costs nothing in between."""
+
+    desired_pods: Mapping[bool, int] = field(default_factory=dict)
+    """By whether they are static."""
+    active_pods: Mapping[bool, int] = field(default_factory=dict)
+    """Desired and not terminated; by whether they are static."""
+    working_pods: Mapping[WorkingPods, int] = field(default_factory=dict)
+    running_pods: int = 0
+    running_containers: Mapping[str, int] = field(default_factory=dict)
+    """By container state."""
+    pleg_last_seen: float = 0.0
+    """Unix time of the last complete relist."""
+
+
+def count_runtime(pods: Iterable[RuntimePod]) -> tuple[int, dict[str, int]]:
+    """Pods with a ready sandbox, and containers by state."""
+    running = 0
+    states: dict[str, int] = {}
+    for pod in pods:
+        running += any(sandbox.ready for sandbox in pod.sandboxes)
+        for container in pod.containers:
+            states[container.state.value] = states.get(container.state.value, 0) + 1
+    return running, states
+
+
+def image_size_label(size_bytes: int) -> str:
+    """The label of an image's size class."""
+    return next((label for bound, label in _IMAGE_SIZES if size_bytes >= bound), "0-10MB")
+
+
+def newly_terminated(before: PodStatus | None, after: PodStatus) -> list[tuple[ContainerKind, int, str]]:
+    """Kind, exit code and reason of the containers that ended between two statuses of a pod."""
+    old = before if before is not None else PodStatus()
+    found = []
+    for kind, was, now in (
+        (ContainerKind.INIT, old.init_container_statuses, after.init_container_statuses),
+        (ContainerKind.CONTAINER, old.container_statuses, after.container_statuses),
+        (ContainerKind.EPHEMERAL, old.ephemeral_container_statuses, after.ephemeral_container_statuses),
+    ):
+        ended = {status.name for status in was if _end(status) is not None}
+        for status in now:
+            end = _end(status)
+            if end is not None and status.name not in ended:
+                found.append((kind, *end))
+    return found
+
+
+def _end(status: ContainerStatus) -> tuple[int, str] | None:
+    terminated = status.state.terminated if status.state is not None else None
+    return (terminated.exit_code, terminated.reason) if terminated is not None else None

@@ -1,0 +1,33 @@
+"""What the local API tells of itself, so that kubectl finds its way: only what is really served. Pure."""
+
+from typing import Final
+
+from pykubelet.models.meta_v1 import APIGroupList, APIResource, APIResourceList
+
+API_VERSIONS: Final[dict[str, object]] = {
+    "kind": "APIVersions",
+    "versions": ["v1"],
+    "serverAddressByClientCIDRs": [],
+}
+API_GROUPS: Final = APIGroupList(api_version="v1", kind="APIGroupList")
+_READ: Final = ("get", "list", "watch")
+CORE_RESOURCES: Final = APIResourceList(
+    api_version="v1",
+    kind="APIResourceList",
+    group_version="v1",
+    resources=(
+        APIResource(name="pods", singular_name="pod", namespaced=True, kind="Pod", verbs=_READ, short_names=("po",)),
+        APIResource(name="pods/log", namespaced=True, kind="Pod", verbs=("get",)),
+        APIResource(name="pods/exec", namespaced=True, kind="PodExecOptions", verbs=("create", "get")),
+        APIResource(name="pods/attach", namespaced=True, kind="PodAttachOptions", verbs=("create", "get")),
+        APIResource(
+            name="events", singular_name="event", namespaced=True, kind="Event", verbs=_READ, short_names=("ev",)
+        ),
+    ),
+)
+
+
+def version_info(git_version: str) -> dict[str, str]:
+    """The answer of ``/version``; ``git_version`` is like ``v1.36.0``."""
+    major, minor, *_ = (*git_version.removeprefix("v").split("."), "", "")
+    return {"major": major, "minor": minor, "gitVersion": git_version, "platform": "linux"}

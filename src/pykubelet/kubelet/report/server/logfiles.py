@@ -1,0 +1,162 @@
+"""Reading the log files of containers from the disk. Blocks: called in threads.
+
+The folder is the runtime's, but what is in it must not be trusted: a log file that is a symbolic link, or anything but
+a regular file, is refused, and so are links on the way to it.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.safe_path import open_beneath_no_symlinks, proc_path
+from pykubelet.kubelet.types.crilog import LogRecord, parse_record
+from pykubelet.kubelet.types.ids import PodRef
+
+CHUNK_BYTES: Final = 256 * 1024
+_BLOCK: Final = 64 * 1024
+_MAX_LINE_BYTES: Final = 1 << 20
+"""A longer line cannot be one of the format; it is skipped rather than held in memory."""
+_NAME: Final = re.compile(r"(\d{1,9})\.log", re.ASCII)
+
+
+class LogFolder:
+    """The log files of one container: ``N.log`` for its N-th restart, and rotated ones beside them."""
+
+    def __init__(self, root: Path, ref: PodRef, container: str) -> None:
+        self._root = root
+        self._relative = f"{ref.namespace}_{ref.name}_{ref.uid}/{container}"
+
+    @contextmanager
+    def opened(self) -> Iterator[str]:
+        """A path to the folder that is valid within the block, whatever happens to its name. NotFound, Invalid."""
+        fd = open_beneath_no_symlinks(self._root, self._relative, os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield proc_path(fd)
+        finally:
+            os.close(fd)
+
+    def attempts(self) -> list[int]:
+        """The numbers N that there are, the newest first; empty if there is no folder."""
+        try:
+            with self.opened() as path:
+                names = os.listdir(path)  # noqa: PTH208 - the path is one of a descriptor
+        except NotFound:
+            return []
+        return sorted((int(match[1]) for name in names if (match := _NAME.fullmatch(name))), reverse=True)
+
+    def open(self, attempt: int) -> "LogFile":
+        """The file of one attempt. NotFound; Invalid if it is not a regular file, or a link."""
+        name = f"{attempt}.log"
+        pinned = open_beneath_no_symlinks(self._root, f"{self._relative}/{name}", os.O_PATH)
+        try:
+            if not stat.S_ISREG(os.fstat(pinned).st_mode):
+                raise Invalid(f"log file {name} in {self._root / self._relative} is not a regular file")
+            return LogFile(os.open(proc_path(pinned), os.O_RDONLY | os.O_CLOEXEC))
+        finally:
+            os.close(pinned)
+
+    def is_rotated(self, attempt: int, file: "LogFile") -> bool:
+        """Whether another file has taken the name of this one."""
+        try:
+            with closing(self.open(attempt)) as newer:
+                return newer.identity != file.identity
+        except (NotFound, Invalid):
+            return False
+
+
+class LogFile:
+    """An open log file and a position in it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._position = 0
+        self._rest = b""
+        self._skipping = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Repeatable."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode."""
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
+
+    def seek_tail(self, lines: int) -> None:
+        """Go to the beginning of the last ``lines`` lines, reading backwards from the end.
+
+        Pieces of a long line count as one line; where the streams mix, a line may lose its first pieces.
+        """
+        position = start = os.fstat(self._fd).st_size
+        data, found = b"", 0
+        while position > 0:
+            size = min(_BLOCK, position)
+            position -= size
+            data = os.pread(self._fd, size, position) + data
+            upto = len(data)
+            while upto > 0:
+                cut = data.rfind(b"\n", 0, upto - 1) + 1
+                if cut == 0 and position > 0:
+                    break  # the line begins in an earlier block
+                found += _ends_line(data[cut:upto])
+                if found > lines:
+                    self._position = start
+                    return
+                start, upto = position + cut, cut
+            data = data[:upto] if upto <= _MAX_LINE_BYTES else b""
+        self._position = start
+
+    def read(self) -> list[LogRecord]:
+        """The records of the next piece of the file; empty at its present end. Starts anew if it was truncated."""
+        if os.fstat(self._fd).st_size < self._position:
+            self._position, self._rest, self._skipping = 0, b"", False
+        records: list[LogRecord] = []
+        while not records:
+            try:
+                data = os.pread(self._fd, CHUNK_BYTES, self._position)
+            except OSError as error:
+                if error.errno in (errno.EIO, errno.ESTALE):
+                    raise NotFound("the log file cannot be read any more") from error
+                raise
+            if not data:
+                return records
+            self._position += len(data)
+            records = list(self._parse(data))
+        return records
+
+    def _parse(self, data: bytes) -> Iterator[LogRecord]:
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest
+        if self._skipping and lines:
+            del lines[0]
+            self._skipping = False
+        if self._skipping or len(rest) > _MAX_LINE_BYTES:
+            self._rest, self._skipping = b"", True
+        for line in lines:
+            record = parse_record(line)
+            if record is not None:
+                yield record
+
+
+def _ends_line(line: bytes) -> bool:
+    """Whether a line of the file is the last piece of a line of the container; an unfinished one is none yet."""
+    if not line.endswith(b"\n"):
+        return False
+    fields = line.split(b" ", 3)
+    return len(fields) < 3 or not fields[2].startswith(b"P")

@@ -1,0 +1,169 @@
+"""From a container's log files to a client: the present content, and with ``follow`` what comes.
+
+Following waits for the kernel's events on the folder and for changes of the pod's status, never for a time. It goes on
+through rotations and restarts of the container, and ends when the container cannot write any more.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.report.broadcast import Subscription
+from pykubelet.kubelet.report.server.compute_lines import LineWriter
+from pykubelet.kubelet.report.server.compute_logs import may_go_on
+from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+from pykubelet.kubelet.report.server.logfiles import LogFile, LogFolder
+from pykubelet.kubelet.report.server.pods_view import PodsView
+from pykubelet.kubelet.report.server.types import LogOptions
+from pykubelet.kubelet.report.watchtable import Change
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.core_v1 import Pod
+
+T = TypeVar("T")
+Write = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LogTarget:
+    """Whose log is read."""
+
+    uid: PodUID
+    container: str
+    folder: LogFolder
+
+
+class LogSession:
+    """One reading of a log. The methods block; they are called in threads, one at a time."""
+
+    def __init__(self, target: LogTarget, options: LogOptions) -> None:
+        self._target = target
+        self._follow = options.follow and not options.previous
+        self._tail = options.tail_lines
+        self._writer = LineWriter(options)
+        self._file: LogFile | None = None
+        self._attempt = 0
+        self._successor: int | None = None
+        self._ahead = b""
+
+    @property
+    def follow(self) -> bool:
+        return self._follow
+
+    @property
+    def full(self) -> bool:
+        """The client's limit of bytes is reached."""
+        return self._writer.full
+
+    def open(self, attempt: int) -> None:
+        """Begin with that attempt's file, at its beginning or its last lines. NotFound, Invalid."""
+        self._attempt = attempt
+        self._file = self._target.folder.open(attempt)
+        if self._tail is not None:
+            self._file.seek_tail(self._tail)
+
+    def advance(self) -> bytes | None:
+        """The next bytes for the client, perhaps none; None at the present end of all files."""
+        assert self._file is not None, "open comes first"
+        while True:
+            records = self._file.read()
+            if records:
+                return self._taken() + self._writer.feed(records)
+            if not self._follow or not self._move_on():
+                return self._taken() or None
+
+    def finish(self) -> bytes:
+        """What is left of lines that were not ended."""
+        return self._taken() + self._writer.flush()
+
+    def close(self) -> None:
+        """Repeatable."""
+        if self._file is not None:
+            self._file.close()
+
+    def _move_on(self) -> bool:
+        """Whether to read on: a file that has a successor is read to its end once more, then comes the successor."""
+        assert self._file is not None
+        if self._successor is None:
+            self._successor = self._find_successor(self._file)
+            return self._successor is not None
+        successor, self._successor = self._successor, None
+        try:
+            file = self._target.folder.open(successor)
+        except NotFound:
+            return False
+        self._file.close()
+        self._file = file
+        if successor != self._attempt:
+            self._ahead += self._writer.flush()
+        self._attempt = successor
+        return True
+
+    def _find_successor(self, file: LogFile) -> int | None:
+        if self._target.folder.is_rotated(self._attempt, file):
+            return self._attempt
+        newer = [n for n in self._target.folder.attempts() if n > self._attempt]
+        return min(newer) if newer else None
+
+    def _taken(self) -> bytes:
+        data, self._ahead = self._ahead, b""
+        return data
+
+
+async def copy_log(session: LogSession, target: LogTarget, pods: PodsView, watcher: DirWatcher, write: Write) -> None:
+    """Write an opened session's log to the client; with ``follow`` until the container can write no more."""
+    if not session.follow:
+        await _drain(session, write)
+        await write(session.finish())
+        return
+    with target.folder.opened() as path, watcher.watch(path) as changed, pods.table.subscribe() as changes:
+        async with asyncio.TaskGroup() as group:
+            waker = group.create_task(_wake(changes, target.uid, changed), name="log-follow-wake")
+            await _follow(session, target, pods, changed, write)
+            waker.cancel()
+
+
+async def _follow(session: LogSession, target: LogTarget, pods: PodsView, changed: asyncio.Event, write: Write) -> None:
+    while True:
+        changed.clear()
+        # Asked before reading: what was written before the end is read after it is known.
+        goes_on = may_go_on(pods.get(target.uid), target.container)
+        await _drain(session, write)
+        if session.full:
+            return
+        if not goes_on:
+            await write(session.finish())
+            return
+        await changed.wait()
+
+
+async def _drain(session: LogSession, write: Write) -> None:
+    while not session.full:
+        data = await in_thread(session.advance)
+        if data is None:
+            return
+        if data:
+            await write(data)
+
+
+async def _wake(changes: Subscription[str, Change[Pod]], uid: PodUID, changed: asyncio.Event) -> None:
+    while True:
+        if any(change.key == uid for change in await changes.take()):
+            changed.set()
+
+
+async def in_thread(function: Callable[..., T], *args: object) -> T:
+    """The function's result, run in a thread. When cancelled it still waits for the function to end.
+
+    So whatever the function works on can be closed safely afterwards.
+    """
+    future = asyncio.get_running_loop().run_in_executor(None, partial(function, *args))
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()
+        raise

@@ -1,0 +1,74 @@
+"""The pods as the local API shows them: what the sources want, merged with what the status manager knows."""
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.report.status import StatusChange, StatusManager
+from pykubelet.kubelet.report.watchtable import WatchTable
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.models.core_v1 import Pod, PodStatus
+
+_NEW = PodStatus(phase="Pending")
+
+
+class PodsView:
+    """A watchable table of pods by uid. A pod is in it as long as it is wanted or has a status.
+
+    ``desired`` gives the pods that the sources want.
+    """
+
+    def __init__(self, statuses: StatusManager, desired: Callable[[], Iterable[Pod]], clock: Clock) -> None:
+        self._statuses = statuses
+        self._desired = desired
+        self._without_status: set[PodUID] = set()
+        self.table: WatchTable[Pod] = WatchTable(int(clock.now() * 1000))
+        statuses.subscribe(self._on_change)
+
+    def list(self) -> tuple[Pod, ...]:
+        """All pods by namespace and name."""
+        pods = (change.value for change in self.table.changes())
+        return tuple(sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name)))
+
+    def get(self, uid: PodUID) -> Pod | None:
+        """The pod of a uid."""
+        return self.table.get(uid)
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """The pod of that name; of several incarnations the one that has not been stopped, else the newest."""
+        found = [c for c in self.table.changes() if _key(c.value) == (namespace, name)]
+        found.sort(key=lambda c: (c.value.metadata.deletion_timestamp is None, c.created))
+        return found[-1].value if found else None
+
+    def refresh(self) -> None:
+        """The set of wanted pods has changed: show those that have no status yet. Cheap enough for every change."""
+        wanted = {ref_of(pod).uid: pod for pod in self._desired()}
+        for uid in self._without_status - wanted.keys():
+            self._without_status.discard(uid)
+            self.table.delete(uid)
+        for uid, pod in wanted.items():
+            if uid not in self.table:
+                self._without_status.add(uid)
+                self._put(uid, replace(pod, status=_NEW))
+
+    def _on_change(self, change: StatusChange) -> None:
+        uid = change.uid
+        entry = self._statuses.entry(uid)
+        self._without_status.discard(uid)
+        if entry is None:
+            self.table.delete(uid)
+        else:
+            self._put(uid, entry.merged)
+
+    def _put(self, uid: PodUID, pod: Pod) -> None:
+        def versioned(version: int) -> Pod:
+            meta = replace(pod.metadata, resource_version=str(version))
+            return replace(pod, api_version="v1", kind="Pod", metadata=meta)
+
+        self.table.put(uid, versioned)
+
+
+def _key(pod: Pod) -> tuple[str, str]:
+    ref = ref_of(pod)
+    return ref.namespace, ref.name

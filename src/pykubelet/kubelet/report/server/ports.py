@@ -1,0 +1,107 @@
+"""What the servers need of others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.server.pods_view import PodsView
+from pykubelet.kubelet.report.server.types import (
+    ImageView,
+    JournalView,
+    ObjectView,
+    ProblemView,
+    StreamOptions,
+    VersionView,
+)
+from pykubelet.kubelet.report.timeline import TimelineView
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+
+HealthCheck = Callable[[], str | None]
+"""Gives what is wrong, or None."""
+
+
+class Node(Protocol):
+    """What the other stages know, for the agent's own paths."""
+
+    async def images(self) -> Sequence[ImageView]:
+        """Images of the runtime; raises Transient when it does not answer."""
+
+    def problems(self) -> Sequence[ProblemView]:
+        """What is wrong now: manifests that could not be read, pods that cannot start, a runtime that is away."""
+
+    def journal(self, uid: PodUID) -> Sequence[JournalView]:
+        """Decisions about a pod, oldest first."""
+
+    def timeline(self, uid: PodUID) -> TimelineView | None:
+        """The pod's starts; None if none was seen."""
+
+    def objects(self) -> Sequence[ObjectView]:
+        """ConfigMaps and Secrets that manifests define."""
+
+    def version(self) -> VersionView:
+        """Who is running."""
+
+
+class Streams(Protocol):
+    """The runtime's streaming server. All raise the errors of ``base.errors``."""
+
+    async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
+        """A one-time URL that runs the command when it is connected to."""
+
+    async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
+        """A one-time URL that is connected to the container's first process."""
+
+
+class HttpMeter(Protocol):
+    """Measures requests (report/metrics)."""
+
+    def http_request(
+        self, method: str, path: str, server_type: str, *, long_running: bool = False
+    ) -> AbstractContextManager[None]:
+        """A request is served within the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDeps:
+    """All that the local API server acts through."""
+
+    pods: PodsView
+    events: EventLog
+    node: Node
+    streams: Streams
+    checks: Mapping[str, HealthCheck]
+    meter: HttpMeter
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConfig:
+    """Where the local API server listens and reads."""
+
+    socket: Path
+    """Its folder is made with mode 0700 if it is not there."""
+    pod_logs_dir: Path
+    max_requests: int = 512
+    """So many at once; more are told to come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthDeps:
+    """All that the health server acts through."""
+
+    checks: Mapping[str, HealthCheck]
+    render_metrics: Callable[[], bytes]
+    render_probe_metrics: Callable[[], bytes]
+    meter: HttpMeter
+
+
+@dataclass(frozen=True, slots=True)
+class HealthConfig:
+    """Where the health server listens (``healthzBindAddress``, ``healthzPort``)."""
+
+    address: str = "127.0.0.1"
+    port: int = 10248

@@ -1,0 +1,102 @@
+"""Answers of the servers: JSON, Status objects for errors, and the border where every error becomes one."""
+
+import asyncio
+import logging
+from contextlib import AbstractContextManager
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.report.server.api_status import error_status, failure
+from pykubelet.kubelet.report.server.ports import HttpMeter
+from pykubelet.models import codec
+from pykubelet.models.meta_v1 import Status, StatusDetails
+
+_log = logging.getLogger(__name__)
+
+_LONG_RUNNING: Final = ("exec", "attach", "log")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def json_response(value: object, status: int = 200) -> web.Response:
+    """An object, or plain values with objects in them, as JSON."""
+    return web.Response(body=codec.encode(value), status=status, content_type="application/json")
+
+
+def status_response(status: Status) -> web.Response:
+    """A Status as the answer, with its code."""
+    response = json_response(status, status.code or 500)
+    if status.details is not None and status.details.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(status.details.retry_after_seconds)
+    return response
+
+
+class Requests:
+    """The requests that a server is answering: measured, limited in number, ended together.
+
+    ``middleware`` goes round all handlers. Whatever goes wrong in one becomes a Status.
+    """
+
+    def __init__(self, server_type: str, meter: HttpMeter, limit: int) -> None:
+        self._server_type = server_type
+        self._meter = meter
+        self._limit = limit
+        self._active: set[asyncio.Task[object]] = set()
+        self._closed = False
+
+        @web.middleware
+        async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._serve(request, handler)
+
+        self.middleware: Middleware = middleware
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    async def end(self) -> None:
+        """Take no more requests and cancel those that run (watches and followed logs never end by themselves)."""
+        self._closed = True
+        for task in self._active:
+            task.cancel()
+        if self._active:
+            await asyncio.wait(self._active)
+
+    async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._closed or len(self._active) >= self._limit:
+            code, text = (503, "the agent is stopping") if self._closed else (429, "too many requests at once")
+            return status_response(failure(code, text, details=StatusDetails(retry_after_seconds=1)))
+        task = asyncio.current_task()
+        assert task is not None
+        self._active.add(task)
+        try:
+            with self._measured(request):
+                return await _answer(request, handler)
+        finally:
+            self._active.discard(task)
+
+    def _measured(self, request: web.Request) -> AbstractContextManager[None]:
+        resource = request.match_info.route.resource
+        # The pattern of the route and a known method, or everybody could make series without end.
+        path = resource.canonical if resource is not None else "other"
+        method = request.method if request.method in _METHODS else "other"
+        long_running = path.endswith(_LONG_RUNNING) or request.query.get("watch") in ("1", "true")
+        return self._meter.http_request(method, path, self._server_type, long_running=long_running)
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except PykubeletError as error:
+        return status_response(error_status(error))
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        text = f"{request.method} {request.path}: {error.reason}"
+        return status_response(failure(error.status, text))
+    except ConnectionResetError:
+        raise
+    except Exception as error:
+        _log.exception("request failed", extra={"method": request.method, "path": request.path})
+        return status_response(failure(500, f"{request.method} {request.path} failed: {type(error).__name__}"))

@@ -1,0 +1,81 @@
+"""Label and field selectors of list and watch requests. Pure; the syntax is the Kubernetes API's."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from pykubelet.base.errors import Invalid
+from pykubelet.models.core_v1 import Event, Pod
+
+T = TypeVar("T")
+LabelTest = Callable[[Mapping[str, str]], bool]
+
+_NAME = r"[A-Za-z0-9_./-]+"
+_SET = re.compile(rf"({_NAME})\s+(in|notin)\s*\(([^()]*)\)")
+_EQUAL = re.compile(rf"({_NAME})\s*(==|=|!=)\s*([A-Za-z0-9_.-]*)")
+_EXISTS = re.compile(rf"(!?)\s*({_NAME})")
+_SEPARATOR = re.compile(r",(?![^(]*\))")
+_FIELD = re.compile(r"([A-Za-z.]+)(==|=|!=)([^,]*)")
+
+POD_FIELDS: Final[Mapping[str, Callable[[Pod], str]]] = {
+    "metadata.name": lambda pod: pod.metadata.name,
+    "metadata.namespace": lambda pod: pod.metadata.namespace,
+    "metadata.uid": lambda pod: pod.metadata.uid,
+    "spec.nodeName": lambda pod: pod.spec.node_name,
+    "spec.restartPolicy": lambda pod: pod.spec.restart_policy,
+    "status.phase": lambda pod: pod.status.phase,
+    "status.podIP": lambda pod: pod.status.pod_ip,
+}
+EVENT_FIELDS: Final[Mapping[str, Callable[[Event], str]]] = {
+    "metadata.name": lambda event: event.metadata.name,
+    "metadata.namespace": lambda event: event.metadata.namespace,
+    "involvedObject.kind": lambda event: event.involved_object.kind,
+    "involvedObject.namespace": lambda event: event.involved_object.namespace,
+    "involvedObject.name": lambda event: event.involved_object.name,
+    "involvedObject.uid": lambda event: event.involved_object.uid,
+    "involvedObject.fieldPath": lambda event: event.involved_object.field_path,
+    "reason": lambda event: event.reason,
+    "reportingComponent": lambda event: event.reporting_component,
+    "source": lambda event: event.source.component if event.source is not None else "",
+    "type": lambda event: event.type,
+}
+
+
+def label_test(selector: str) -> LabelTest:
+    """A test of labels from ``a=b,c!=d,e in (f,g),!h``. Invalid names the part that is wrong."""
+    tests = [_label_part(part.strip()) for part in _SEPARATOR.split(selector) if part.strip()]
+    return lambda labels: all(test(labels) for test in tests)
+
+
+def field_test(selector: str, fields: Mapping[str, Callable[[T], str]]) -> Callable[[T], bool]:
+    """A test of objects from ``metadata.name=x,status.phase!=Running``. Invalid: a field that is not offered."""
+    tests: list[tuple[Callable[[T], str], bool, str]] = []
+    for part in (p.strip() for p in selector.split(",")):
+        if not part:
+            continue
+        match = _FIELD.fullmatch(part)
+        if match is None:
+            raise Invalid(f"field selector {part!r} is none: write FIELD=VALUE or FIELD!=VALUE")
+        name, operator, value = match.groups()
+        if name not in fields:
+            raise Invalid(f"field label not supported: {name}; there are: {', '.join(fields)}")
+        tests.append((fields[name], operator != "!=", value))
+    return lambda value: all((read(value) == wanted) is equal for read, equal, wanted in tests)
+
+
+def _label_part(part: str) -> LabelTest:
+    if match := _SET.fullmatch(part):
+        key, operator, listed = match.groups()
+        values = frozenset(value.strip() for value in listed.split(","))
+        if operator == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: labels.get(key) not in values
+    if match := _EQUAL.fullmatch(part):
+        key, operator, value = match.groups()
+        if operator == "!=":
+            return lambda labels: labels.get(key) != value
+        return lambda labels: labels.get(key) == value
+    if match := _EXISTS.fullmatch(part):
+        absent, key = match.groups()
+        return lambda labels: (key in labels) != bool(absent)
+    raise Invalid(f"label selector {part!r} is none: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY")

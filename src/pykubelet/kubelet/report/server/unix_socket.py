@@ -1,0 +1,68 @@
+"""The unix socket of the local API: private to the agent's user, and one agent to a socket."""
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Conflict, Invalid
+
+_MAX_PATH: Final = 107
+"""What fits into ``sockaddr_un``."""
+_BACKLOG: Final = 128
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """A listening socket at the path, removed at the end; what a dead agent left there is replaced.
+
+    Conflict: another agent serves this path. Invalid: the path cannot be used. The proof is a lock on a file beside the
+    socket, which the kernel drops with the process, so neither a crash nor a kill leaves it taken.
+    """
+    if len(os.fsencode(path)) > _MAX_PATH:
+        raise Invalid(f"the socket path {path} is longer than {_MAX_PATH} bytes; choose a shorter folder")
+    _make_folder(path.parent)
+    with _locked(path.with_name(f"{path.name}.lock"), path):
+        path.unlink(missing_ok=True)
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        try:
+            server.bind(str(path))
+            path.chmod(0o600)
+            server.listen(_BACKLOG)
+            yield server
+        finally:
+            server.close()
+            path.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"cannot make the folder {folder} for the local socket: {error.strerror}") from error
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise Invalid(f"the folder {folder} of the local socket belongs to user {found.st_uid}, not to the agent's")
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+@contextmanager
+def _locked(lock: Path, path: Path) -> Iterator[None]:
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise Conflict(
+                f"another agent (process {holder}) serves {path}; stop it, or give this one a folder of its own"
+            ) from error
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,117 @@
+"""Lists and watches of a table of objects, as the Kubernetes API serves them: JSON, one event a line."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from aiohttp import web
+
+from pykubelet.kubelet.report.broadcast import Subscription
+from pykubelet.kubelet.report.server.api_status import failure
+from pykubelet.kubelet.report.server.compute_query import boolean, integer
+from pykubelet.kubelet.report.server.responses import json_response, status_response
+from pykubelet.kubelet.report.watchtable import Change, ChangeType, WatchTable
+from pykubelet.models import codec
+from pykubelet.models.meta_v1 import ListMeta, ObjectMeta
+from pykubelet.models.scalars import KubeStruct
+
+T = TypeVar("T", bound=KubeStruct)
+
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the initial state (KEP-3157)."""
+
+
+@dataclass(slots=True)
+class _View(Generic[T]):
+    """What one watcher has been told."""
+
+    matches: Callable[[T], bool]
+    known: set[str] = field(default_factory=set)
+
+    def event(self, change: Change[T]) -> tuple[ChangeType, T] | None:
+        """The event that tells of a change; None if the watcher never heard of the object and need not."""
+        was_known = change.key in self.known
+        if change.deleted or not self.matches(change.value):
+            # An object that does not match any more is gone, as far as this watcher is concerned.
+            self.known.discard(change.key)
+            return (ChangeType.DELETED, change.value) if was_known else None
+        self.known.add(change.key)
+        return (ChangeType.MODIFIED if was_known else ChangeType.ADDED), change.value
+
+    def lines(self, changes: Iterable[Change[T]]) -> bytes:
+        """The lines for these changes."""
+        events = (self.event(change) for change in changes)
+        return b"".join(_line(str(event[0]), event[1]) for event in events if event is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection(Generic[T]):
+    """A table of objects of one kind with the way to list it."""
+
+    table: WatchTable[T]
+    kind: str
+    """Of one object; that of the list is ``KINDList``."""
+
+    async def respond(self, request: web.Request, matches: Callable[[T], bool]) -> web.StreamResponse:
+        """Answer a list or watch request for the objects that match."""
+        if boolean(request.query, "watch"):
+            return await self._watch(request, matches)
+        values = [change.value for change in self.table.changes() if matches(change.value)]
+        values.sort(key=_name)
+        return json_response(
+            {
+                "apiVersion": "v1",
+                "kind": f"{self.kind}List",
+                "metadata": ListMeta(resource_version=str(self.table.version)),
+                "items": values,
+            }
+        )
+
+    async def _watch(self, request: web.Request, matches: Callable[[T], bool]) -> web.StreamResponse:
+        version = integer(request.query, "resourceVersion")
+        seconds = integer(request.query, "timeoutSeconds")
+        initial = boolean(request.query, "sendInitialEvents")
+        view = _View(matches)
+        with self.table.subscribe() as subscription:
+            if not version or initial:
+                first: Iterable[Change[T]] | None = self.table.changes()
+            else:
+                first = self.table.since(version)
+                view.known.update(c.key for c in self.table.changes() if c.created <= version and matches(c.value))
+            if first is None:
+                return status_response(failure(410, f"too old resource version: {version} ({self.table.version})"))
+            # Bytes are made now, while nothing can change in between.
+            opening = view.lines(first) + (self._bookmark() if initial else b"")
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            if opening:
+                await response.write(opening)
+            try:
+                async with asyncio.timeout(seconds):
+                    await _tell(view, subscription, response)
+            except TimeoutError:
+                await response.write_eof()
+        return response
+
+    def _bookmark(self) -> bytes:
+        meta = ObjectMeta(resource_version=str(self.table.version), annotations={_INITIAL_EVENTS_END: "true"})
+        return _line("BOOKMARK", {"apiVersion": "v1", "kind": self.kind, "metadata": meta})
+
+
+async def _tell(view: _View[T], subscription: Subscription[str, Change[T]], response: web.StreamResponse) -> None:
+    while True:
+        for change in await subscription.take():
+            # One write a change: a slow client must not make us hold the text of all of them.
+            line = view.lines((change,))
+            if line:
+                await response.write(line)
+
+
+def _line(kind: str, value: object) -> bytes:
+    return codec.encode({"type": kind, "object": value}) + b"\n"
+
+
+def _name(value: KubeStruct) -> tuple[str, str]:
+    meta: object = getattr(value, "metadata", None)
+    return (meta.namespace, meta.name) if isinstance(meta, ObjectMeta) else ("", "")

@@ -1,0 +1,155 @@
+"""The API status of a pod, as a pure function of its spec, the runtime's view and what was said before.
+
+This is where a pod's way through the agent becomes visible: workers call it at every step, and everything that users
+see of a pod comes from here.
+"""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from msgspec.structs import replace
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.status import compute_conditions as conditions
+from pykubelet.kubelet.report.status.compute_containers import ContainerComputer
+from pykubelet.kubelet.report.status.compute_phase import pod_phase, started_in_active_sandbox
+from pykubelet.kubelet.report.status.types import FAILED, TERMINAL, StatusContext
+from pykubelet.kubelet.types.qos import pod_qos
+from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
+from pykubelet.models.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
+from pykubelet.models.scalars import time_from_unix
+
+
+def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) -> PodStatus:
+    """The status to report. Raises Invalid only for resources that are no quantities, which admission refuses."""
+    before = _before(pod, ctx)
+    restarting = conditions.is_restarting_all(pod, runtime)
+    computer = ContainerComputer(pod, runtime, ctx, restarting_all=restarting)
+    init = computer.statuses(ContainerKind.INIT, before.init_container_statuses)
+    ordinary = computer.statuses(ContainerKind.CONTAINER, before.container_statuses)
+    phase, reason, message = _phase(
+        pod,
+        before,
+        ctx,
+        pod_phase(
+            pod,
+            (*init, *ordinary),
+            terminating=ctx.terminating,
+            initialized=started_in_active_sandbox(pod, runtime),
+        ),
+    )
+    pod_ips = _pod_ips(pod, runtime, before, ctx.host_ips)
+    status = PodStatus(
+        phase=phase,
+        reason=reason,
+        message=message,
+        container_statuses=ordinary,
+        init_container_statuses=init,
+        ephemeral_container_statuses=computer.statuses(ContainerKind.EPHEMERAL, before.ephemeral_container_statuses),
+        host_ip=ctx.host_ips[0] if ctx.host_ips else before.host_ip,
+        host_ips=tuple(HostIP(ip=ip) for ip in ctx.host_ips) or before.host_ips,
+        pod_ip=pod_ips[0] if pod_ips else "",
+        pod_ips=tuple(PodIP(ip=ip) for ip in pod_ips),
+        qos_class=before.qos_class or str(pod_qos(pod)),
+        start_time=before.start_time or pod.status.start_time or time_from_unix(ctx.now),
+        observed_generation=_generation(pod, before),
+        nominated_node_name=before.nominated_node_name,
+        resource_claim_statuses=before.resource_claim_statuses,
+        extended_resource_claim_status=before.extended_resource_claim_status,
+    )
+    return replace(status, conditions=_conditions(pod, runtime, ctx, status))
+
+
+def rejected_status(pod: Pod, reason: str, message: str, now: Seconds) -> PodStatus:
+    """The status of a pod that is not admitted: Failed, with the reason, and nothing of its containers."""
+    return PodStatus(
+        phase=FAILED,
+        reason=reason,
+        message=f"Pod was rejected: {message}",
+        qos_class=str(pod_qos(pod)),
+        start_time=pod.status.start_time or time_from_unix(now),
+        observed_generation=pod.metadata.generation,
+    )
+
+
+def _before(pod: Pod, ctx: StatusContext) -> PodStatus:
+    """What was said of the pod last."""
+    return ctx.previous if ctx.previous is not None else pod.status
+
+
+def _phase(pod: Pod, before: PodStatus, ctx: StatusContext, computed: str) -> tuple[str, str, str]:
+    """Phase, reason and message: a terminal phase is for ever, the agent's own verdict comes next."""
+    for known in (before, pod.status):
+        if known.phase in TERMINAL:
+            return known.phase, known.reason or pod.status.reason, known.message or pod.status.message
+    if ctx.terminal_reason:
+        return FAILED, ctx.terminal_reason, ctx.terminal_message
+    if computed == before.phase:
+        return computed, before.reason or pod.status.reason, before.message or pod.status.message
+    return computed, "", ""
+
+
+def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status: PodStatus) -> tuple[PodCondition, ...]:
+    before = _before(pod, ctx)
+    statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
+    others = [c for c in pod.status.conditions if c.type not in conditions.OWNED]
+    disruption = ctx.disruption or next(
+        (c for c in before.conditions if c.type == conditions.Condition.DISRUPTION_TARGET), None
+    )
+    if disruption is not None:
+        others = [c for c in others if c.type != disruption.type] + [disruption]
+    containers = conditions.containers_ready(pod, statuses, status.phase)
+    return conditions.stamped(
+        (
+            *others,
+            conditions.ready_to_start(pod, runtime),
+            conditions.initialized(pod, statuses, status.phase, before.conditions),
+            conditions.pod_ready(pod, containers, others),
+            containers,
+            conditions.scheduled(),
+            *conditions.restarting_all(pod, status.phase, restarting=conditions.is_restarting_all(pod, runtime)),
+        ),
+        before.conditions,
+        status.observed_generation,
+        ctx.now,
+    )
+
+
+def _generation(pod: Pod, before: PodStatus) -> int | None:
+    """The generation of the spec that this status is about; never less than what was reported."""
+    known = [g for g in (pod.metadata.generation, before.observed_generation) if g is not None]
+    return max(known) if known else None
+
+
+def _pod_ips(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus, host_ips: Sequence[str]) -> tuple[str, ...]:
+    """At most one address per family, the node's primary family first.
+
+    A pod keeps its addresses when its sandbox has ended. One on the host's network keeps the addresses it started
+    with, whatever happens to the node's, but may gain one of the other family.
+    """
+    known = tuple(each.ip for each in before.pod_ips)
+    if pod.spec.host_network:
+        if not known:
+            return tuple(host_ips[:2])
+        families = {_family(ip) for ip in known}
+        return (*known, *(ip for ip in host_ips[1:2] if len(known) == 1 and _family(ip) not in families))
+    if runtime.ready_sandbox is None:
+        return known
+    return _by_family(runtime.ips, primary=_family(host_ips[0]) if host_ips else 4)
+
+
+def _by_family(ips: Sequence[str], *, primary: int) -> tuple[str, ...]:
+    found: dict[int, str] = {}
+    for ip in ips:
+        family = _family(ip)
+        if family:
+            found.setdefault(family, str(ip_address(ip)))
+    return tuple(ip for _, ip in sorted(found.items(), key=lambda item: item[0] != primary))
+
+
+def _family(ip: str) -> int:
+    """4 or 6; 0 for what is no address."""
+    try:
+        return ip_address(ip).version
+    except ValueError:
+        return 0

@@ -1,0 +1,9 @@
+"""The timeline: how long each step of a pod's start took.
+
+Implements :class:`pykubelet.kubelet.types.timeline.Timeline` for all stages; read by the local API server.
+"""
+
+from pykubelet.kubelet.report.timeline.manager import PodTimelines
+from pykubelet.kubelet.report.timeline.types import StepView, TimelineView
+
+__all__ = ["PodTimelines", "StepView", "TimelineView"]

@@ -1,0 +1,106 @@
+"""What one test session has for itself: a folder, a bridge, addresses and a cgroup; and the end of sessions killed.
+
+Everything is named after one short random id, so that sessions live side by side on one machine. The folder holds a
+note of who owns it: a later session finds the note, sees that the owner is dead, and removes what it left.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pykubelet.base.errors import Permanent
+from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.traces import remove_cgroups, remove_mounts
+
+_BASE = Path("/tmp")
+_PREFIX = "pkt-"
+_OWNER = "owner.json"
+_SUBNETS = range(1, 255)
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """One session's own things; ``pid`` and ``started`` (kernel ticks) tell its owner from a later process."""
+
+    id: str
+    subnet: str
+    pid: int
+    started: int
+
+    @property
+    def home(self) -> Path:
+        """The folder of everything; short, because socket paths are limited."""
+        return _BASE / f"{_PREFIX}{self.id}"
+
+    @property
+    def bridge(self) -> str:
+        return f"pkt{self.id}"
+
+    @property
+    def cgroup_root(self) -> str:
+        return f"/pktest-{self.id}"
+
+    def containerd(self) -> PrivateContainerd:
+        """The session's runtime; not started."""
+        return PrivateContainerd(self.home / "c", self.bridge, self.subnet)
+
+    def destroy(self) -> None:
+        """Remove every trace; works after any crash."""
+        self.containerd().destroy()
+        remove_mounts(self.home)
+        remove_cgroups(self.cgroup_root)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def claim() -> Isolation:
+    """Things that no other living session has, after the leftovers of dead ones are removed."""
+    with _locked():
+        others = list(_sessions())
+        for session in others:
+            if _started(session.pid) != session.started:
+                session.destroy()
+        taken = {session.subnet for session in others}
+        pid = os.getpid()
+        mine = Isolation(secrets.token_hex(2), _free_subnet(taken, pid), pid, _started(pid) or 0)
+        mine.home.mkdir(mode=0o700)
+        (mine.home / _OWNER).write_text(json.dumps(asdict(mine)))
+    return mine
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    with (_BASE / f".{_PREFIX}lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _sessions() -> Iterator[Isolation]:
+    for note in _BASE.glob(f"{_PREFIX}*/{_OWNER}"):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            yield Isolation(**json.loads(note.read_text()))
+
+
+def _started(pid: int) -> int | None:
+    """When a process started, in kernel ticks; None if there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    except OSError:
+        return None
+
+
+def _free_subnet(taken: set[str], seed: int) -> str:
+    """A /24 of 10.200.0.0/16 that neither a session nor the machine's routing uses."""
+    routes = subprocess.run(["ip", "-4", "route"], capture_output=True, text=True).stdout
+    for step in _SUBNETS:
+        number = (seed + step) % len(_SUBNETS) + 1
+        subnet = f"10.200.{number}.0/24"
+        if subnet not in taken and f"10.200.{number}." not in routes:
+            return subnet
+    raise Permanent("no free subnet in 10.200.0.0/16; remove leftover bridges with: ip link delete NAME")

@@ -1,0 +1,60 @@
+"""Removes what killed daemons leave on the machine: mounts, cgroups and firewall rules, found by name. Blocking."""
+
+import contextlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_JUMP = re.compile(r" -j (CNI-[A-Za-z0-9-]+)")
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """Mount points below a folder, the deepest first."""
+    rows = Path("/proc/self/mountinfo").read_text().splitlines()
+    # The kernel writes blanks in paths as octal escapes; no path of ours has any.
+    found = [row.split()[4] for row in rows if row.split()[4].startswith(f"{folder}/")]
+    return sorted(found, key=len, reverse=True)
+
+
+def remove_mounts(folder: Path) -> None:
+    """Unmount everything below a folder, whoever uses it."""
+    for mount in mounts_below(folder):
+        subprocess.run(["umount", "-l", mount], capture_output=True)
+
+
+def remove_cgroups(parent: str) -> None:
+    """Remove a cgroup and all below it from every hierarchy; processes in it must be gone."""
+    name = parent.strip("/")
+    if not name:
+        raise ValueError("refusing to remove the root cgroup")
+    for top in (_CGROUPS / name, *(hierarchy / name for hierarchy in _CGROUPS.iterdir())):
+        for folder, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
+
+
+def remove_firewall_rules(network: str) -> None:
+    """Remove the rules and chains that the CNI plugins made for a network's pods and could not take back.
+
+    The plugins write the network's name into a comment of every rule that leads to one of their chains.
+    """
+    listing = _iptables("-S")
+    rules = [row for row in listing if f'name: \\"{network}\\"' in row and row.startswith("-A ")]
+    chains = {match[1] for match in map(_JUMP.search, rules) if match}
+    for row in rules:
+        # The listing is quoted as for a shell, so that it can be given back to one.
+        subprocess.run(["sh", "-c", f"iptables -w -t nat -D {row[3:]}"], capture_output=True)
+    for chain in chains:
+        _iptables("-F", chain)
+    for chain in chains:
+        _iptables("-X", chain)
+
+
+def _iptables(*arguments: str) -> list[str]:
+    try:
+        command = ["iptables", "-w", "-t", "nat", *arguments]
+        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,120 @@
+"""Commands without an agent: usage, errors, completion, check, doctor, charts."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.cli.app import cli
+from pykubelet.cli.doctor import Verdict, machine_findings, program_findings
+from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.logs import span_seconds
+from pykubelet.cli.select import find_container
+from pykubelet.cli.timeline import chart
+from pykubelet.models.core_v1 import Container, Pod, PodSpec
+
+GOOD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: good}
+spec:
+  containers: [{name: a, image: i}]
+"""
+
+
+def test_every_command_has_help() -> None:
+    runner = CliRunner()
+    listing = runner.invoke(cli, ["--help"])
+    assert listing.exit_code == 0
+    for name in ("run", "get", "describe", "logs", "exec", "timeline", "check", "doctor", "completion", "version"):
+        assert f"  {name} " in listing.output
+        assert runner.invoke(cli, [name, "--help"]).exit_code == 0
+
+
+def test_without_an_agent_the_error_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Transient, match="pykubelet run"):
+        LocalApi(tmp_path / "none.sock").get("/api/v1/pods")
+
+
+def test_check_tells_good_from_bad(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(GOOD)
+    bad.write_text(GOOD.replace("image:", "imagee:").replace("good", "bad"))
+    runner = CliRunner()
+    fine = runner.invoke(cli, ["check", str(good)])
+    assert (fine.exit_code, "Pod default/good" in fine.output) == (0, True)
+    wrong = runner.invoke(cli, ["check", str(tmp_path)])
+    assert wrong.exit_code == 1
+    assert "imagee: unknown field; did you mean image?" in wrong.output
+    assert f"{bad}:5:" in wrong.output
+
+
+def test_check_finds_objects_that_two_files_define(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(GOOD)
+    result = CliRunner().invoke(cli, ["check", str(tmp_path)])
+    assert result.exit_code == 1
+    assert f"also defined in {tmp_path / 'a.yaml'}" in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_program(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_PYKUBELET_COMPLETE" in result.output
+
+
+def test_version_without_an_agent(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["--socket", str(tmp_path / "s"), "version"])
+    assert result.exit_code == 0
+    assert "not running" in result.output
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("1h30m", 5400), ("2d", 172800)])
+def test_spans(text: str, seconds: int) -> None:
+    assert span_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "x", "1h-5m", "1.5h"])
+def test_bad_spans(text: str) -> None:
+    with pytest.raises(Invalid, match="30s, 10m"):
+        span_seconds(text)
+
+
+def test_a_container_is_found_or_the_others_are_named() -> None:
+    pod = Pod(spec=PodSpec(init_containers=(Container(name="i"),), containers=(Container(name="a"),)))
+    assert find_container(pod, None) == "a"
+    assert find_container(pod, "i") == "i"
+    with pytest.raises(NotFound, match="it has: i, a"):
+        find_container(pod, "x")
+
+
+def test_the_chart_puts_bars_on_one_scale() -> None:
+    steps = [
+        {"step": "seen", "container": "", "start_s": 0.0, "duration_s": 0.0, "error": ""},
+        {"step": "sandbox", "container": "", "start_s": 0.5, "duration_s": 0.5, "error": ""},
+        {"step": "start", "container": "web", "start_s": 1.0, "duration_s": 1.0, "error": "refused"},
+    ]
+    lines = chart("demo", {"steps": steps}).splitlines()
+    assert lines[0] == "demo: 2.00 s from seen to the last step"
+    assert lines[2].count("█") == 12
+    assert lines[3].count("█") == 24
+    assert lines[3].index("█") == lines[2].rindex("█") + 1
+    assert lines[3].endswith("1.00 s  refused")
+    assert "no start was recorded" in chart("demo", {"steps": []})
+
+
+def test_doctor_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.cli.doctor.shutil.which", lambda name: None)
+    monkeypatch.setattr("pykubelet.cli.doctor._CNI_FOLDERS", (Path("/nonexistent"),))
+    findings = {finding.subject: finding for finding in program_findings()}
+    assert findings["OCI runtime"].verdict is Verdict.FAILED
+    assert findings["OCI runtime"].remedy == "apt-get install runc"
+    assert findings["CNI plugins"].remedy == "apt-get install containernetworking-plugins"
+    assert findings["iptables"].verdict is Verdict.WARNING
+
+
+def test_doctor_looks_at_the_machine() -> None:
+    subjects = [finding.subject for finding in machine_findings()]
+    assert subjects[:3] == ["user", "kernel", "cgroups"]

@@ -1,0 +1,189 @@
+"""The sync loop and housekeeping over fakes."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.control.sync import SyncLoop
+from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
+from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered
+from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
+from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
+from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
+from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
+from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.control.fakes import make_pod
+
+A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
+
+
+def in_runtime(uid: PodUID) -> RuntimePod:
+    return RuntimePod(PodRef("default", uid, uid))
+
+
+@dataclass
+class Around:
+    """Everything around the loop."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    calls: list[str] = field(default_factory=list)
+    workers: set[PodUID] = field(default_factory=set)
+    runtime: list[RuntimePod] = field(default_factory=list)
+    disk: set[PodUID] = field(default_factory=set)
+    failing: set[PodUID] = field(default_factory=set)
+    runtime_down: bool = False
+
+    def deps(self) -> LoopDeps:
+        return LoopDeps(DesiredPods(self.calls), self, self, self, self, self.clock)
+
+    def update(self, pod: Pod) -> None:
+        self.calls.append(f"update {pod.metadata.uid}")
+
+    def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
+        self.calls.append(f"remove {uid}")
+
+    def adopt_orphan(self, ref: PodRef) -> None:
+        self.calls.append(f"orphan {ref.uid}")
+        self.workers.add(ref.uid)
+
+    def poke(self, uid: PodUID) -> None:
+        self.calls.append(f"poke {uid}")
+
+    def poke_all(self) -> None:
+        self.calls.append("poke all")
+
+    def known(self) -> Iterable[PodUID]:
+        return self.workers
+
+    def pod_seen(self, pod: Pod) -> None:
+        self.calls.append(f"seen {pod.metadata.uid}")
+
+    async def runtime_pods(self) -> list[RuntimePod]:
+        if self.runtime_down:
+            raise Transient("runtime down")
+        return self.runtime
+
+    async def pods_on_disk(self) -> set[PodUID]:
+        return self.disk
+
+    async def purge(self, uid: PodUID) -> None:
+        if uid in self.failing:
+            raise Transient("busy")
+        self.calls.append(f"purge {uid}")
+        self.disk.discard(uid)
+
+    async def gc(self, keep: Callable[[], AbstractSet[PodUID]]) -> None:
+        self.calls.append(f"gc {sorted(keep())}")
+
+
+class DesiredPods:
+    """Records what the pod manager is told."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self._calls = calls
+
+    def set(self, pod: Pod) -> None:
+        self._calls.append(f"set {pod.metadata.uid}")
+
+    def remove(self, uid: PodUID) -> None:
+        self._calls.append(f"forget {uid}")
+
+    def uids(self) -> Iterable[PodUID]:
+        return ()
+
+
+def update(op: PodOp) -> PodUpdate:
+    return PodUpdate(op, Source.FILE, (make_pod("a"),))
+
+
+@pytest.mark.parametrize(
+    ("event", "calls"),
+    [
+        (update(PodOp.ADD), ["seen a", "set a", "update a"]),
+        (update(PodOp.UPDATE), ["set a", "update a"]),
+        (update(PodOp.DELETE), ["set a", "update a"]),
+        (update(PodOp.REMOVE), ["forget a", "remove a"]),
+        (update(PodOp.RECONCILE), ["set a"]),
+        (PodUpdate(PodOp.ADD, Source.FILE, ()), []),
+        (PodLifecycleEvent(A, PodEventType.CONTAINER_DIED), ["poke a"]),
+        (ProbeUpdate(A, ContainerID("c"), ProbeType.LIVENESS, ProbeResult.FAILURE), ["poke a"]),
+        (PodsAffected(frozenset({A})), ["poke a"]),
+        (RuntimeRecovered(), ["poke all"]),
+    ],
+)
+async def test_each_event_reaches_those_it_concerns(event: LoopEvent, calls: list[str]) -> None:
+    around = Around()
+    loop = SyncLoop(around.deps())
+    task = asyncio.create_task(loop.run())
+    loop.post(event)
+    await around.clock.settle()
+    assert around.calls == calls
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_the_loop_is_stuck_only_when_events_wait() -> None:
+    around = Around()
+    loop = SyncLoop(around.deps())
+    await around.clock.advance(300)
+    assert not loop.is_stuck(120)
+    loop.post(RuntimeRecovered())
+    assert loop.is_stuck(120)
+    task = asyncio.create_task(loop.run())
+    await around.clock.settle()
+    assert not loop.is_stuck(120)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def test_orphans_are_what_has_no_worker() -> None:
+    found = find_orphans({A}, [in_runtime(A), in_runtime(B)], {A, B, C})
+    assert [ref.uid for ref in found.pods] == [B]
+    assert found.leftovers == (C,)
+
+
+async def test_housekeeping_waits_for_the_sources_then_tidies_and_collects() -> None:
+    around = Around(workers={A}, runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C})
+    ready = False
+    task = asyncio.create_task(Housekeeping(around.deps(), lambda: ready).run())
+    await around.clock.advance(30)
+    assert not around.calls
+    ready = True
+    await around.clock.advance(0.2)
+    assert around.calls == ["orphan b", "purge c"]
+    await around.clock.advance(59)
+    assert around.calls == ["orphan b", "purge c"]
+    await around.clock.advance(2)
+    assert around.calls[2:] == ["gc ['a', 'b']"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_what_cannot_be_purged_does_not_keep_the_rest_and_is_tried_again() -> None:
+    around = Around(disk={A, B}, failing={A})
+    task = asyncio.create_task(Housekeeping(around.deps(), lambda: True).run())
+    await around.clock.settle()
+    assert around.calls == ["purge b"]
+    around.failing.clear()
+    await around.clock.advance(10.1)
+    assert around.calls == ["purge b", "purge a"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_runtime_that_is_down_only_delays_housekeeping() -> None:
+    around = Around(disk={A}, runtime_down=True)
+    task = asyncio.create_task(Housekeeping(around.deps(), lambda: True).run())
+    await around.clock.advance(25)
+    assert not around.calls
+    around.runtime_down = False
+    await around.clock.advance(10)
+    assert around.calls == ["purge a"]
+    task.cancel()
+    await asyncio.wait([task])

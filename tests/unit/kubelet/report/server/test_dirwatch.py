@@ -1,0 +1,75 @@
+"""The shared inotify instance."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[DirWatcher]:
+    watcher = DirWatcher()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watcher.run())
+        await asyncio.sleep(0)
+        try:
+            yield watcher
+        finally:
+            task.cancel()
+
+
+async def fires(event: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(5):
+            await event.wait()
+    except TimeoutError:
+        return False
+    event.clear()
+    return True
+
+
+async def test_changes_are_told_to_those_of_the_folder(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    async with watching() as watcher:
+        with watcher.watch(str(one)) as first, watcher.watch(str(one)) as also, watcher.watch(str(two)) as other:
+            (one / "a.log").write_text("x")
+            assert await fires(first) and await fires(also)
+            (two / "a.log").write_text("x")
+            assert await fires(other)
+            assert not first.is_set()
+            (one / "a.log").rename(one / "b.log")
+            assert await fires(first)
+
+
+async def test_one_of_two_watchers_of_a_folder_leaves(tmp_path: Path) -> None:
+    async with watching() as watcher:
+        with watcher.watch(str(tmp_path)) as stays:
+            with watcher.watch(str(tmp_path)):
+                pass
+            (tmp_path / "a").touch()
+            assert await fires(stays)
+        with watcher.watch(str(tmp_path)) as again:
+            (tmp_path / "b").touch()
+            assert await fires(again)
+
+
+async def test_a_folder_that_goes_away(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    async with watching() as watcher:
+        with watcher.watch(str(folder)) as event:
+            folder.rmdir()
+            assert await fires(event)
+
+
+async def test_what_is_no_folder(tmp_path: Path) -> None:
+    async with watching() as watcher:
+        with pytest.raises(Transient, match="cannot watch"), watcher.watch(str(tmp_path / "none")):
+            raise AssertionError

@@ -1,0 +1,76 @@
+"""The socket of the local API: private, alone, and cleared away."""
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.kubelet.report.server.unix_socket import listening
+
+
+def connects(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_it_listens_in_a_private_folder_and_goes_away(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "run" / "agent.sock"
+    with listening(path):
+        assert connects(path)
+        assert (mode(path.parent), mode(path)) == (0o700, 0o600)
+    assert not path.exists()
+
+
+def test_an_open_folder_is_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o755)
+    with listening(folder / "agent.sock"):
+        assert mode(folder) == 0o700
+
+
+def test_what_a_dead_agent_left_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    assert path.is_socket() and not connects(path)
+    with listening(path):
+        assert connects(path)
+
+
+def test_two_agents_cannot_share_a_socket(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with listening(path):
+        with pytest.raises(Conflict, match=r"process \d+"), listening(path):
+            raise AssertionError
+        assert connects(path), "the first one goes on"
+    with listening(path):
+        assert connects(path)
+
+
+def test_paths_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="longer than"), listening(tmp_path / ("x" * 120)):
+        raise AssertionError
+    (tmp_path / "file").touch()
+    with pytest.raises(Invalid, match="cannot make the folder"), listening(tmp_path / "file" / "sub" / "a.sock"):
+        raise AssertionError
+
+
+def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("keep me")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "agent.sock.lock").symlink_to(victim)
+    with pytest.raises(OSError), listening(folder / "agent.sock"):
+        raise AssertionError
+    assert victim.read_text() == "keep me"
