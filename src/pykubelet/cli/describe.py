@@ -38,7 +38,7 @@ def command(socket: object, words: tuple[str, ...], namespace: str) -> None:
 
 
 def _field(label: str, value: object, indent: int = 0) -> str:
-    return f"{' ' * indent}{label + ':':<{18 - indent}}{value}"
+    return f"{' ' * indent}{label + ':':<{17 - indent}} {value}"
 
 
 def _pairs(label: str, pairs: dict[str, str]) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _container(container: AnyContainer, status: ContainerStatus | None) -> Itera
         yield _field("Ports", ", ".join(f"{p.container_port}/{p.protocol or 'TCP'}" for p in container.ports), 4)
     for label, words in (("Command", container.command), ("Args", container.args)):
         if words:
-            yield _field(label, " ".join(words), 4)
+            yield _field(label, " ".join(words).replace("\n", "\\n"), 4)
     if status and status.state:
         yield from _state("State", status.state)
         if status.last_state:

@@ -30,7 +30,7 @@ def folder(path: Path) -> Path:
 
 def test_tmpfs_with_size_and_mode(place: Path) -> None:
     target = folder(place / "t")
-    mounts.tmpfs(str(target), size=Bytes(1 << 20), mode=0o1777, options={"nr_inodes": "10", "noswap": ""})
+    mounts.tmpfs(str(target), size=Bytes(1 << 20), mode=0o1777, options={"nr_inodes": "10"})
     assert is_mount_point(target)
     assert stat.S_IMODE(target.stat().st_mode) == 0o1777
     assert os.statvfs(target).f_blocks * os.statvfs(target).f_frsize == 1 << 20

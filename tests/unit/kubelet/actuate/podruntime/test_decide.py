@@ -322,7 +322,7 @@ def test_never_two_of_a_kind(status: PodRuntimeStatus, policy: str) -> None:
     pod = pod_of(("a", "b"), (sidecar("s"), "i"), ("e",), restartPolicy=policy)
     actions = compute_pod_actions(pod, status, {})
     killed = {k.id for k in actions.kill}
-    starting = {c.name for c in (*actions.start, *actions.start_init, *actions.start_ephemeral)}
+    starting = {c.name for c in (*actions.start, *actions.start_init)} | {c.name for c in actions.start_ephemeral}
     if not actions.kill_pod:
         for container in status.containers:
             if container.state is RUNNING and container.name in starting:

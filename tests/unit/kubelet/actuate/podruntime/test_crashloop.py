@@ -1,0 +1,116 @@
+"""CrashLoopBackOff: the series, its reset, and what is made of attempts found at the agent's start."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop, Wait, crash_streak
+from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
+from pykubelet.kubelet.types.runtime import ContainerStatus, PodRuntimeStatus
+from pykubelet.models.core_v1 import Container
+from tests.unit.kubelet.actuate.podruntime.build import DONE, EXITED, T0, UNKNOWN, at, pod_of, state_of
+
+APP = pod_of().spec.containers[0]
+
+
+def exit_at(start: float, end: float, count: int = 0) -> ContainerStatus:
+    return at(
+        "app", state=EXITED, restart_count=count, created_at=T0 + start, started_at=T0 + start, finished_at=T0 + end
+    )
+
+
+def states(*containers: ContainerStatus) -> PodRuntimeStatus:
+    return state_of(pod_of(), *containers)
+
+
+def test_the_first_restart_is_at_once() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    assert loop.wait(states(), APP, T0) is None
+    assert loop.wait(states(at("app")), APP, T0) is None
+    assert loop.wait(states(exit_at(0, 1)), APP, T0 + 1) is None
+
+
+def test_looking_does_not_lengthen_the_wait() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    loop.starting(states(exit_at(0, 1)), APP, T0 + 1)
+    status = states(exit_at(0, 1), exit_at(1, 2, 1))
+    for _ in range(5):
+        assert loop.wait(status, APP, T0 + 3) == Wait(10, T0 + 12)
+    assert loop.wait(status, APP, T0 + 12) is None
+
+
+def test_ten_minutes_of_running_reset_it() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    for count in range(5):
+        loop.starting(states(exit_at(count, count + 1, count)), APP, T0 + count + 1)
+    assert loop.wait(states(exit_at(6, 605, 5)), APP, T0 + 606) is not None
+    late = states(exit_at(6, 606, 5))
+    assert loop.wait(late, APP, T0 + 606) is None
+    loop.starting(late, APP, T0 + 606)
+    assert loop.wait(states(exit_at(606, 607, 6)), APP, T0 + 607) == Wait(10, T0 + 617)
+
+
+def test_another_image_starts_anew() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    status = states(exit_at(0, 1))
+    loop.starting(status, APP, T0 + 1)
+    assert loop.wait(status, APP, T0 + 2) is not None
+    assert loop.wait(status, Container(name="app", image="app:2"), T0 + 2) is None
+
+
+def test_a_first_start_is_no_restart() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    loop.starting(states(), APP, T0)
+    assert loop.wait(states(exit_at(0, 1)), APP, T0 + 1) is None
+
+
+def test_collect_forgets_only_what_is_stale() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    status = states(exit_at(0, 1))
+    loop.starting(status, APP, T0 + 1)
+    loop.collect(T0 + 500)
+    assert loop.wait(status, APP, T0 + 2) is not None
+    loop.collect(T0 + 5000)
+    assert loop.wait(status, APP, T0 + 2) is None
+
+
+@pytest.mark.parametrize(
+    ("attempts", "delay"),
+    [
+        ((exit_at(0, 1),), 0),
+        ((exit_at(0, 1, 1),), 10),
+        ((exit_at(0, 1, 2),), 20),
+        ((exit_at(0, 1, 3),), 40),
+        ((exit_at(0, 1, 40),), 300),
+        ((exit_at(0, 1, 10**9),), 300),
+        ((exit_at(0, 1000, 7),), 0),
+        ((exit_at(0, 1000, 7), exit_at(1010, 1011, 8)), 0),
+        ((exit_at(0, 1000, 7), exit_at(1010, 1011, 8), exit_at(1020, 1021, 9)), 10),
+        ((exit_at(0, 1, 7), exit_at(10, 11, 8)), 300),
+        ((exit_at(0, 1, 7), at("app", state=UNKNOWN, restart_count=8)), 300),
+    ],
+)
+def test_worked_out_from_what_the_runtime_still_has(attempts: tuple[ContainerStatus, ...], delay: float) -> None:
+    status = states(*attempts)
+    newest = next(c for c in status.containers if c.state is EXITED)
+    wait = CrashLoop(PodRuntimeConfig()).wait(status, APP, newest.finished_at)
+    assert wait == (Wait(delay, newest.finished_at + delay) if delay else None)
+
+
+@given(st.lists(st.integers(0, 2000), min_size=1, max_size=20))
+def test_a_new_agent_waits_as_long_as_the_old_one(runs: list[int]) -> None:
+    """With all attempts at hand, the two agree to the second."""
+    old, now, attempts = CrashLoop(PodRuntimeConfig()), T0, list[ContainerStatus]()
+    for count, seconds in enumerate(runs):
+        attempts.append(exit_at(now - T0, now - T0 + seconds, count))
+        now += seconds
+        status = states(*attempts)
+        wait = old.wait(status, APP, now)
+        assert CrashLoop(PodRuntimeConfig()).wait(status, APP, now) == wait
+        now = (wait.until if wait else now) + 0.001
+        old.starting(status, APP, now)
+
+
+def test_streak_of_nothing() -> None:
+    assert crash_streak([], 600) == 0
+    assert crash_streak([at("app", **DONE)], 600) == 1

@@ -1,0 +1,170 @@
+"""Reading the runtime: what is remembered, what vanishes, and last words."""
+
+import os
+from pathlib import Path
+
+import pytest
+from grpc import StatusCode
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.fake_cri import Fault, Script
+from tests.unit.kubelet.actuate.podruntime.build import Fields, pod_of
+from tests.unit.kubelet.actuate.podruntime.world import World
+
+
+async def test_what_has_ended_is_asked_for_once(world: World) -> None:
+    world.cri.script(Script(exit_after=0), container="a")
+    pod = pod_of(("a", "b"), restartPolicy="Never")
+    await world.settle(pod)
+    first = await world.status(pod)
+    world.cri.log.clear()
+    second = await world.status(pod)
+    assert second.containers == first.containers
+    assert world.cri.calls("ContainerStatus") == ["ns/web/b"]
+
+
+async def test_what_is_removed_is_forgotten(world: World) -> None:
+    world.cri.script(Script(exit_after=0), container="a")
+    pod = pod_of(("a", "b"), restartPolicy="Never")
+    await world.settle(pod)
+    status = await world.status(pod)
+    ended = status.latest("a")
+    assert ended is not None
+    await world.cri.client().remove_container(ended.id)
+    assert (await world.status(pod)).latest("a") is None
+    await world.cri.client().remove_pod_sandbox(status.sandboxes[0].id)
+    await world.runtime.list_pods()
+    assert (await world.status(pod)).containers == ()
+
+
+@pytest.mark.parametrize("method", ["ContainerStatus", "PodSandboxStatus"])
+async def test_what_vanishes_between_list_and_look(world: World, method: str) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    world.cri.inject(Fault(method, code=StatusCode.NOT_FOUND, times=1))
+    status = await world.status(pod)
+    assert len(status.containers) + len(status.sandboxes) == 1
+
+
+@pytest.mark.parametrize("method", ["ListContainers", "ListPodSandbox", "ContainerStatus", "PodSandboxStatus"])
+async def test_a_runtime_that_does_not_answer(world: World, method: str) -> None:
+    """The error comes as it is, not wrapped into a group."""
+    pod = pod_of(("a", "b"))
+    await world.settle(pod)
+    world.cri.inject(Fault(method, code=StatusCode.UNAVAILABLE))
+    with pytest.raises(Transient, match="UNAVAILABLE"):
+        await world.status(pod)
+    if method.startswith("List"):
+        with pytest.raises(Transient, match="UNAVAILABLE"):
+            await world.runtime.list_pods()
+
+
+async def test_a_pod_that_is_not_there(world: World) -> None:
+    status = await world.runtime.pod_status(PodRef("ns", "x", PodUID("nobody")))
+    assert (status.sandboxes, status.containers, status.ips) == ((), (), ())
+
+
+def message_file(world: World) -> Path:
+    """The file that the newest container has mounted for its message."""
+    mounts = world.cri.containers[-1].config.mounts
+    (file,) = (m.host_path for m in mounts if m.container_path == "/dev/termination-log")
+    return Path(file)
+
+
+TALKS: Fields = {"name": "app", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+FALLS_BACK: Fields = {**TALKS, "terminationMessagePolicy": "FallbackToLogsOnError"}
+
+
+async def ended(world: World, container: Fields, code: int, words: bytes | None, *output: str) -> str:
+    """Let a container write its message and end; gives what it shows."""
+    world.cri.script(Script(output=output))
+    pod = pod_of((container,), restartPolicy="Never")
+    await world.settle(pod)
+    if words is not None:
+        message_file(world).write_bytes(words)
+    world.cri.end_container(world.cri.containers[-1], code)
+    return await message(world, pod)
+
+
+async def message(world: World, pod: Pod) -> str:
+    attempt = (await world.status(pod)).latest("app")
+    assert attempt is not None
+    return attempt.message
+
+
+@pytest.mark.parametrize(
+    ("container", "code", "words", "output", "shown"),
+    [
+        (TALKS, 0, b"fare\xc3\xa9well\n", (), "fareéwell\n"),
+        (TALKS, 1, b"", ("from the log",), ""),
+        (TALKS, 1, b"x" * 5000, (), "x" * 4096),
+        (TALKS, 1, b"\xff\xfe", (), "\N{REPLACEMENT CHARACTER}" * 2),
+        (FALLS_BACK, 1, b"words", ("from the log",), "words"),
+        (FALLS_BACK, 1, b"", ("one", "two"), "one\ntwo\n"),
+        (FALLS_BACK, 0, b"", ("one", "two"), ""),
+        (FALLS_BACK, 1, b"", tuple(map(str, range(200))), "".join(f"{n}\n" for n in range(120, 200))),
+        (FALLS_BACK, 1, b"", ("x" * 3000,), "x" * 2047 + "\n"),
+        ({"name": "app"}, 1, None, ("from the log",), ""),
+    ],
+)
+async def test_last_words(
+    world: World, container: Fields, code: int, words: bytes | None, output: tuple[str, ...], shown: str
+) -> None:
+    assert await ended(world, container, code, words, *output) == shown
+
+
+async def test_the_file_is_open_to_every_user_of_the_container(world: World) -> None:
+    await world.settle(pod_of((TALKS,)))
+    assert message_file(world).stat().st_mode & 0o777 == 0o666
+
+
+async def test_each_attempt_has_a_file_of_its_own(world: World) -> None:
+    world.cri.script(Script(exit_after=0))
+    pod = pod_of((TALKS,))
+    await world.sync(pod)
+    first = message_file(world)
+    await world.sync(pod)
+    assert message_file(world) != first
+
+
+async def test_last_words_with_the_runtimes_own(world: World) -> None:
+    world.cri.script(Script(fail_start="no such file"))
+    pod = pod_of((TALKS,), restartPolicy="Never")
+    await world.sync(pod)
+    message_file(world).write_text("but I lived")
+    assert await message(world, pod) == "no such file: but I lived"
+
+
+@pytest.mark.parametrize("trick", ["symlink", "fifo", "folder", "gone"])
+async def test_a_hostile_message_file(world: World, tmp_path: Path, trick: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root:x:0:0")
+    pod = pod_of((TALKS,), restartPolicy="Never")
+    await world.settle(pod)
+    file = message_file(world)
+    file.unlink()
+    match trick:
+        case "symlink":
+            file.symlink_to(secret)
+        case "fifo":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+    world.cri.end_container(world.cri.containers[-1], 1)
+    shown = await message(world, pod)
+    assert "root" not in shown
+    assert bool(shown) is (trick in ("fifo", "folder")), "what cannot be read is said"
+
+
+async def test_a_hostile_log(world: World, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("2026-01-01T00:00:00.000000000Z stdout F root:x:0:0\n")
+    pod = pod_of((FALLS_BACK,), restartPolicy="Never")
+    await world.settle(pod)
+    log = world.runtime_logs(pod) / "app" / "0.log"
+    log.unlink()
+    log.symlink_to(secret)
+    world.cri.end_container(world.cri.containers[-1], 1)
+    assert await message(world, pod) == ""

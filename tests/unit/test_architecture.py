@@ -1,0 +1,48 @@
+"""Rules of the house that import-linter cannot see by itself."""
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+OURS = [p for p in SOURCE.rglob("*.py") if not {"pb", "models"} & set(p.relative_to(SOURCE).parts)]
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+def test_every_decision_module_is_checked_for_purity() -> None:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    checked = set(parser["importlinter:contract:pure"]["source_modules"].split())
+    decisions = {module_of(p) for pattern in ("decide*.py", "compute_*.py") for p in SOURCE.rglob(pattern)}
+    assert len(decisions) > 10
+    covered = {m for m in decisions if any(m == c or m.startswith(f"{c}.") for c in checked)}
+    assert decisions - covered == set(), "add them to the contract in .importlinter"
+
+
+@pytest.mark.parametrize("path", OURS, ids=module_of)
+def test_no_file_is_longer_than_400_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize(
+    ("pattern", "allowed"),
+    [
+        (r"\bsubprocess\.(run|Popen|check_output|call)|asyncio\.create_subprocess", {"base/proc.py"}),
+        (r"asyncio\.wait_for\(", set()),
+        (r"\bimport ctypes|\bfrom ctypes", {"linux/libc.py"}),
+    ],
+)
+def test_what_belongs_to_one_place_stays_there(pattern: str, allowed: set[str]) -> None:
+    product = SOURCE / "pykubelet"
+    found = {
+        str(path.relative_to(product))
+        for path in OURS
+        if "testing" not in path.parts and re.search(pattern, path.read_text())
+    }
+    assert found <= allowed
