@@ -6,9 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomic(
-    path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, durable: bool = False
-) -> None:
+def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
     """Replace `path` by a file with this content and these permission bits (the umask does not apply).
 
     With `durable`, content and name are on the disk when the call returns (fsync of file and folder);

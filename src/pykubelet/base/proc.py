@@ -67,11 +67,12 @@ async def run(
     cwd: str | None = None,
     check: bool = True,
     max_output: int = DEFAULT_MAX_OUTPUT,
+    pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Run a program to its end and return its output.
 
-    `env` None inherits ours. Output beyond `max_output` bytes per stream is read and dropped. Raises NotFound
-    when the program does not exist, Permanent when it cannot be executed, ProgramTimeout after `timeout`
+    `env` None inherits ours. `pass_fds` are the only descriptors beside stdio that the program gets. Output beyond
+    `max_output` bytes per stream is read and dropped. Raises NotFound when the program does not exist, Permanent when it cannot be executed, ProgramTimeout after `timeout`
     seconds, and, with `check`, ExitError for a non-zero exit. On timeout and on cancellation the whole
     process group gets SIGKILL and the child is reaped before the call ends.
     """
@@ -86,6 +87,7 @@ async def run(
             env=env,
             cwd=cwd,
             close_fds=True,
+            pass_fds=tuple(pass_fds),
             start_new_session=True,
         )
     except FileNotFoundError as error:
@@ -179,9 +181,7 @@ async def _reaped(transport: asyncio.SubprocessTransport, protocol: _Collector) 
             cancelled = error
     give_up.cancel()
     if transport.get_returncode() is None:
-        _log.error(
-            "a killed program does not go away, it hangs in the kernel", extra={"pid": transport.get_pid()}
-        )
+        _log.error("a killed program does not go away, it hangs in the kernel", extra={"pid": transport.get_pid()})
     if cancelled is not None:
         transport.close()
         raise cancelled

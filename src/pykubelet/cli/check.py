@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from pykubelet.kubelet.desired.manifest import CheckResult, ObjectKey, check_file
+from pykubelet.kubelet.desired.sources.disk import is_manifest_name
 
 
 @click.command(name="check")
@@ -33,7 +34,7 @@ def _files(path: Path) -> list[Path]:
     """The file itself, or the manifests that the agent would read from a folder."""
     if not path.is_dir():
         return [path]
-    return sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and not entry.is_dir())
+    return sorted(entry for entry in path.iterdir() if is_manifest_name(entry.name) and not entry.is_dir())
 
 
 def _contents(result: CheckResult) -> str:

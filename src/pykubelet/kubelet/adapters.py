@@ -87,7 +87,7 @@ class PlegMeter:
         """Counted at the scrape, from PLEG's last list."""
 
     def stream_error(self) -> None:
-        self._metrics.event_stream(connected=False)
+        self._metrics.event_stream_failed()
 
 
 class ProbeMeter:

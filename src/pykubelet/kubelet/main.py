@@ -26,26 +26,18 @@ from pykubelet.kubelet.control.workers.ports import WorkerDeps
 from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
-from pykubelet.kubelet.node_view import NodeView
+from pykubelet.kubelet.node_view import NodeView, build_servers
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
 from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
-from pykubelet.kubelet.report.server import (
-    HealthCheck,
-    HealthConfig,
-    HealthDeps,
-    HealthServer,
-    LocalConfig,
-    LocalDeps,
-    LocalServer,
-    PodsView,
-)
+from pykubelet.kubelet.report.server import HealthCheck, LocalDeps, PodsView
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions
+from pykubelet.linux import cgroups
 
 
 async def run_kubelet(settings: Settings) -> None:
@@ -81,9 +73,17 @@ class Kubelet:
         self.actuators = build_actuators(
             settings,
             ActuatorDeps(
-                self.cri, self.image_cri, self.objects, HookHttp(self.http), self.events, self.timeline, clock
+                self.cri,
+                self.image_cri,
+                self.objects,
+                HookHttp(self.http),
+                self.events,
+                self.timeline,
+                clock,
+                self.metrics.image_pulled,
             ),
         )
+        self.metrics.cgroup_version(cgroups.detect().version)
         self.status = StatusManager(clock, self.actuators.node)
         self.status.subscribe(self.metrics.status_changed)
         self.view = PodsView(self.status, self.pods.pods, clock)
@@ -133,6 +133,8 @@ class Kubelet:
                 self.clock,
                 self.health,
                 self.journal,
+                self.metrics,
+                self.pleg.poke,
             )
         )
         deps = LoopDeps(DesiredPods(self.pods, self.view), self.workers, self.timeline, holdings, runtime, self.clock)
@@ -163,14 +165,8 @@ class Kubelet:
             self.journal,
             self.health.healthy,
         )
-        self.local = LocalServer(
-            LocalConfig(settings.socket, settings.pod_log_dir),
-            LocalDeps(self.view, self.events, shown, shown, checks, self.metrics, self.clock),
-        )
-        self.healthz = HealthServer(
-            HealthConfig(settings.config.healthz_bind_address, settings.config.healthz_port),
-            HealthDeps(checks, self.metrics.render, self.metrics.render_probes, self.metrics),
-        )
+        local = LocalDeps(self.view, self.events, shown, shown, checks, self.metrics, self.clock)
+        self.local, self.healthz = build_servers(settings, local, self.metrics)
 
     async def run(self) -> None:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""

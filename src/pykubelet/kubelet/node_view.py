@@ -8,11 +8,19 @@ from pykubelet.base.journal import Journal
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.sources import ManifestStates
+from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.server import (
+    HealthConfig,
+    HealthDeps,
+    HealthServer,
     ImageView,
     JournalView,
+    LocalConfig,
+    LocalDeps,
+    LocalServer,
     ObjectView,
     ProblemView,
     StreamOptions,
@@ -117,3 +125,13 @@ class NodeView:
                 stderr=options.stderr,
             )
         )
+
+
+def build_servers(settings: Settings, local: LocalDeps, metrics: KubeletMetrics) -> tuple[LocalServer, HealthServer]:
+    """The server on the local socket, and the one for /healthz and /metrics, which share their health checks."""
+    health = HealthDeps(local.checks, metrics.render, metrics.render_probes, metrics)
+    config = settings.config
+    return (
+        LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),
+        HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health),
+    )

@@ -24,6 +24,12 @@ def syscall(number: int, *args: int | bytes | None) -> int:
     return call("syscall", number, *args)
 
 
+def call_if_there(function: str, *args: int) -> int | None:
+    """The plain result of a function that not every C library has; None where it is missing."""
+    found = getattr(_libc(), function, None)
+    return None if found is None else int(found(*map(_argument, args)))
+
+
 def _argument(value: int | bytes | None) -> "ctypes.c_long | ctypes.c_char_p":
     # Every integer is passed as a full register, so flags above 2³¹ survive.
     return ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value)

@@ -256,12 +256,20 @@ def is_ready(pod: Pod) -> bool:
 
 
 def container_status(pod: Pod, name: str = "") -> ContainerStatus:
-    """The status of a container of any kind by name; without one that of the first ordinary container."""
+    """The status of a container of any kind by name, without one that of the first ordinary container.
+
+    A blank one as long as the agent has not looked at the pod.
+    """
     status = pod.status
-    if not name:
-        return status.container_statuses[0]
     everything = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
-    return next(each for each in everything if each.name == name)
+    found = [each for each in everything if each.name == name] if name else status.container_statuses
+    return found[0] if found else ContainerStatus(name=name, ready=False, restart_count=0)
+
+
+def waiting_reason(pod: Pod, name: str = "") -> str:
+    """Why a container waits; empty if it does not."""
+    state = container_status(pod, name).state
+    return state.waiting.reason if state and state.waiting else ""
 
 
 def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[], str]) -> float:

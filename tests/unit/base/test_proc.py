@@ -136,3 +136,18 @@ async def test_no_descriptor_is_left_open() -> None:
         await proc.run(["/bin/true"], timeout=10, input=b"x")
     await asyncio.sleep(0.05)
     assert descriptors() == before
+
+
+async def test_the_pidfd_watcher_starts_no_thread_per_child() -> None:
+    script = """
+import asyncio, threading
+from pykubelet.base import proc
+async def main():
+    await proc.run(["/bin/true"], timeout=10)
+    print(threading.active_count())
+proc.install_child_watcher()
+asyncio.run(main())
+"""
+    source = str(Path(proc.__file__).parents[2])
+    done = await proc.run([sys.executable, "-W", "error", "-c", script], timeout=30, env={"PYTHONPATH": source})
+    assert done.stdout == b"1\n"

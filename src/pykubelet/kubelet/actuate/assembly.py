@@ -3,10 +3,11 @@
 Called by ``main.py`` once; nothing here acts.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
@@ -36,6 +37,7 @@ class ActuatorDeps:
     events: EventRecorder
     timeline: Timeline
     clock: Clock
+    image_pulled: Callable[[Seconds, Bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     config = settings.config
     node = NodeFacts(_node_options(settings))
     images = ImageManager(
-        ImageDeps(deps.image_cri, deps.objects, deps.events, deps.timeline, deps.clock),
+        ImageDeps(deps.image_cri, deps.objects, deps.events, deps.timeline, deps.clock, deps.image_pulled),
         ImageConfig(
             serialize=settings.parallel_pulls == 1,
             max_parallel_pulls=settings.parallel_pulls,

@@ -56,10 +56,14 @@ class Node:
     reports: list[tuple[PodUID, StatusInput]] = field(default_factory=list)
     conditions_now: RuntimeConditions = field(default_factory=lambda: RuntimeConditions(True, True))
     start_time: float | None = None
+    watched: list[PodUID] = field(default_factory=list)
+    metered: list[str] = field(default_factory=list)
     journal: Journal = field(default_factory=Journal)
 
     def deps(self) -> WorkerDeps:
-        return WorkerDeps(self, self, NoProbes(), self, self, self, self.clock, self, self.journal)
+        return WorkerDeps(
+            self, self, NoProbes(), self, self, self, self.clock, self, self.journal, self, self.watched.append
+        )
 
     async def _enter(self, call: str, who: str) -> None:
         self.calls.append(f"{call} {who}")
@@ -128,3 +132,15 @@ class Node:
 
     def current(self) -> RuntimeConditions:
         return self.conditions_now
+
+    def worker_started(self, seconds: float) -> None:
+        self.metered.append("started")
+
+    def worker_duration(self, operation: str, seconds: float) -> None:
+        self.metered.append(operation)
+
+    def pod_restarted(self, *, static: bool) -> None:
+        self.metered.append(f"restarted static={static}")
+
+    def pod_orphaned(self) -> None:
+        self.metered.append("orphaned")

@@ -112,6 +112,7 @@ def update(op: PodOp) -> PodUpdate:
         (update(PodOp.RECONCILE), ["set a"]),
         (PodUpdate(PodOp.ADD, Source.FILE, ()), []),
         (PodLifecycleEvent(A, PodEventType.CONTAINER_DIED), ["poke a"]),
+        (PodLifecycleEvent(A, PodEventType.CONTAINER_REMOVED), []),
         (ProbeUpdate(A, ContainerID("c"), ProbeType.LIVENESS, ProbeResult.FAILURE), ["poke a"]),
         (PodsAffected(frozenset({A})), ["poke a"]),
         (RuntimeRecovered(), ["poke all"]),

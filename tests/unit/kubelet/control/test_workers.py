@@ -38,11 +38,13 @@ async def test_a_pod_is_started_and_removed_without_a_trace() -> None:
         workers.update(make_pod("u1"))
         await node.clock.settle()
         assert node.running == {U1: "web"}
+        assert node.watched == [U1]
         node.calls.clear()
         workers.remove(U1)
         await node.clock.settle()
         assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
         assert not list(workers.known())
+        assert node.metered == ["started", "create", "sync", "terminate", "terminate", "terminate"]
 
 
 async def test_a_pod_seen_before_the_workers_run_is_started() -> None:

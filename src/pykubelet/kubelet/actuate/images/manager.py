@@ -49,6 +49,7 @@ class ImageManager:
         self._events = deps.events
         self._timeline = deps.timeline
         self._clock = deps.clock
+        self._pulled = deps.pulled
         self._backoff = Backoff(config.initial_back_off, config.maximum_back_off)
         self._last_error: dict[tuple[PodUID, str], str] = {}
         self._bucket = TokenBucket(config.registry_qps, config.registry_burst, deps.clock)
@@ -193,7 +194,9 @@ class ImageManager:
                     errors.append(error)
                 else:
                     size = await self._size(spec, image_ref)
-                    return Pulled(image_ref, size, self._clock.monotonic() - begin)
+                    seconds = self._clock.monotonic() - begin
+                    self._pulled(seconds, size)
+                    return Pulled(image_ref, size, seconds)
         if len(errors) == 1:
             raise errors[0]
         raise Transient("[" + ", ".join(dict.fromkeys(map(_words, errors))) + "]") from errors[-1]

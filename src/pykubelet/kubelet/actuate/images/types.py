@@ -1,5 +1,6 @@
 """Settings and values of the image manager."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,8 @@ class ImageDeps:
     events: EventRecorder
     timeline: Timeline
     clock: Clock
+    pulled: Callable[[Seconds, Bytes], None] = lambda seconds, size: None
+    """Told of every pull: how long it took, waiting for its turn not counted, and the image's size."""
 
 
 @dataclass(frozen=True, slots=True)

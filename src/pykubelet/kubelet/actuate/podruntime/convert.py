@@ -1,6 +1,7 @@
 """From CRI messages to the project's own picture of the runtime. Pure; the only place that parses CRI labels."""
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container, parse_pod_ref
@@ -22,6 +23,9 @@ _STATES = {
     pb.CONTAINER_RUNNING: ContainerState.RUNNING,
     pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
+
+_INTERRUPTED = re.compile(r"context canceled|failed to start shim\b.*\bsignal: killed", re.DOTALL)
+"""How containerd ends the message of a start that was broken off, depending on how far it had come."""
 
 
 def container_state(state: int) -> ContainerState:
@@ -114,7 +118,7 @@ def containers_newest_first(statuses: Iterable[ContainerStatus]) -> tuple[Contai
 def container_status(status: pb.ContainerStatus, sandbox: SandboxID, message: str) -> ContainerStatus:
     """A container in full; ``message`` is what it shows once it has ended, termination message included."""
     noted = parse_container(status.labels, status.annotations)
-    state = container_state(status.state)
+    state = ContainerState.CREATED if was_interrupted(status) else container_state(status.state)
     exited = state is ContainerState.EXITED
     return ContainerStatus(
         id=ContainerID(status.id),
@@ -137,6 +141,16 @@ def container_status(status: pb.ContainerStatus, sandbox: SandboxID, message: st
         user=_user(status),
         stop_signal=signal_name(status.stop_signal),
     )
+
+
+def was_interrupted(status: pb.ContainerStatus) -> bool:
+    """Whether the start of a container was broken off with the agent that asked for it, so that it never ran.
+
+    Runtimes undo such a start and report an exit. It says nothing about the container, which must be neither restarted
+    nor called failed for it: for the agent it is still only created.
+    """
+    ended = status.state == pb.CONTAINER_EXITED and not status.started_at
+    return ended and _INTERRUPTED.search(status.message) is not None
 
 
 def _resources(status: pb.ContainerStatus) -> ContainerResources | None:

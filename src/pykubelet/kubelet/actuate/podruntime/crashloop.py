@@ -69,11 +69,12 @@ class CrashLoop:
 
 
 def crash_streak(exits: Sequence[ContainerStatus], reset_after: Seconds) -> int:
-    """How often a container has ended early in a row, newest exit first.
+    """How many exits, newest first, belong to the running series; the first of a series costs no wait.
 
-    Attempts that the runtime has forgotten are taken to have ended early too.
+    A series begins with the first exit of all, or with the exit after a long run. Attempts that the runtime has
+    forgotten are taken to have ended early.
     """
-    for count, attempt in enumerate(exits):
+    for count, attempt in enumerate(exits, start=1):
         if attempt.started_at and attempt.finished_at - attempt.started_at > reset_after:
             return count
     return max(len(exits), exits[0].restart_count + 1) if exits else 0

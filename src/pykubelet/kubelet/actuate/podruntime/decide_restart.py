@@ -1,17 +1,9 @@
-"""Whether a container that has ended runs again. Pure; KEP-5307 (container restart rules), KEP-5532."""
-
-from enum import StrEnum
+"""Whether a container is to be started, from what the runtime has of it; ends are judged in `types/restart.py`."""
 
 from pykubelet.kubelet.types.ids import SandboxID
+from pykubelet.kubelet.types.restart import asks_restart_of_all, restarts_after_exit
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
-from pykubelet.models.core_v1 import Container, ContainerRestartRule, Pod
-
-
-class RuleAction(StrEnum):
-    """What a restart rule does when it matches."""
-
-    RESTART = "Restart"
-    RESTART_ALL = "RestartAllContainers"
+from pykubelet.models.core_v1 import Container, Pod
 
 
 def current(status: PodRuntimeStatus, name: str, sandbox: SandboxID | None = None) -> ContainerStatus | None:
@@ -25,23 +17,9 @@ def current(status: PodRuntimeStatus, name: str, sandbox: SandboxID | None = Non
     return running or (attempts[0] if attempts else None)
 
 
-def matching_rule(container: Container, exit_code: int) -> ContainerRestartRule | None:
-    """The first restart rule of the container that the exit code fits."""
-    for rule in container.restart_policy_rules:
-        codes = rule.exit_codes
-        if codes is None or codes.operator not in ("In", "NotIn"):
-            continue
-        if (exit_code in codes.values) == (codes.operator == "In"):
-            return rule
-    return None
-
-
 def restarts_all(container: Container, status: ContainerStatus) -> bool:
     """Whether the way this container ended asks for a restart of all containers of the pod."""
-    if status.state is not ContainerState.EXITED:
-        return False
-    rule = matching_rule(container, status.exit_code)
-    return rule is not None and rule.action == RuleAction.RESTART_ALL
+    return status.state is ContainerState.EXITED and asks_restart_of_all(container, status.exit_code)
 
 
 def restarts_after_failure(pod: Pod, container: Container | None = None) -> bool:
@@ -51,21 +29,6 @@ def restarts_after_failure(pod: Pod, container: Container | None = None) -> bool
     """
     policy = container.restart_policy if container is not None else ""
     return (policy or pod.spec.restart_policy) != "Never"
-
-
-def restarts_after_exit(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Whether a container that has ended with this code runs again: rules, then its own policy, then the pod's."""
-    if container.restart_policy:
-        rule = matching_rule(container, exit_code)
-        if rule is not None and rule.action in set(RuleAction):
-            return True
-    match container.restart_policy or pod.spec.restart_policy:
-        case "Never":
-            return False
-        case "OnFailure":
-            return exit_code != 0
-        case _:
-            return True
 
 
 def should_start(pod: Pod, container: Container, status: ContainerStatus | None) -> bool:

@@ -2,17 +2,21 @@
 
 import logging
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.http_get import PlainHttpAnswer, http_url
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.ports import Cri, HttpGetter, HttpRequest
+from pykubelet.kubelet.types.events import WARNING, EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.models.core_v1 import ContainerPort, HTTPGetAction, LifecycleHandler
 
 _log = logging.getLogger(__name__)
 
 _OUTPUT_SHOWN = 1024
+_FALLBACK = "LifecycleHTTPFallback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,10 @@ class HookError(PykubeletError):
 class HookRunner:
     """Runs hooks. A hook runs in the container or against it, never on the host."""
 
-    def __init__(self, cri: Cri, http: HttpGetter, clock: Clock) -> None:
+    def __init__(self, cri: Cri, http: HttpGetter, events: EventRecorder, clock: Clock) -> None:
         self._cri = cri
         self._http = http
+        self._events = events
         self._clock = clock
 
     async def run(self, hook: LifecycleHandler, target: HookTarget, limit: Seconds = 0.0) -> None:
@@ -45,7 +50,7 @@ class HookRunner:
             if hook.exec is not None:
                 await self._exec(hook.exec.command, target, limit)
             elif hook.http_get is not None:
-                await self._http(http_request(hook.http_get, target))
+                await self._get(hook.http_get, target)
             elif hook.sleep is not None:
                 await self._clock.sleep(hook.sleep.seconds)
             else:
@@ -58,6 +63,17 @@ class HookRunner:
             )
             raise HookError(_message(hook, target, error)) from error
 
+    async def _get(self, action: HTTPGetAction, target: HookTarget) -> None:
+        """Any answer is a success. A server that was asked by https and does not speak TLS is asked by http."""
+        request = http_request(action, target)
+        try:
+            await self._http(request)
+        except PlainHttpAnswer:
+            await self._http(http_request(action, target, plain=True))
+            host = urlsplit(request.url).netloc
+            message = f"request to HTTPS lifecycle hook {host} got HTTP response, retry with HTTP succeeded"
+            self._events.event(target.ref, WARNING, _FALLBACK, message)
+
     async def _exec(self, command: tuple[str, ...], target: HookTarget, limit: Seconds) -> None:
         reply = await self._cri.exec_sync(target.id, command, limit)
         if reply.exit_code:
@@ -65,17 +81,19 @@ class HookRunner:
             raise HookError(f"command '{' '.join(command)}' exited with {reply.exit_code}: {output}")
 
 
-def http_request(action: HTTPGetAction, target: HookTarget) -> HttpRequest:
-    """The request of an httpGet hook; without a host it goes to the pod. Raises ``HookError``."""
+def http_request(action: HTTPGetAction, target: HookTarget, *, plain: bool = False) -> HttpRequest:
+    """The request of an httpGet hook; without a host it goes to the pod. Raises ``HookError``.
+
+    With ``plain`` it goes by http whatever the hook says, and then without credentials.
+    """
     host = action.host or next(iter(target.ips), "")
     if not host:
-        raise HookError("the pod has no address yet")
-    port = _port(action.port, target.ports)
-    scheme = (action.scheme or "HTTP").lower()
-    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    path = action.path if action.path.startswith("/") else f"/{action.path}"
+        raise HookError("the pod has no address")
     headers = tuple((header.name, header.value) for header in action.http_headers)
-    return HttpRequest(f"{scheme}://{host}:{port}{path}", headers)
+    if plain:
+        headers = tuple(h for h in headers if h[0].lower() != "authorization")
+    scheme = "http" if plain else action.scheme
+    return HttpRequest(http_url(scheme, host, _port(action.port, target.ports), action.path), headers)
 
 
 def _port(port: int | str, ports: tuple[ContainerPort, ...]) -> int:

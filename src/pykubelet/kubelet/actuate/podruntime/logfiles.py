@@ -41,15 +41,12 @@ class LogFiles:
         """Make the pod's folder. Raises OSError."""
         self.pod_dir(ref).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
 
-    def make_container_dir(self, ref: PodRef, container: str) -> None:
-        """Make a container's folder. Raises OSError."""
-        Path(container_log_dir(self._root, ref, container)).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
-
-    def restart_count(self, ref: PodRef, container: str) -> int:
-        """The restart count that follows from the logs of earlier attempts; 0 without any."""
-        with suppress(FileNotFoundError), os.scandir(container_log_dir(self._root, ref, container)) as entries:
+    def prepare_container(self, ref: PodRef, container: str) -> int:
+        """Make a container's folder; gives the restart count that follows from logs already there. Raises OSError."""
+        folder = container_log_dir(self._root, ref, container)
+        Path(folder).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
+        with os.scandir(folder) as entries:
             return restart_count_from_logs(entry.name for entry in entries)
-        return 0
 
     def link(self, ref: PodRef, container: str, container_id: ContainerID, path: str) -> None:
         """Make the collectors' link to a log given relative to the pod's folder. Raises OSError."""

@@ -70,7 +70,7 @@ class PodRuntime:
         config = config or PodRuntimeConfig()
         cri, clock = deps.cri, deps.clock
         logs = LogFiles(config)
-        hooks = HookRunner(cri, deps.http, clock)
+        hooks = HookRunner(cri, deps.http, deps.events, clock)
         self._deps = deps
         self._config = config
         self._reader = StatusReader(cri, deps.files, logs, clock)
@@ -127,7 +127,7 @@ class PodRuntime:
         ``pod`` None is an orphan: all facts come from labels and annotations. ``grace_seconds`` overrides the pod's own
         grace period; every container gets two seconds at least.
         """
-        request = KillRequest(ref, pod, status.ips or self._deps.node.ips(), grace_seconds)
+        request = KillRequest(ref, pod, self._hook_ips(status), grace_seconds)
         failures = await self._killer.kill_pod(request, status)
         return Outcome(changed=_something_lives(status), failures=failures)
 
@@ -170,7 +170,7 @@ class PodRuntime:
                 await self._collector.remove_attempts(ref, attempts[1:], with_logs=True)
 
     async def _kill_unwanted(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
-        request = KillRequest(ref_of(pod), pod, status.ips or self._deps.node.ips())
+        request = KillRequest(ref_of(pod), pod, self._hook_ips(status))
         failures = await self._killer.kill(request, actions.kill)
         report.failures += failures
         report.changed |= len(failures) < len(actions.kill)
@@ -293,6 +293,11 @@ class PodRuntime:
             "container not started",
             extra={"pod": str(ref_of(job.pod)), "container": name, "reason": error.reason},
         )
+
+    def _hook_ips(self, status: PodRuntimeStatus) -> tuple[str, ...]:
+        """Where httpGet hooks without a host go to; never to the node for a pod with a network of its own."""
+        on_host = status.ready_sandbox is not None and status.ready_sandbox.host_network
+        return self._deps.node.ips() if on_host else status.ips
 
     def _begin_init(self, job: StartJob) -> None:
         uid, name = ref_of(job.pod).uid, job.container.name

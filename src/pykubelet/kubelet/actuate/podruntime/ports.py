@@ -144,7 +144,10 @@ class HttpGetter(Protocol):
     """Makes the request of a hook (``base.http_get``)."""
 
     async def __call__(self, request: HttpRequest) -> None:
-        """Returns when an answer came, whatever it is; raises ``PykubeletError`` when none did."""
+        """Returns when an answer came, whatever it is.
+
+        Raises ``PykubeletError`` when none did, ``PlainHttpAnswer`` when one came without the TLS that was asked for.
+        """
 
 
 @dataclass(frozen=True, slots=True)

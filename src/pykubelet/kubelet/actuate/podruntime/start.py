@@ -107,14 +107,11 @@ class ContainerStarter:
     async def _create(self, job: StartJob, image_ref: str) -> ContainerID:
         """Everything up to a container that only has to be started."""
         ref, name = ref_of(job.pod), job.container.name
+        await self._remove_unstarted(job)
         try:
-            await self._remove_unstarted(job)
-            from_logs = 0
-            if job.status.latest(name) is None:
-                from_logs = await asyncio.to_thread(self._logs.restart_count, ref, name)
+            from_logs = await asyncio.to_thread(self._logs.prepare_container, ref, name)
             restart_count = next_restart_count(job.status, name, from_logs)
             config = await self._describer.describe(job, image_ref, restart_count)
-            await asyncio.to_thread(self._logs.make_container_dir, ref, name)
         except ImageError as error:  # of an image volume
             self._event(job, WARNING, Reason.FAILED_TO_CREATE_CONTAINER, f"Error: {error.reason}")
             raise _image_error(error) from error
@@ -133,16 +130,25 @@ class ContainerStarter:
         return container
 
     async def _remove_unstarted(self, job: StartJob) -> None:
-        """Remove attempts that were made but never started: their successor takes their place and number."""
+        """Remove attempts that were made but never ran: their successor takes their place and number.
+
+        While the runtime is still undoing an interrupted start it refuses; then look again soon. Another one started
+        beside it could end with two.
+        """
         ref, name = ref_of(job.pod), job.container.name
         for attempt in job.status.containers:
-            if attempt.name == name and attempt.state is ContainerState.CREATED:
+            if attempt.name != name or attempt.state is not ContainerState.CREATED:
+                continue
+            try:
                 # The log first: without the container, it would count as a restart.
                 await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt.id, attempt.restart_count)
-                try:
-                    await self._deps.cri.remove_container(attempt.id)
-                except NotFound:
-                    continue
+                await self._deps.cri.remove_container(attempt.id)
+            except NotFound:
+                continue
+            except (PykubeletError, OSError) as error:
+                message = f"an interrupted start has to be undone first: {words(error)}"
+                retry_at = self._deps.clock.now() + self._config.conflict_retry
+                raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
 
     async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
         ref, name = ref_of(job.pod), job.container.name
@@ -157,7 +163,7 @@ class ContainerStarter:
     async def _post_start(self, job: StartJob, container: ContainerID, hook: LifecycleHandler) -> None:
         """Run the hook; a container whose hook fails is stopped."""
         ref, timeline, name = ref_of(job.pod), self._deps.timeline, job.container.name
-        ips = job.sandbox.ips or self._deps.node.ips()
+        ips = self._deps.node.ips() if job.sandbox.host_network else job.sandbox.ips
         timeline.begin(ref.uid, Step.POST_START, name)
         try:
             await self._hooks.run(hook, HookTarget(ref, name, container, job.container.ports, ips))

@@ -12,7 +12,7 @@ from typing import assert_never
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
-from pykubelet.kubelet.types.runtime import PodLifecycleEvent
+from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate
 
 
@@ -62,6 +62,8 @@ class SyncLoop:
         match event:
             case PodUpdate():
                 self._apply(event)
+            case PodLifecycleEvent(type=PodEventType.CONTAINER_REMOVED):
+                pass  # Only the agent removes containers; whoever did knows.
             case PodLifecycleEvent(uid=uid) | ProbeUpdate(uid=uid):
                 self._deps.workers.poke(uid)
             case PodsAffected(uids=uids):

@@ -64,6 +64,7 @@ class PodWorkers:
         """The runtime has a pod that nobody wants: terminate and remove it."""
         if ref.uid not in self._workers:
             _log.info("pod is in the runtime but not wanted, removing it", extra={"pod": ref})
+            self._deps.meter.pod_orphaned()
             self._add(WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False))
 
     def poke(self, uid: PodUID) -> None:
@@ -122,5 +123,6 @@ class PodWorkers:
         if self._active.get(ref.full_name) == ref.uid:
             del self._active[ref.full_name]
         if worker.state.restart is not None:
+            self._deps.meter.pod_restarted(static=is_static(worker.state.restart))
             self.update(worker.state.restart)
         self._start_next(ref.full_name)

@@ -1,6 +1,6 @@
 """What the pod workers need of the other stages."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,6 +89,22 @@ class Status(Protocol):
         """Forget the pod."""
 
 
+class Meter(Protocol):
+    """The reference's metrics of pod workers."""
+
+    def worker_started(self, seconds: float) -> None:
+        """A worker took its pod up, so long after it was handed over."""
+
+    def worker_duration(self, operation: str, seconds: float) -> None:
+        """A step was taken: ``create`` (the first), ``sync``, or ``terminate``."""
+
+    def pod_restarted(self, *, static: bool) -> None:
+        """A pod came back under its uid while it was being stopped."""
+
+    def pod_orphaned(self) -> None:
+        """The runtime has a pod that nobody wants."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerDeps:
     """All that a worker acts through."""
@@ -102,6 +118,9 @@ class WorkerDeps:
     clock: Clock
     conditions: "Conditions"
     journal: Journal
+    meter: Meter
+    watch_closely: Callable[[PodUID], None]
+    """Tells PLEG that the pod was changed, so that it looks soon where the runtime sends no events."""
 
 
 class Conditions(Protocol):

@@ -73,6 +73,8 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
         _report(state, pod, runtime, deps, failures)
         return StepResult(failures=failures, wake_at=deadline)
     outcome = await deps.runtime.sync_pod(pod, runtime, deps.probes.results(runtime))
+    if outcome.changed:
+        deps.watch_closely(state.ref.uid)
     if outcome.failures != state.failures and not outcome.changed:
         _report(state, pod, runtime, deps, outcome.failures)
     wake = min((t for t in (deadline, outcome.wake_at) if t is not None), default=None)

@@ -27,6 +27,8 @@ class PodWorker:
         self._news = asyncio.Event()
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
         self._broken_off = False
+        self._made_at = deps.clock.monotonic()
+        self._steps_taken = 0
 
     def change(self, state: WorkerState) -> None:
         """Replace the worker's state; a step that has lost its sense is broken off."""
@@ -43,6 +45,7 @@ class PodWorker:
     async def run(self) -> None:
         """Live the pod's life; returns when nothing of it is left."""
         self._deps.timeline.end(self.state.ref.uid, Step.QUEUED)
+        self._deps.meter.worker_started(self._deps.clock.monotonic() - self._made_at)
         while not decide.is_gone(self.state):
             self._news.clear()
             phase = decide.next_phase(self.state)
@@ -71,6 +74,7 @@ class PodWorker:
 
     async def _take(self, phase: Phase) -> StepResult | None:
         """The step's result; None when it was broken off because the pod's fate changed."""
+        begun = self._deps.clock.monotonic()
         try:
             async with asyncio.timeout(None) as limit:
                 self._step, self._broken_off = (self.state, limit), False
@@ -82,3 +86,6 @@ class PodWorker:
             return None
         finally:
             self._step = None
+            operation = "terminate" if phase is not Phase.SYNC else "sync" if self._steps_taken else "create"
+            self._steps_taken += 1
+            self._deps.meter.worker_duration(operation, self._deps.clock.monotonic() - begun)

@@ -51,6 +51,7 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
     pods: list[Pod] = []
     objects: list[ConfigMap | Secret] = []
     states: list[ManifestState] = []
+    uids: dict[str, ObjectKey] = {}
     for record in records:
         origin = record.manifest.origin
         problems = list(record.manifest.problems)
@@ -61,7 +62,9 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
                 problems.append(_problem(origin, item, message, "rename one of them or take it away"))
             elif isinstance(item.value, Pod):
                 try:
-                    pods.append(adopt(item.value, item.digest, source, origin, node_name))
+                    pod = adopt(item.value, item.digest, source, origin, node_name)
+                    _claim_uid(pod, item, uids)
+                    pods.append(pod)
                 except Invalid as error:
                     problems.append(_problem(origin, item, str(error)))
             else:
@@ -70,6 +73,13 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
         kept = tuple(key for key in used if key in record.kept)
         states.append(ManifestState(source, origin, used, kept, tuple(problems)))
     return SourceContent(source, tuple(pods), tuple(objects), tuple(states))
+
+
+def _claim_uid(pod: Pod, item: ManifestObject, uids: dict[str, ObjectKey]) -> None:
+    """Uids that manifests name themselves may clash; a pod without one of its own would be lost. Raises Invalid."""
+    first = uids.setdefault(pod.metadata.uid, item.key)
+    if first != item.key:
+        raise Invalid(f"has the uid of {first}, {pod.metadata.uid!r}; take metadata.uid away from one of them")
 
 
 def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") -> Problem:

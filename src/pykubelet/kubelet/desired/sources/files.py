@@ -65,6 +65,10 @@ class FileSource:
         self._pending.note(name, change, known=known, now=self._clock.monotonic())
         self._sooner.set()
 
+    def waiting(self) -> frozenset[str]:
+        """The files with changes that are not taken up yet, since they may be half written."""
+        return self._pending.busy()
+
     def look_soon(self) -> None:
         """Anything may have changed."""
         self._look_at = -math.inf

@@ -22,9 +22,9 @@ class PlegConfig:
     """How long news that are not urgent (a start, a change of our own) may wait for a list, to share one."""
     first_check: Seconds = 0.02
     """Interval of the checks of a pod in transition, at first."""
-    check_ratio: float = 0.15
+    check_ratio: float = 0.1
     """Later intervals as a share of the time since the pod's last change. What ends after one second is thus seen
-    75 ms late on average, and watching a pod takes some 35 checks in all."""
+    50 ms late on average, and watching a pod takes some 50 checks in all."""
     single_checks: int = 4
     """With more pods to check at once, one list of all pods is cheaper."""
     busy_share: float = 0.1

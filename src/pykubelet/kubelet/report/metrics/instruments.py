@@ -41,7 +41,6 @@ class Instruments:
         self.orphaned_pods = self._counter(
             "orphaned_runtime_pods_total", "Pods found in the runtime that nobody wanted any more."
         )
-        self.admission_rejections = self._counter("admission_rejections_total", "Pods not admitted.", "reason")
         self.started_containers = self._counter("started_containers_total", "Containers started.", "container_type")
         self.started_containers_errors = self._counter(
             "started_containers_errors_total", "Errors when starting containers.", "container_type", "code"
@@ -57,15 +56,8 @@ class Instruments:
         self.runtime_errors = self._counter("runtime_operations_errors_total", text, "operation_type")
         text = "Seconds that calls to the container runtime took."
         self.runtime_duration = self._histogram("runtime_operations_duration_seconds", text, _RUNTIME, "operation_type")
-        text = "Seconds to make a pod sandbox."
-        self.sandbox_duration = self._histogram("run_podsandbox_duration_seconds", text, _DEFAULT, "runtime_handler")
-        text = "Pod sandboxes that could not be made."
-        self.sandbox_errors = self._counter("run_podsandbox_errors_total", text, "runtime_handler")
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
-        self.cgroup_duration = self._histogram(
-            "cgroup_manager_duration_seconds", "Seconds of work on cgroups.", _DEFAULT, "operation_type"
-        )
         self.cgroup_version = self._gauge("cgroup_version", "The cgroup version of the host.")
 
     def _pleg(self) -> None:
@@ -75,11 +67,7 @@ class Instruments:
         self.pleg_relist_interval = self._histogram("pleg_relist_interval_seconds", text, _DEFAULT)
         text = "Seconds to read the state of one pod."
         self.pleg_pod_relist_duration = self._histogram("pleg_pod_relist_duration_seconds", text, _DEFAULT)
-        # These are counters without the suffix that counters have here, so they are kept as gauges.
-        self.pleg_discarded = self._gauge("pleg_discard_events", "Lifecycle events that were lost.")
-        self.evented_connected = self._gauge(
-            "evented_pleg_connection_success_count", "Connections made to the runtime's event stream."
-        )
+        # A counter without the suffix that counters have here, so it is kept as a gauge.
         self.evented_errors = self._gauge(
             "evented_pleg_connection_error_count", "Connections to the runtime's event stream that failed."
         )

@@ -17,12 +17,15 @@ from pykubelet.kubelet.report.metrics.types import (
     CONTAINER_TYPES,
     NodeCounts,
     image_size_label,
+    newly_failed_to_start,
+    newly_started,
     newly_terminated,
+    sandbox_newly_ready,
 )
 from pykubelet.kubelet.report.status.types import PENDING, RUNNING, StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
-from pykubelet.kubelet.types.runtime import ContainerKind
+from pykubelet.models.core_v1 import Pod, PodStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -71,25 +74,17 @@ class KubeletMetrics:
     # -- the runtime ---------------------------------------------------------------------------------------------------
 
     def runtime_operation(self, operation: str, seconds: Seconds, failed: bool) -> None:
-        """A CRI call has ended; fits ``CriOptions.observe``."""
+        """A CRI call has ended; fits ``CriOptions.observe``. A sandbox that could not be made is a pod not started."""
         self._own.runtime_operations.labels(operation).inc()
         self._own.runtime_duration.labels(operation).observe(seconds)
         if failed:
             self._own.runtime_errors.labels(operation).inc()
-
-    def sandbox_made(self, handler: str, seconds: Seconds, *, failed: bool = False) -> None:
-        """A sandbox was made for the runtime handler (empty: the default one), or could not be."""
-        self._own.sandbox_duration.labels(handler).observe(seconds)
-        if failed:
-            self._own.sandbox_errors.labels(handler).inc()
+            if operation == "run_podsandbox":
+                self._own.started_pods_errors.inc()
 
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
         """An image was pulled."""
         self._own.image_pull_duration.labels(image_size_label(size_bytes)).observe(seconds)
-
-    def cgroup_operation(self, operation: str, seconds: Seconds) -> None:
-        """Cgroups were made, updated or removed (``create``, ``update``, ``destroy``)."""
-        self._own.cgroup_duration.labels(operation).observe(seconds)
 
     def cgroup_version(self, version: int) -> None:
         """1 or 2."""
@@ -105,12 +100,6 @@ class KubeletMetrics:
         """A pod's worker took it up, that long after it was seen."""
         self._own.worker_start_duration.observe(seconds)
 
-    def pod_started(self, containers: int, *, failed: bool = False) -> None:
-        """A pod's first sandbox was made or could not be."""
-        (self._own.started_pods_errors if failed else self._own.started_pods).inc()
-        if not failed:
-            self._own.containers_per_pod.observe(containers)
-
     def pod_restarted(self, *, static: bool) -> None:
         """A pod came back under its uid while it was being stopped."""
         self._own.restarted_pods.labels("true" if static else "").inc()
@@ -119,32 +108,34 @@ class KubeletMetrics:
         """A pod in the runtime was found that nobody wants."""
         self._own.orphaned_pods.inc()
 
-    def pod_rejected(self, reason: str) -> None:
-        """A pod was not admitted."""
-        self._own.admission_rejections.labels(reason).inc()
-
-    def container_started(self, kind: ContainerKind, error: str = "") -> None:
-        """A container was started, or could not be, for that reason (``ErrImagePull``, …)."""
-        label = CONTAINER_TYPES[kind]
-        if error:
-            self._own.started_containers_errors.labels(label, error).inc()
-        else:
-            self._own.started_containers.labels(label).inc()
-
     def status_changed(self, change: StatusChange) -> None:
-        """Subscribe this to the status manager: counts ends of containers and measures starts of pods."""
+        """Subscribe this to the status manager: counts starts and ends of pods and containers, and measures starts.
+
+        What a new agent finds running has no status before, so it does not count as started.
+        """
         now = change.current
         if now is None:
             self.forget_pod(change.uid)
             return
         for kind, exit_code, reason in newly_terminated(change.previous, now):
             self._own.terminated_containers.labels(CONTAINER_TYPES[kind], str(exit_code), reason).inc()
+        if change.previous is not None:
+            self._count_starts(change.pod, change.previous, now)
         if now.phase == PENDING:
             self._pending.setdefault(change.uid, self._clock.monotonic())
             return
         seen = self._pending.pop(change.uid, None)
         if seen is not None and now.phase == RUNNING:
             self._own.pod_start_duration.observe(self._clock.monotonic() - seen)
+
+    def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
+        for kind in newly_started(before, now):
+            self._own.started_containers.labels(CONTAINER_TYPES[kind]).inc()
+        for kind, reason in newly_failed_to_start(before, now):
+            self._own.started_containers_errors.labels(CONTAINER_TYPES[kind], reason).inc()
+        if sandbox_newly_ready(before, now):
+            self._own.started_pods.inc()
+            self._own.containers_per_pod.observe(len(pod.spec.containers))
 
     # -- PLEG ----------------------------------------------------------------------------------------------------------
 
@@ -158,13 +149,9 @@ class KubeletMetrics:
         """The state of one pod was read."""
         self._own.pleg_pod_relist_duration.observe(seconds)
 
-    def pleg_discarded(self, events: int = 1) -> None:
-        """Lifecycle events were lost."""
-        self._own.pleg_discarded.inc(events)
-
-    def event_stream(self, *, connected: bool) -> None:
-        """The runtime's event stream was opened or could not be."""
-        (self._own.evented_connected if connected else self._own.evented_errors).inc()
+    def event_stream_failed(self) -> None:
+        """The runtime's event stream broke or could not be opened."""
+        self._own.evented_errors.inc()
 
     # -- probes --------------------------------------------------------------------------------------------------------
 

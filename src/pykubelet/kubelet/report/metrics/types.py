@@ -1,6 +1,6 @@
 """What is counted at the moment of a scrape, and the labels of the reference."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -15,6 +15,10 @@ CONTAINER_TYPES: Final[Mapping[ContainerKind, str]] = {
 }
 """Values of the label ``container_type``."""
 
+_NO_FAILURES: Final = frozenset(
+    {"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff", "RestartingAllContainers"}
+)
+"""Reasons for which a container waits although nothing went wrong in starting it."""
 _MB: Final = 1024 * 1024
 _IMAGE_SIZES: Final = (
     (100 * 1024 * _MB, "GT100GB"),
@@ -90,19 +94,59 @@ def image_size_label(size_bytes: int) -> str:
 
 def newly_terminated(before: PodStatus | None, after: PodStatus) -> list[tuple[ContainerKind, int, str]]:
     """Kind, exit code and reason of the containers that ended between two statuses of a pod."""
-    old = before if before is not None else PodStatus()
     found = []
-    for kind, was, now in (
-        (ContainerKind.INIT, old.init_container_statuses, after.init_container_statuses),
-        (ContainerKind.CONTAINER, old.container_statuses, after.container_statuses),
-        (ContainerKind.EPHEMERAL, old.ephemeral_container_statuses, after.ephemeral_container_statuses),
-    ):
-        ended = {status.name for status in was if _end(status) is not None}
-        for status in now:
-            end = _end(status)
-            if end is not None and status.name not in ended:
-                found.append((kind, *end))
+    for kind, was, now in _pairs(before if before is not None else PodStatus(), after):
+        end = _end(now)
+        if end is not None and (was is None or _end(was) is None):
+            found.append((kind, *end))
     return found
+
+
+def newly_started(before: PodStatus, after: PodStatus) -> list[ContainerKind]:
+    """The kinds of the containers that were made between two statuses of a pod."""
+    return [
+        kind
+        for kind, was, now in _pairs(before, after)
+        if now.container_id and (was is None or was.container_id != now.container_id)
+    ]
+
+
+def newly_failed_to_start(before: PodStatus, after: PodStatus) -> list[tuple[ContainerKind, str]]:
+    """Kind and reason of the containers that could not be started between two statuses of a pod."""
+    found = []
+    for kind, was, now in _pairs(before, after):
+        reason = _waiting_reason(now)
+        if reason not in _NO_FAILURES and (was is None or _waiting_reason(was) != reason):
+            found.append((kind, reason))
+    return found
+
+
+def sandbox_newly_ready(before: PodStatus, after: PodStatus) -> bool:
+    """Whether the pod got a sandbox between two statuses."""
+    return _has_sandbox(after) and not _has_sandbox(before)
+
+
+def _pairs(
+    before: PodStatus, after: PodStatus
+) -> Iterator[tuple[ContainerKind, ContainerStatus | None, ContainerStatus]]:
+    """Each container's status with the one before."""
+    for kind, was, now in (
+        (ContainerKind.INIT, before.init_container_statuses, after.init_container_statuses),
+        (ContainerKind.CONTAINER, before.container_statuses, after.container_statuses),
+        (ContainerKind.EPHEMERAL, before.ephemeral_container_statuses, after.ephemeral_container_statuses),
+    ):
+        known = {status.name: status for status in was}
+        for status in now:
+            yield kind, known.get(status.name), status
+
+
+def _waiting_reason(status: ContainerStatus) -> str:
+    waiting = status.state.waiting if status.state is not None else None
+    return waiting.reason if waiting is not None else ""
+
+
+def _has_sandbox(status: PodStatus) -> bool:
+    return any(c.type == "PodReadyToStartContainers" and c.status == "True" for c in status.conditions)
 
 
 def _end(status: ContainerStatus) -> tuple[int, str] | None:

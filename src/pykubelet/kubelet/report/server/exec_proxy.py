@@ -85,7 +85,10 @@ async def _connected(target: SplitResult) -> AsyncIterator[tuple[asyncio.StreamR
 
 @asynccontextmanager
 async def _taken_over(request: web.Request) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Streams on the client's connection; aiohttp sees nothing of it until the end of the block, when it is gone."""
+    """Streams on the client's connection; aiohttp sees nothing of it until the end of the block, when it is gone.
+
+    All protocols make the client wait for the answer to its handshake, so aiohttp has not read beyond that.
+    """
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client has gone")
@@ -95,10 +98,6 @@ async def _taken_over(request: web.Request) -> AsyncIterator[tuple[asyncio.Strea
     protocol.connection_made(transport)
     transport.set_protocol(protocol)
     transport.resume_reading()
-    # A client waits for the answer to its handshake; should it not, aiohttp holds what it sent.
-    early: object = getattr(former, "_message_tail", b"")
-    if isinstance(early, bytes) and early:
-        reader.feed_data(early)
     writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     try:
         async with _closing(writer, within=_LINGER_SECONDS):

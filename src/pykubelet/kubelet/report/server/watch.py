@@ -78,7 +78,7 @@ class Collection(Generic[T]):
                 first: Iterable[Change[T]] | None = self.table.changes()
             else:
                 first = self.table.since(version)
-                view.known.update(c.key for c in self.table.changes() if c.created <= version and matches(c.value))
+                view.known = _known_at(version, self.table.changes(), first or (), matches)
             if first is None:
                 return status_response(failure(410, f"too old resource version: {version} ({self.table.version})"))
             # Bytes are made now, while nothing can change in between.
@@ -97,6 +97,16 @@ class Collection(Generic[T]):
     def _bookmark(self) -> bytes:
         meta = ObjectMeta(resource_version=str(self.table.version), annotations={_INITIAL_EVENTS_END: "true"})
         return _line("BOOKMARK", {"apiVersion": "v1", "kind": self.kind, "metadata": meta})
+
+
+def _known_at(
+    version: int, present: Iterable[Change[T]], later: Iterable[Change[T]], matches: Callable[[T], bool]
+) -> set[str]:
+    """The objects that a list at that version may have shown. What an object was before it changed is not kept, so one
+    that does not match now counts as shown: its client must not be left with it.
+    """
+    known = {c.key for c in present if c.created <= version and (c.version > version or matches(c.value))}
+    return known | {c.key for c in later if c.created <= version}
 
 
 async def _tell(view: _View[T], subscription: Subscription[str, Change[T]], response: web.StreamResponse) -> None:

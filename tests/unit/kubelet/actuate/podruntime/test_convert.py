@@ -73,6 +73,24 @@ def test_what_newer_runtimes_tell() -> None:
     assert status.stop_signal == "SIGRTMIN+1"
 
 
+@pytest.mark.parametrize(
+    ("message", "started", "state"),
+    [
+        ("failed to create shim task: context canceled: unknown", 0, ContainerState.CREATED),
+        ("failed to start shim: start failed: : signal: killed: unknown", 0, ContainerState.CREATED),
+        ("failed to start shim: exec: not found", 0, ContainerState.EXITED),
+        ("exec: no such file", 0, ContainerState.EXITED),
+        ("the program said: context canceled", 11 * SECOND, ContainerState.EXITED),
+    ],
+)
+def test_an_interrupted_start_is_no_exit(message: str, started: int, state: ContainerState) -> None:
+    """As containerd tells it when the agent that had asked for the start is gone."""
+    interrupted = container(message=message, started_at=started, exit_code=128, reason="StartError")
+    status = convert.container_status(interrupted, SandboxID("s1"), message)
+    assert status.state is state
+    assert (status.exit_code == 0) is (state is ContainerState.CREATED)
+
+
 def test_a_container_without_annotations() -> None:
     status = convert.container_status(container(annotations={}, image_id=""), SandboxID("s1"), "")
     assert (status.hash, status.restart_count, status.image_ref) == ("", 0, "app@sha256:2")

@@ -5,9 +5,9 @@ import pytest
 from pykubelet.kubelet.actuate.podruntime.decide_restart import (
     current,
     next_restart_count,
-    restarts_after_exit,
     should_start,
 )
+from pykubelet.kubelet.types.restart import restarts_after_exit
 from pykubelet.kubelet.types.runtime import ContainerStatus
 from tests.unit.kubelet.actuate.podruntime.build import (
     CREATED,

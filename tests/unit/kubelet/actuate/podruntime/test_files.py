@@ -1,11 +1,11 @@
 """Log folders, links and files shared with a pod."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.actuate.criconfig.types import EnvFile
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.podfiles import read_tail, write_hosts
 from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
@@ -26,7 +26,7 @@ def logs(tmp_path: Path) -> LogFiles:
 
 def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
     logs.make_pod_dir(REF)
-    logs.make_container_dir(REF, "app")
+    assert logs.prepare_container(REF, "app") == 0
     log = tmp_path / "pods" / "ns_web_uid-1" / "app" / "0.log"
     log.touch()
     logs.link(REF, "app", ID, "app/0.log")
@@ -35,6 +35,7 @@ def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
     logs.link(REF, "app", ID, "app/0.log")
     assert logs.pod_dirs() == {tmp_path / "pods" / "ns_web_uid-1": "uid-1"}
     assert logs.dead_links() == {}
+    assert logs.prepare_container(REF, "app") == 1
     log.unlink()
     assert logs.dead_links() == {link: ID}
 
@@ -42,7 +43,6 @@ def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
 def test_nothing_there(logs: LogFiles) -> None:
     assert logs.pod_dirs() == {}
     assert logs.dead_links() == {}
-    assert logs.restart_count(REF, "app") == 0
     logs.remove_pod(REF)
     logs.remove_attempt(REF, "app", ID, 0)
 
@@ -59,7 +59,7 @@ def test_removing_a_pod_does_not_follow_links(logs: LogFiles, tmp_path: Path) ->
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").touch()
-    logs.make_container_dir(REF, "app")
+    logs.prepare_container(REF, "app")
     (logs.pod_dir(REF) / "app" / "link").symlink_to(precious)
     (logs.pod_dir(REF) / "trap").symlink_to(precious)
     logs.remove_pod(REF)
@@ -137,7 +137,7 @@ async def test_a_log_folder_that_cannot_be_made(world: World) -> None:
     Path(world.config.pod_logs_dir).touch()
     outcome = await world.sync(pod_of())
     assert [f.reason for f in outcome.failures] == ["CreatePodSandboxError"]
-    assert os.path.basename(world.config.pod_logs_dir) in outcome.failures[0].message
+    assert Path(world.config.pod_logs_dir).name in outcome.failures[0].message
 
 
 async def test_links_that_cannot_be_made_stop_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -154,8 +154,6 @@ async def test_environment_from_files_and_facts(world: World) -> None:
         {"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
         {"name": "FILE", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "K"}}},
     ]
-    from pykubelet.kubelet.actuate.criconfig.types import EnvFile
-
     world.volumes.files[EnvFile("v", "p")] = "K='value'\n"
     await world.settle(pod_of(({"name": "app", "env": env, "command": ["x", "$(IP)"]},)))
     config = world.cri.containers[0].config

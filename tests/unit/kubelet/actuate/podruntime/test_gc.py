@@ -15,6 +15,7 @@ from pykubelet.kubelet.types.runtime import (
     SandboxSummary,
 )
 from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Fault, Script
 from tests.unit.kubelet.actuate.podruntime.build import CREATED, EXITED, RUNNING, UNKNOWN, pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World
@@ -222,7 +223,7 @@ async def test_a_sandbox_that_resists(world: World) -> None:
 async def test_a_container_of_unknown_state_is_stopped_before(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
-    world.cri.containers[0].state = 3
+    world.cri.containers[0].state = pb.CONTAINER_UNKNOWN
     await world.runtime.gc(frozenset)
     assert world.cri.calls("StopContainer") == ["ns/web/app"]
     assert "Killing[app]: Container is in unknown state, try killing it before removal" in world.events.seen

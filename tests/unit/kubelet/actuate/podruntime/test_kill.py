@@ -4,6 +4,7 @@ import pytest
 from grpc import StatusCode
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.http_get import PlainHttpAnswer
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, Fault, Script
@@ -103,7 +104,7 @@ async def test_http_and_sleep_hooks(world: World) -> None:
 
 
 async def test_an_unreachable_http_hook(world: World) -> None:
-    world.http.error = Transient("connection refused")
+    world.http.errors = [Transient("connection refused")]
     pod = pod_of((hooked("app", {"httpGet": {"port": 80}}),))
     await world.settle(pod)
     assert (await world.kill(pod)).ok
@@ -233,6 +234,33 @@ async def test_hooks_that_cannot_run(world: World, hook: Fields) -> None:
 
 
 async def test_an_http_hook_of_a_pod_on_the_hosts_network(world: World) -> None:
-    hook: Fields = {"postStart": {"httpGet": {"port": 80, "scheme": "HTTPS"}}}
-    await world.sync(pod_of(({"name": "a", "lifecycle": hook},), hostNetwork=True))
-    assert [r.url for r in world.http.requests][-1].startswith("https://")
+    get: Fields = {"httpGet": {"port": 80, "scheme": "HTTPS"}}
+    pod = pod_of(({"name": "a", "lifecycle": {"postStart": get, "preStop": get}},), hostNetwork=True)
+    await world.settle(pod)
+    await world.kill(pod)
+    assert [r.url for r in world.http.requests] == ["https://192.0.2.1:80/"] * 2
+
+
+async def test_a_hook_never_goes_to_the_node_instead_of_the_pod(world: World) -> None:
+    """The sandbox has died, so the pod has no address any more."""
+    pod = pod_of((hooked("app", {"httpGet": {"port": 80}}),))
+    await world.settle(pod)
+    world.cri.sandboxes[0].ready = False
+    assert (await world.kill(pod)).ok
+    assert world.http.requests == []
+    assert "FailedPreStopHook[app]: PreStopHook failed" in world.events.seen
+
+
+async def test_an_https_hook_answered_without_tls_is_made_by_http(world: World) -> None:
+    headers = [{"name": "Authorization", "value": "secret"}, {"name": "X", "value": "y"}]
+    get: Fields = {"httpGet": {"port": 80, "scheme": "HTTPS", "httpHeaders": headers}}
+    world.http.errors = [PlainHttpAnswer("no TLS")]
+    assert (await world.sync(pod_of(({"name": "a", "lifecycle": {"postStart": get}},)))).ok
+    ip = world.cri.sandboxes[0].ip
+    assert [(r.url, dict(r.headers)) for r in world.http.requests] == [
+        (f"https://{ip}:80/", {"Authorization": "secret", "X": "y"}),
+        (f"http://{ip}:80/", {"X": "y"}),
+    ]
+    assert world.events.seen[-1] == (
+        f"LifecycleHTTPFallback: request to HTTPS lifecycle hook {ip}:80 got HTTP response, retry with HTTP succeeded"
+    )

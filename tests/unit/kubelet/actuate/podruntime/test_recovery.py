@@ -189,6 +189,30 @@ async def test_a_container_that_the_runtime_went_on_making_is_replaced(world: Wo
     await check_runs(world, pod)
 
 
+CANCELED = "failed to create containerd task: failed to create shim task: context canceled: unknown"
+
+
+@pytest.mark.parametrize("policy", ["Always", "Never"])
+async def test_an_interrupted_start_is_no_restart(world: World, policy: str) -> None:
+    """The runtime takes its time to undo a start that was asked for by an agent which is gone."""
+    pod = pod_of(restartPolicy=policy)
+    world.cri.script(Script(fail_start=CANCELED))
+    await world.sync(pod)
+    world.cri.script(Script())
+    world.restart()
+    busy = world.cri.inject(
+        Fault("RemoveContainer", code=StatusCode.UNKNOWN, details="container is in starting state, can't be removed")
+    )
+    outcome = await world.sync(pod)
+    (failure,) = outcome.failures
+    assert (failure.reason, failure.transient) == ("CreateContainerError", True)
+    assert outcome.wake_at == world.clock.now() + 0.5
+    assert len(world.cri.containers) == 1
+    world.cri.remove_fault(busy)
+    await world.settle(pod)
+    await check_runs(world, pod)
+
+
 async def test_a_sandbox_that_the_runtime_went_on_making_is_used(world: World) -> None:
     pod = pod_of()
     world.cri.inject(Fault("RunPodSandbox", code=StatusCode.DEADLINE_EXCEEDED, after=True, times=1))

@@ -145,13 +145,14 @@ class Objects:
 class Http:
     """Takes requests of hooks."""
 
-    error: PykubeletError | None = None
+    errors: list[PykubeletError] = field(default_factory=list)
+    """Of the next ones."""
     requests: list[HttpRequest] = field(default_factory=list)
 
     async def __call__(self, request: HttpRequest) -> None:
         self.requests.append(request)
-        if self.error is not None:
-            raise self.error
+        if self.errors:
+            raise self.errors.pop(0)
 
 
 @dataclass

@@ -123,7 +123,7 @@ def test_any_value_in_any_place(changes: list[tuple[tuple[str | int, ...], objec
     "data",
     [
         doubling(60),
-        b"kind: Pod\napiVersion: v1\nmetadata: \n managedFields: \n - fieldsV1:\n" + doubling(60).replace(b"a", b"    a"),
+        b"kind: Pod\napiVersion: v1\nmetadata:\n managedFields:\n - fieldsV1:\n" + doubling(60).replace(b"a", b"    a"),
         b"[" * 1_000_000,
         b"- " * 1_000_000,
         b"{a: " * 500_000,

@@ -56,7 +56,7 @@ async def test_without_events_pods_are_listed_every_second() -> None:
 
 
 @pytest.mark.parametrize("lifetime", [0.01, 0.05, 0.3, 0.9])
-async def test_an_exit_soon_after_a_poke_is_seen_within_150_ms(lifetime: float) -> None:
+async def test_an_exit_soon_after_a_poke_is_seen_within_100_ms(lifetime: float) -> None:
     runtime = runtime_without_events()
     runtime.put(pod("idle", sandbox("s0"), container("c0")))
     async with runtime.running():
@@ -69,7 +69,7 @@ async def test_an_exit_soon_after_a_poke_is_seen_within_150_ms(lifetime: float) 
         ended = runtime.clock.monotonic()
         await runtime.clock.advance(0.15)
         died = runtime.events.index(("a", "Died", "a1"))
-        assert runtime.times[died] - ended <= 0.15
+        assert runtime.times[died] - ended <= 0.1 + 1e-6
         assert set(runtime.checks) == {"a"}
 
 
@@ -80,7 +80,7 @@ async def test_watching_one_pod_closely_ends_by_itself() -> None:
         await runtime.clock.advance(1)
         runtime.pleg.poke(PodUID("a"))
         await runtime.clock.advance(60)
-        assert 20 < len(runtime.checks) < 45
+        assert 20 < len(runtime.checks) < 60
         runtime.checks.clear()
         await runtime.clock.advance(60)
         assert runtime.checks == []

@@ -2,7 +2,14 @@
 
 import pytest
 
-from pykubelet.kubelet.report.metrics.types import count_runtime, image_size_label, newly_terminated
+from pykubelet.kubelet.report.metrics.types import (
+    count_runtime,
+    image_size_label,
+    newly_failed_to_start,
+    newly_started,
+    newly_terminated,
+    sandbox_newly_ready,
+)
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.kubelet.types.runtime import (
     ContainerKind,
@@ -72,3 +79,38 @@ def test_an_end_is_found_once() -> None:
     assert newly_terminated(None, after) == expected
     assert newly_terminated(after, after) == []
     assert newly_terminated(after, before) == []
+
+
+def waiting(reason: str, container_id: str = "") -> core.PodStatus:
+    state = core.ContainerState(waiting=core.ContainerStateWaiting(reason=reason))
+    status = core.ContainerStatus(name="a", ready=False, restart_count=0, state=state, container_id=container_id)
+    return core.PodStatus(init_container_statuses=(status,))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("PodInitializing", "ErrImagePull", ["ErrImagePull"]),
+        ("ErrImagePull", "ErrImagePull", []),
+        ("ErrImagePull", "ImagePullBackOff", ["ImagePullBackOff"]),
+        ("ErrImagePull", "CrashLoopBackOff", []),
+        ("ErrImagePull", "ContainerCreating", []),
+    ],
+)
+def test_failures_to_start(before: str, after: str, expected: list[str]) -> None:
+    found = newly_failed_to_start(waiting(before), waiting(after))
+    assert found == [(ContainerKind.INIT, reason) for reason in expected]
+
+
+def test_starts() -> None:
+    none, first, second = waiting("", ""), waiting("", "x://1"), waiting("", "x://2")
+    assert newly_started(none, first) == newly_started(first, second) == [ContainerKind.INIT]
+    assert newly_started(core.PodStatus(), first) == [ContainerKind.INIT]
+    assert newly_started(first, first) == newly_started(first, none) == []
+
+
+def test_a_new_sandbox() -> None:
+    without = core.PodStatus(conditions=(core.PodCondition(type="PodReadyToStartContainers", status="False"),))
+    having = core.PodStatus(conditions=(core.PodCondition(type="PodReadyToStartContainers", status="True"),))
+    assert sandbox_newly_ready(without, having) and sandbox_newly_ready(core.PodStatus(), having)
+    assert not sandbox_newly_ready(having, having) and not sandbox_newly_ready(having, without)

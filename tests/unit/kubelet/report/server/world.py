@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -115,7 +116,7 @@ class World:
         self.config = LocalConfig(base / "run" / "a.sock", base / "pods", max_requests=max_requests)
         self.logs = base / "pods" / "ns_web_uid-1" / "app"
         self.logs.mkdir(parents=True)
-        checks = {name: (lambda name=name: self.faults[name]) for name in self.faults}
+        checks = {name: partial(self.faults.get, name) for name in self.faults}
         self.deps = LocalDeps(self.pods, self.events, self.node, self.streams, checks, self.metrics, self.clock)
 
     def log(self, *lines: str, attempt: int = 0) -> None:
@@ -146,8 +147,9 @@ class Served:
     """A world that is served, and a client of it."""
 
     world: World
-    server: LocalServer
     client: aiohttp.ClientSession
+    stop: Callable[[], object]
+    """End the server; clients live on."""
 
     def get(self, path: str) -> "aiohttp.client._RequestContextManager":
         return self.client.get(f"http://localhost{path}")
@@ -164,7 +166,7 @@ async def serving(world: World) -> AsyncIterator[Served]:
         try:
             connector = aiohttp.UnixConnector(str(world.config.socket), limit=0)
             async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(20)) as client:
-                yield Served(world, server, client)
+                yield Served(world, client, task.cancel)
         finally:
             task.cancel()
             waiting.cancel()

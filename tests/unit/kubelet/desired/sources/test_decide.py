@@ -1,0 +1,189 @@
+"""Which version of a manifest is in force, who wins among equal names, and what the sync loop is told."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pykubelet.kubelet.desired.manifest import Manifest, parse
+from pykubelet.kubelet.desired.sources.decide import accept, assemble, merge, unreadable
+from pykubelet.kubelet.desired.sources.types import FileRecord
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.updates import ANNOTATION_SEEN, ANNOTATION_SOURCE, PodOp, Source
+from pykubelet.models import core_v1 as core
+from pykubelet.models.meta_v1 import ObjectMeta
+from tests.unit.kubelet.desired.sources.samples import config_map, images, pod
+
+
+def read(text: str, origin: str = "/m/a.yaml") -> Manifest:
+    return parse(text.encode(), origin)
+
+
+def names(record: FileRecord) -> list[str]:
+    return [item.key.name for item in record.wanted]
+
+
+def test_a_good_manifest_replaces_all_before_it() -> None:
+    first = accept(None, read(pod("a") + pod("b")), "1")
+    second = accept(first, read(pod("b", "new") + config_map("c")), "2")
+    assert names(second) == ["b", "c"]
+    assert second.kept == frozenset()
+    assert second.digest == "2"
+
+
+def test_an_emptied_manifest_takes_its_objects_away() -> None:
+    assert names(accept(accept(None, read(pod("a")), "1"), read("# none\n"), "2")) == []
+
+
+def test_a_broken_manifest_takes_nothing_away() -> None:
+    first = accept(None, read(pod("a") + pod("b")), "1")
+    broken = accept(first, read("a: ["), "2")
+    assert names(broken) == ["a", "b"]
+    assert [key.name for key in sorted(broken.kept, key=str)] == ["a", "b"]
+    assert broken.manifest.problems
+
+
+def test_the_good_part_of_a_broken_manifest_is_used() -> None:
+    first = accept(None, read(pod("a", "old") + pod("b", "old") + pod("c", "old")), "1")
+    partly = accept(first, read(pod("a", "new") + pod("b", "''") + pod("d", "new")), "2")
+    content = assemble([partly], Source.FILE, "n")
+    assert images(content) == {"a-n": "new", "d-n": "new", "b-n": "old", "c-n": "old"}
+    assert [key.name for key in content.states[0].kept] == ["b", "c"]
+
+
+def test_a_manifest_that_is_broken_from_the_start_gives_its_good_part() -> None:
+    record = accept(None, read(pod("a") + pod("B")), "1")
+    assert names(record) == ["a"]
+    assert record.kept == frozenset()
+
+
+def test_an_unreadable_manifest_takes_nothing_away_and_is_read_again() -> None:
+    first = accept(None, read(pod("a")), "1")
+    away = unreadable(first, "/m/a.yaml", "cannot be read")
+    assert names(away) == ["a"]
+    assert away.digest == ""
+    assert [str(problem) for problem in away.manifest.problems] == ["/m/a.yaml: cannot be read"]
+    assert names(unreadable(None, "/m/a.yaml", "x")) == []
+
+
+def test_of_equal_names_the_first_file_wins() -> None:
+    first = accept(None, read(pod("a", "one") + config_map("c"), "/m/1.yaml"), "1")
+    second = accept(None, read(pod("a", "two") + config_map("c") + pod("b"), "/m/2.yaml"), "2")
+    content = assemble([first, second], Source.FILE, "n")
+    assert images(content) == {"a-n": "one", "b-n": "busybox:1"}
+    assert len(content.objects) == 1
+    assert content.states[0].problems == ()
+    assert [str(problem) for problem in content.states[1].problems] == [
+        "/m/2.yaml:1: Pod default/a: metadata.name: is already given in /m/1.yaml, which is used; "
+        "rename one of them or take it away",
+        "/m/2.yaml:10: ConfigMap default/c: metadata.name: is already given in /m/1.yaml, which is used; "
+        "rename one of them or take it away",
+    ]
+    assert [key.name for key in content.states[1].objects] == ["b"]
+
+
+def test_a_pod_and_a_config_map_may_have_one_name() -> None:
+    content = assemble([accept(None, read(pod("a") + config_map("a")), "1")], Source.FILE, "n")
+    assert content.states[0].problems == ()
+    assert (len(content.pods), len(content.objects)) == (1, 1)
+
+
+def test_a_name_too_long_with_the_nodes_is_a_problem_of_its_manifest() -> None:
+    content = assemble([accept(None, read(pod("a" * 250)), "1")], Source.FILE, "node")
+    assert content.pods == ()
+    assert "longer than 253" in content.states[0].problems[0].message
+
+
+def test_pods_that_name_one_uid_clash() -> None:
+    text = pod("a").replace("name: a\n", "name: a\n  uid: u\n") + pod("b").replace("name: b\n", "name: b\n  uid: u\n")
+    content = assemble([accept(None, read(text), "1")], Source.FILE, "n")
+    assert [each.metadata.name for each in content.pods] == ["a-n"]
+    assert "has the uid of Pod default/a" in content.states[0].problems[0].message
+
+
+def wanted(name: str, uid: str = "", image: str = "i", **meta: object) -> core.Pod:
+    container = core.Container(name="c", image=image)
+    metadata = replace(ObjectMeta(name=name, uid=uid or f"uid-{name}"), **meta)
+    return core.Pod(metadata=metadata, spec=core.PodSpec(containers=(container,)))
+
+
+def told(updates: object) -> list[tuple[str, list[str]]]:
+    assert isinstance(updates, tuple)
+    return [(update.op.value, [pod.metadata.name for pod in update.pods]) for update in updates]
+
+
+def test_first_contact_adds_all_and_marks_them() -> None:
+    merged = merge(None, [wanted("a"), wanted("b")], Source.FILE, "now")
+    assert told(merged.updates) == [("ADD", ["a", "b"])]
+    annotations = merged.pods[PodUID("uid-a")].metadata.annotations
+    assert annotations == {ANNOTATION_SOURCE: "file", ANNOTATION_SEEN: "now"}
+
+
+def test_first_contact_with_nothing_is_told_too() -> None:
+    merged = merge(None, [], Source.HTTP, "now")
+    assert told(merged.updates) == [("ADD", [])]
+    assert merged.updates[0].source is Source.HTTP
+    assert merge({}, [], Source.HTTP, "now").updates == ()
+
+
+def test_changes_by_kind_and_in_order() -> None:
+    before = merge(None, [wanted(name) for name in "abcdef"], Source.API, "then").pods
+    deleted = datetime(2020, 1, 1, tzinfo=UTC)
+    after = [
+        wanted("a"),
+        wanted("b", image="new"),
+        wanted("c", labels={"x": "y"}),
+        wanted("d", deletion_timestamp=deleted, deletion_grace_period_seconds=5),
+        replace(wanted("e"), status=core.PodStatus(phase="Running")),
+        wanted("g"),
+    ]
+    merged = merge(before, after, Source.API, "now")
+    assert told(merged.updates) == [
+        ("REMOVE", ["f"]),
+        ("ADD", ["g"]),
+        ("UPDATE", ["b", "c"]),
+        ("DELETE", ["d"]),
+        ("RECONCILE", ["e"]),
+    ]
+    seen = {uid: pod.metadata.annotations[ANNOTATION_SEEN] for uid, pod in merged.pods.items()}
+    assert seen == {f"uid-{name}": "now" if name == "g" else "then" for name in "abcdeg"}
+
+
+def test_a_changed_static_pod_is_removed_before_it_is_added() -> None:
+    before = merge(None, [wanted("a", "1")], Source.FILE, "then").pods
+    assert told(merge(before, [wanted("a", "2")], Source.FILE, "now").updates) == [("REMOVE", ["a"]), ("ADD", ["a"])]
+
+
+def test_our_own_annotations_are_no_change() -> None:
+    before = merge(None, [wanted("a")], Source.FILE, "then").pods
+    again = merge(before, [wanted("a", annotations={ANNOTATION_SEEN: "forged"})], Source.FILE, "now")
+    assert again.updates == ()
+    changed = merge(before, [wanted("a", annotations={"x": "y"})], Source.FILE, "now")
+    assert told(changed.updates) == [("UPDATE", ["a"])]
+
+
+def test_a_uid_given_twice_counts_once() -> None:
+    merged = merge(None, [wanted("a", "u"), wanted("b", "u")], Source.FILE, "now")
+    assert told(merged.updates) == [("ADD", ["a"])]
+
+
+PODS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["i1", "i2"]))
+
+
+@given(st.lists(PODS, max_size=6))
+def test_the_updates_carry_a_reader_from_any_state_to_the_next(states: list[dict[str, str]]) -> None:
+    known = None
+    reader: dict[str, core.Pod] = {}
+    for state in states:
+        merged = merge(known, [wanted(name, image=image) for name, image in state.items()], Source.FILE, "now")
+        for update in merged.updates:
+            for each in update.pods:
+                if update.op is PodOp.REMOVE:
+                    del reader[each.metadata.uid]
+                else:
+                    assert (each.metadata.uid in reader) == (update.op is PodOp.UPDATE)
+                    reader[each.metadata.uid] = each
+        assert reader == merged.pods
+        assert {each.metadata.name: each.spec.containers[0].image for each in reader.values()} == state
+        known = merged.pods

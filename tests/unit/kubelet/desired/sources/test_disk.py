@@ -1,0 +1,150 @@
+"""Reading a folder of manifests, and copies of the last good ones."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.desired.sources.backup import Backup
+from pykubelet.kubelet.desired.sources.disk import is_manifest_name, look
+from pykubelet.kubelet.desired.sources.types import FileRecord
+from tests.unit.kubelet.desired.sources.samples import pod
+
+
+def names(records: dict[str, FileRecord]) -> dict[str, list[str]]:
+    return {name: [item.key.name for item in record.wanted] for name, record in records.items()}
+
+
+def scan(path: Path, known: dict[str, FileRecord] | None = None, busy: set[str] | None = None) -> dict[str, FileRecord]:
+    return look(path, known or {}, frozenset(busy or ()), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("a.yaml", True),
+        ("a", True),
+        ("a.json", True),
+        (".a.yaml.swp", False),
+        ("a.yaml~", False),
+        ("#a#", False),
+        ("..data", False),
+    ],
+)
+def test_which_names_count(name: str, counts: bool) -> None:
+    assert is_manifest_name(name) == counts
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(pod("b"))
+    (tmp_path / "a.yaml").write_text(pod("a"))
+    (tmp_path / ".hidden").write_text(pod("h"))
+    (tmp_path / "old~").write_text(pod("o"))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "c.yaml").write_text(pod("c"))
+    assert names(scan(tmp_path)) == {"a.yaml": ["a"], "b.yaml": ["b"]}
+    assert scan(tmp_path)["a.yaml"].manifest.origin == str(tmp_path / "a.yaml")
+
+
+def test_a_single_file(tmp_path: Path) -> None:
+    file = tmp_path / ".hidden.yaml"
+    file.write_text(pod("a"))
+    assert names(scan(file)) == {".hidden.yaml": ["a"]}
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    assert scan(tmp_path / "none") == {}
+
+
+def test_a_config_map_volume(tmp_path: Path) -> None:
+    """Files are links through ``..data``, as kubelets write them."""
+    (tmp_path / "..1").mkdir()
+    (tmp_path / "..1" / "a.yaml").write_text(pod("a"))
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
+    (tmp_path / "dangling.yaml").symlink_to("..data/b.yaml")
+    records = scan(tmp_path)
+    assert names(records) == {"a.yaml": ["a"], "dangling.yaml": []}
+    assert records["dangling.yaml"].manifest.problems[0].message == "is a symbolic link to nothing"
+
+
+def test_an_unchanged_file_is_not_parsed_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(pod("a"))
+    first = scan(tmp_path)
+    os.utime(file, (1, 1))
+    assert scan(tmp_path, first)["a.yaml"] is first["a.yaml"]
+    file.write_text(pod("a", "new"))
+    assert scan(tmp_path, first)["a.yaml"] is not first["a.yaml"]
+
+
+def test_busy_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(pod("a"))
+    first = scan(tmp_path)
+    (tmp_path / "a.yaml").write_text("half: [")
+    (tmp_path / "b.yaml").write_text("half: [")
+    records = scan(tmp_path, first, {"a.yaml", "b.yaml"})
+    assert list(records) == ["a.yaml"]
+    assert records["a.yaml"] is first["a.yaml"]
+
+
+def test_what_cannot_be_read_keeps_what_it_gave(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(pod("a"))
+    first = scan(tmp_path)
+    file.unlink()
+    os.mkfifo(file)
+    records = scan(tmp_path, first)
+    assert names(records) == {"a.yaml": ["a"]}
+    assert "pipe" in records["a.yaml"].manifest.problems[0].message
+    file.unlink()
+    file.write_text(pod("a"))
+    assert scan(tmp_path, records)["a.yaml"].manifest.problems == ()
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(Transient, match="Not a directory"):
+        scan(tmp_path / "a" / "b")
+
+
+def test_a_copy_of_the_last_good_version_outlives_the_agent(tmp_path: Path) -> None:
+    folder, backup = tmp_path / "m", Backup(tmp_path / "state" / "copies")
+    folder.mkdir()
+    (folder / "a.yaml").write_text(pod("a", "good"))
+    look(folder, {}, frozenset(), backup)
+    assert (tmp_path / "state" / "copies").stat().st_mode & 0o777 == 0o700
+    (folder / "a.yaml").write_text("half: [")
+    # The agent was restarted: it knows nothing.
+    record = look(folder, {}, frozenset(), backup)["a.yaml"]
+    assert [item.value.spec.containers[0].image for item in record.wanted if item.key.kind == "Pod"] == ["good"]  # type: ignore[union-attr] # it is a Pod
+    assert record.kept
+    assert record.manifest.problems
+    # A broken version never becomes the copy, a good one does.
+    (folder / "a.yaml").write_text(pod("b"))
+    look(folder, {}, frozenset(), backup)
+    (folder / "a.yaml").unlink()
+    os.mkfifo(folder / "a.yaml")
+    assert names(look(folder, {}, frozenset(), backup)) == {"a.yaml": ["b"]}
+
+
+def test_copies_of_removed_manifests_are_removed(tmp_path: Path) -> None:
+    backup = Backup(tmp_path / "copies")
+    backup.keep_only([])
+    backup.save("/m/a", b"a")
+    backup.save("/m/b", b"b")
+    backup.keep_only(["/m/b"])
+    assert backup.load("/m/a") is None
+    assert backup.load("/m/b") == b"b"
+
+
+def test_a_copy_that_cannot_be_written_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    backup = Backup(tmp_path / "file")
+    backup.save("/m/a", b"a")
+    backup.keep_only([])
+    assert [record.message for record in caplog.records] == [
+        "cannot keep a copy of a manifest",
+        "cannot tidy the copies of manifests",
+    ]

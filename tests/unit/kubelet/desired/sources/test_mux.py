@@ -1,0 +1,56 @@
+"""The mux: a stream of updates, and which sources were heard."""
+
+import pytest
+
+from pykubelet.kubelet.desired.sources import PodMux
+from pykubelet.kubelet.types.updates import ANNOTATION_SEEN, PodUpdate, Source
+from pykubelet.models import core_v1 as core
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.testing.clock import VirtualClock
+
+
+def wanted(name: str) -> core.Pod:
+    return core.Pod(metadata=ObjectMeta(name=name, uid=name))
+
+
+def test_sources_are_ready_when_all_were_heard() -> None:
+    updates: list[PodUpdate] = []
+    mux = PodMux([Source.FILE, Source.HTTP], updates.append, VirtualClock())
+    assert not mux.all_ready()
+    mux.set(Source.HTTP, [])
+    assert mux.waiting_for() == {Source.FILE}
+    mux.set(Source.FILE, [wanted("a")])
+    assert mux.all_ready()
+    assert [(update.op.value, update.source.value, len(update.pods)) for update in updates] == [
+        ("ADD", "http", 0),
+        ("ADD", "file", 1),
+    ]
+
+
+def test_without_sources_there_is_nothing_to_wait_for() -> None:
+    assert PodMux([], lambda update: None, VirtualClock()).all_ready()
+
+
+def test_sources_do_not_disturb_each_other() -> None:
+    updates: list[PodUpdate] = []
+    mux = PodMux([Source.FILE, Source.HTTP], updates.append, VirtualClock())
+    mux.set(Source.FILE, [wanted("a")])
+    mux.set(Source.HTTP, [wanted("b")])
+    updates.clear()
+    mux.set(Source.FILE, [])
+    assert [(update.op.value, [pod.metadata.name for pod in update.pods]) for update in updates] == [("REMOVE", ["a"])]
+    updates.clear()
+    mux.set(Source.HTTP, [wanted("b")])
+    assert updates == []
+
+
+def test_new_pods_are_marked_with_the_wall_clock() -> None:
+    updates: list[PodUpdate] = []
+    mux = PodMux([Source.FILE], updates.append, VirtualClock(start=1_700_000_000.25))
+    mux.set(Source.FILE, [wanted("a")])
+    assert updates[0].pods[0].metadata.annotations[ANNOTATION_SEEN] == "2023-11-14T22:13:20.250000Z"
+
+
+def test_an_unannounced_source_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="api"):
+        PodMux([Source.FILE], lambda update: None, VirtualClock()).set(Source.API, [])

@@ -1,0 +1,103 @@
+"""/healthz and /metrics over TCP."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import aiohttp
+import pytest
+
+from pykubelet.base.errors import Permanent
+from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
+from pykubelet.kubelet.report.server import HealthConfig, HealthDeps, HealthServer
+from pykubelet.testing.clock import VirtualClock
+
+
+class Checks:
+    def __init__(self) -> None:
+        self.faults: dict[str, str | None] = {"ping": None, "pleg": None, "syncloop": None}
+        self.metrics = KubeletMetrics("node-1", NodeCounts, VirtualClock())
+        self.deps = HealthDeps(
+            {name: partial(self.faults.get, name) for name in self.faults},
+            self.metrics.render,
+            self.metrics.render_probes,
+            self.metrics,
+        )
+
+
+@asynccontextmanager
+async def serving(checks: Checks) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    server = HealthServer(HealthConfig(port=0), checks.deps)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(server.run())
+        await server.serving.wait()
+        try:
+            async with aiohttp.ClientSession() as client:
+                yield client, f"http://127.0.0.1:{server.port}"
+        finally:
+            task.cancel()
+
+
+async def get(client: aiohttp.ClientSession, url: str) -> tuple[int, str]:
+    async with client.get(url) as response:
+        return response.status, await response.text()
+
+
+async def test_healthy() -> None:
+    async with serving(Checks()) as (client, base):
+        assert await get(client, f"{base}/healthz") == (200, "ok")
+        assert await get(client, f"{base}/healthz/syncloop") == (200, "ok")
+        assert await get(client, f"{base}/healthz?verbose") == (
+            200,
+            "[+]ping ok\n[+]pleg ok\n[+]syncloop ok\nhealthz check passed\n",
+        )
+
+
+async def test_unhealthy() -> None:
+    checks = Checks()
+    checks.faults["pleg"] = "pleg was last seen active 4m0s ago; threshold is 3m0s"
+    async with serving(checks) as (client, base):
+        assert await get(client, f"{base}/healthz") == (
+            500,
+            "[+]ping ok\n[-]pleg failed: pleg was last seen active 4m0s ago; threshold is 3m0s\n"
+            "[+]syncloop ok\nhealthz check failed\n",
+        )
+        assert (await get(client, f"{base}/healthz/pleg"))[0] == 500
+        assert await get(client, f"{base}/healthz/syncloop") == (200, "ok")
+
+
+async def test_metrics() -> None:
+    checks = Checks()
+    async with serving(checks) as (client, base):
+        async with client.get(f"{base}/metrics") as response:
+            assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            text = await response.text()
+        assert 'kubelet_node_name{node="node-1"} 1.0' in text
+        async with client.get(f"{base}/metrics/probes") as response:
+            assert "prober_probe_total" in await response.text()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/healthz/none", 404),
+        ("GET", "/", 404),
+        ("GET", "/pods", 404),
+        ("GET", "/api/v1/pods", 404),
+        ("POST", "/healthz", 405),
+        ("DELETE", "/metrics", 405),
+    ],
+)
+async def test_nothing_else_is_served(method: str, path: str, code: int) -> None:
+    async with serving(Checks()) as (client, base), client.request(method, f"{base}{path}") as response:
+        assert response.status == code
+        assert (await response.json())["code"] == code
+
+
+async def test_a_port_that_is_taken() -> None:
+    taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with taken:
+        port = taken.sockets[0].getsockname()[1]
+        with pytest.raises(Permanent, match="healthzPort"):
+            await HealthServer(HealthConfig(port=port), Checks().deps).run()
