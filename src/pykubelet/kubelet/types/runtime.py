@@ -87,7 +87,6 @@ class ContainerStatus:
     id: ContainerID
     name: str
     state: ContainerState
-    kind: ContainerKind = ContainerKind.CONTAINER
     sandbox_id: SandboxID = SandboxID("")
     created_at: float = 0.0
     started_at: float = 0.0
