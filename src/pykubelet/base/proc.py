@@ -72,9 +72,9 @@ async def run(
     """Run a program to its end and return its output.
 
     `env` None inherits ours. `pass_fds` are the only descriptors beside stdio that the program gets. Output beyond
-    `max_output` bytes per stream is read and dropped. Raises NotFound when the program does not exist, Permanent when it cannot be executed, ProgramTimeout after `timeout`
-    seconds, and, with `check`, ExitError for a non-zero exit. On timeout and on cancellation the whole
-    process group gets SIGKILL and the child is reaped before the call ends.
+    `max_output` bytes per stream is read and dropped. Raises NotFound when the program does not exist, Permanent when
+    it cannot be executed, ProgramTimeout after `timeout` seconds, and, with `check`, ExitError for a non-zero exit. On
+    timeout and on cancellation the whole process group gets SIGKILL and the child is reaped before the call ends.
     """
     loop = asyncio.get_running_loop()
     try:

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.runtime import (
-    ContainerKind,
     ContainerState,
     ContainerStatus,
     PodRuntimeStatus,
@@ -63,7 +62,6 @@ def attempt(
     *,
     number: int = 0,
     exit_code: int = 0,
-    kind: ContainerKind = ContainerKind.CONTAINER,
     sandbox: str = "sb0",
     started: bool = True,
     reason: str = "",
@@ -77,7 +75,6 @@ def attempt(
         id=ContainerID(f"{name}-{number}"),
         name=name,
         state=state,
-        kind=kind,
         sandbox_id=SandboxID(sandbox),
         created_at=at,
         started_at=at + 1 if ran else 0.0,
