@@ -1,7 +1,7 @@
 """Draws the state machines from their transition tables: ``docs/machines/*.md``, as Mermaid diagrams.
 
-    python tools/gen_diagrams.py           write them
-    python tools/gen_diagrams.py --check   exit 1 if one is out of date
+python tools/gen_diagrams.py           write them
+python tools/gen_diagrams.py --check   exit 1 if one is out of date
 """
 
 import sys
