@@ -312,7 +312,7 @@ def test_a_completed_init_container_stays_ready_while_the_pod_ends() -> None:
 def test_ephemeral_containers() -> None:
     debug = core.EphemeralContainer(name="debug", image="busybox")
     value = pod(ephemeral=[debug], restart_policy="Always")
-    (status,) = statuses(value, runtime(attempt("debug", kind=EPHEMERAL)), kind=EPHEMERAL)
+    (status,) = statuses(value, runtime(attempt("debug")), kind=EPHEMERAL)
     assert (brief(status), status.ready, status.started) == ("running", False, None)
     (status,) = statuses(
         value, runtime(), StatusContext(now=NOW, waiting=waiting("ErrImagePull", "debug")), kind=EPHEMERAL

@@ -1,0 +1,104 @@
+"""The command: ``python -m benchmarks [--only PART,…] [--quick]`` with ``GO_KUBELET=/path`` for the peer."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.budgets import judge, load
+from benchmarks.figures import Figure
+from benchmarks.plan import QUICK, Part, Plan
+from benchmarks.run import run
+from benchmarks.world import World, world
+from pykubelet.base.errors import Invalid, PykubeletError
+
+_FILE_WIDTH = 120
+"""Columns of the tables where there is no terminal."""
+
+
+def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> frozenset[Part]:
+    try:
+        return frozenset(Part(name) for name in value.split(",") if name) or frozenset(Part)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; the parts are {', '.join(Part)}") from None
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--only", default="", callback=_parts, help=f"Parts to measure, of {','.join(Part)}.")
+@click.option("--quick", is_flag=True, help="Few and short measurements: to see whether it works.")
+@click.option("--json", "target", type=click.Path(path_type=Path), default=Path("build/bench.json"), show_default=True)
+def main(only: frozenset[Part], quick: bool, target: Path) -> None:
+    """Measure the agent on a private containerd, against bare CRI calls and (GO_KUBELET=PATH) the Go kubelet.
+
+    Exit status: 0 measured, whatever the figures are; 1 a measurement failed; 130 interrupted.
+    """
+    if os.geteuid() != 0:
+        raise click.ClickException("must run as root: it starts a container runtime and pods")
+    plan = replace(QUICK if quick else Plan(), parts=only)
+    figures: list[Figure] = []
+    failure = ""
+    console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
+    try:
+        with world(_peer()) as made:
+            asyncio.run(_run(made, plan, figures, _teller()))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        failure = "interrupted"
+    except (PykubeletError, AssertionError, BaseExceptionGroup) as error:
+        failure = _tell(error)
+    judgements = judge(load(), figures)
+    report.show(console, figures, judgements)
+    report.write(target, figures, judgements, failure)
+    console.print(f"all values: {target}")
+    if failure:
+        console.print(f"[bold red]not finished:[/bold red] {failure}", soft_wrap=True)
+        sys.exit(130 if failure == "interrupted" else 1)
+
+
+async def _run(made: World, plan: Plan, figures: list[Figure], say: Callable[[str], None]) -> None:
+    work = asyncio.ensure_future(run(made, plan, figures, say))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, work.cancel)
+    await work
+
+
+def _peer() -> Path | None:
+    given = os.environ.get("GO_KUBELET", "")
+    if not given:
+        return None
+    path = Path(given).resolve()
+    if not os.access(path, os.X_OK):
+        raise Invalid(f"GO_KUBELET={given}: no executable file is there")
+    return path
+
+
+def _teller() -> Callable[[str], None]:
+    begin = time.monotonic()
+
+    def say(text: str) -> None:
+        line = f"{time.monotonic() - begin:6.1f} s  {text}"
+        if sys.stderr.isatty():
+            # One line that is overwritten: what is going on now.
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    return say
+
+
+def _tell(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The Go kubelet as a measuring peer: static pods, standalone, on the same containerd.
+
+It gets its own root and cgroups and no server but the read-only port. It keeps its defaults otherwise: cAdvisor, its
+resource managers and eviction run as they do on any node.
+"""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from benchmarks.figures import GO
+from benchmarks.manifests import Manifest, with_static_volumes
+from benchmarks.observer import NODE
+from benchmarks.subjects import Subject, kill_strays
+from pykubelet.base.errors import Permanent
+from pykubelet.testing.agent import wait_for
+from pykubelet.testing.traces import remove_cgroups, remove_mounts
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 20
+_LOOK_SECONDS = 0.02
+_CGROUPS = Path("/sys/fs/cgroup")
+_LOG_LINKS = Path("/var/log/containers")
+_DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
+# It sets these at its start, whatever its configuration says.
+_SYSCTLS = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+
+
+class GoKubelet(Subject):
+    """One Go kubelet from a given binary."""
+
+    label = GO
+    volumes = staticmethod(with_static_volumes)
+
+    def __init__(self, binary: Path, home: Path, socket: Path, cgroup: str) -> None:
+        self._binary = binary
+        self._home = home
+        self._socket = socket
+        self._cgroup = cgroup
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sysctls: dict[str, str] = {}
+        self._made_device_plugins = not _DEVICE_PLUGINS.exists()
+
+    @property
+    def manifests(self) -> Path:
+        return self._home / "manifests"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise Permanent("the Go kubelet does not run")
+        return self._process.pid
+
+    def start(self) -> None:
+        for folder in (self.manifests, self._home / "log", self._home / "root", self._home / "plugins"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for hierarchy in _hierarchies():
+            (hierarchy / self._cgroup.strip("/")).mkdir(exist_ok=True)
+        self._sysctls = {name: Path("/proc/sys", name).read_text() for name in _SYSCTLS}
+        (self._home / "config.json").write_text(json.dumps(self._configuration()))
+        command = [
+            *(str(self._binary), "--config", str(self._home / "config.json")),
+            *("--root-dir", str(self._home / "root"), "--cert-dir", str(self._home / "pki")),
+            *("--hostname-override", NODE),
+        ]
+        with (self._home / "kubelet.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        wait_for(self._answers, _START_SECONDS, lambda: f"the Go kubelet did not start:\n{self._log_tail()}")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_SECONDS)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def destroy(self) -> None:
+        self.stop()
+        kill_strays(self._home)
+        for name, value in self._sysctls.items():
+            Path("/proc/sys", name).write_text(value)
+        for link in _LOG_LINKS.glob(f"*-{NODE}_*") if _LOG_LINKS.exists() else ():
+            if str(link.readlink()).startswith(f"{self._home}/"):
+                link.unlink()
+        if self._made_device_plugins:
+            shutil.rmtree(_DEVICE_PLUGINS, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                _DEVICE_PLUGINS.parent.rmdir()
+        remove_mounts(self._home)
+        shutil.rmtree(self._home, ignore_errors=True)
+        remove_cgroups(self._cgroup)
+
+    async def pods_as_seen(self) -> AsyncIterator[Manifest]:
+        # It has no watch without an API server.
+        while True:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            writer.write(b"GET /pods HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            body = (await reader.read()).partition(b"\r\n\r\n")[2]
+            writer.close()
+            for pod in json.loads(body)["items"] or ():
+                yield pod
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _configuration(self) -> dict[str, object]:
+        return {
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "staticPodPath": str(self.manifests),
+            "podLogsDir": str(self._home / "log"),
+            "containerRuntimeEndpoint": f"unix://{self._socket}",
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": self._cgroup,
+            "enforceNodeAllocatable": [],
+            "failSwapOn": False,
+            "failCgroupV1": False,
+            "enableServer": False,
+            "readOnlyPort": self._port,
+            "address": "127.0.0.1",
+            "healthzPort": 0,
+            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "makeIPTablesUtilChains": False,
+            "volumePluginDir": str(self._home / "plugins"),
+            "registerNode": False,
+        }
+
+    def _answers(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise Permanent(f"the Go kubelet ended with {self._process.returncode}:\n{self._log_tail()}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 1):
+            return True
+        return False
+
+    def _log_tail(self) -> str:
+        return (self._home / "kubelet.log").read_text(errors="replace")[-3000:]
+
+
+def _hierarchies() -> list[Path]:
+    """The roots of all cgroup hierarchies, v1 or v2."""
+    if (_CGROUPS / "cgroup.controllers").exists():
+        return [_CGROUPS]
+    return [each for each in _CGROUPS.iterdir() if each.is_dir() and not each.is_symlink()]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

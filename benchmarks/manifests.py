@@ -1,0 +1,90 @@
+"""The pods that are measured, as manifests. Pure."""
+
+from typing import Any
+
+IMAGE = "localhost/pykubelet/bench:1"
+NAMESPACE = "default"
+INIT_CONTAINERS = 5
+
+Manifest = dict[str, Any]
+
+_SLEEP = ["/bin/sleep", "1000000"]
+# The second start finds the file that the first has left in the volume.
+_FAIL_ONCE = ["/bin/sh", "-c", "[ -e /data/been ] && exec /bin/sleep 1000000; : >/data/been; exit 1"]
+
+
+def plain(name: str) -> list[Manifest]:
+    """One container, no volumes."""
+    return [_pod(name)]
+
+
+def with_volumes(name: str) -> list[Manifest]:
+    """configMap, secret and emptyDir, all mounted; the two objects stand in the same file."""
+    labels = {"name": f"{name}-config", "namespace": NAMESPACE}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labels, "data": _entries("setting")}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"{name}-secret", "namespace": NAMESPACE},
+        "stringData": _entries("key"),
+    }
+    volumes = [
+        {"name": "config", "configMap": {"name": f"{name}-config"}},
+        {"name": "secret", "secret": {"secretName": f"{name}-secret"}},
+        {"name": "data", "emptyDir": {}},
+    ]
+    return [config, secret, _with(_pod(name), volumes)]
+
+
+def with_static_volumes(name: str) -> list[Manifest]:
+    """The nearest to `with_volumes` that the Go kubelet takes: its static pods may not refer to other objects."""
+    item = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
+    volumes = [
+        {"name": "config", "downwardAPI": {"items": [item]}},
+        {"name": "secret", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}},
+        {"name": "data", "emptyDir": {}},
+    ]
+    return [_with(_pod(name), volumes)]
+
+
+def fails_once(name: str) -> list[Manifest]:
+    """Its container ends with 1 at once; the second start stays."""
+    pod = _with(_pod(name), [{"name": "data", "emptyDir": {}}])
+    pod["spec"]["containers"][0]["command"] = _FAIL_ONCE
+    return [pod]
+
+
+def with_inits(name: str) -> list[Manifest]:
+    """Five init containers that end at once, then the main container."""
+    pod = _pod(name)
+    pod["spec"]["initContainers"] = [
+        {**_container(f"init-{number}"), "command": ["/bin/true"]} for number in range(INIT_CONTAINERS)
+    ]
+    return [pod]
+
+
+def _pod(name: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": "bench"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{**_container("main"), "command": _SLEEP}],
+        },
+    }
+
+
+def _container(name: str) -> Manifest:
+    return {"name": name, "image": IMAGE, "imagePullPolicy": "IfNotPresent"}
+
+
+def _with(pod: Manifest, volumes: list[Manifest]) -> Manifest:
+    pod["spec"]["volumes"] = volumes
+    mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
+    pod["spec"]["containers"][0]["volumeMounts"] = mounts
+    return pod
+
+
+def _entries(prefix: str) -> dict[str, str]:
+    return {f"{prefix}-{number}": f"value {number}" for number in range(4)}

@@ -1,0 +1,45 @@
+"""How much is measured: which parts, how often, how long. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Part(StrEnum):
+    """What ``--only`` chooses from."""
+
+    START = "start"
+    RESTART = "restart"
+    INIT = "init"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The full plan, some eight minutes with a peer."""
+
+    parts: frozenset[Part] = frozenset(Part)
+    one_at_a_time: int = 20
+    """Pods started one after the other, of each kind."""
+    at_once: tuple[int, ...] = (30, 100)
+    restarts: int = 10
+    inits: int = 5
+    idle_pods: tuple[int, ...] = (0, 10, 100)
+    """Pods to be idle with, ascending; the last count is also measured without events."""
+    settle_seconds: float = 8.0
+    """Between the last start and the measuring of idle use."""
+    short_seconds: float = 20.0
+    """Length of the idle measurements but the last."""
+    idle_seconds: float = 60.0
+
+
+QUICK = Plan(
+    one_at_a_time=5,
+    at_once=(10,),
+    restarts=3,
+    inits=2,
+    idle_pods=(0, 10),
+    settle_seconds=3.0,
+    short_seconds=5.0,
+    idle_seconds=10.0,
+)
+"""A minute; figures of 30 and 100 pods are left out."""

@@ -1,0 +1,90 @@
+"""What a run stands on: two private containerds, folders and cgroups of its own names, and their removal."""
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.go_kubelet import GoKubelet
+from benchmarks.manifests import IMAGE
+from benchmarks.observer import remove_sandboxes
+from benchmarks.subjects import Agent, kill_strays
+from pykubelet.base.errors import Conflict, PykubeletError
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.traces import remove_cgroups
+
+# Fixed names, so that a run finds what a killed one has left behind; the lock keeps two runs apart.
+_HOME = Path("/tmp/pykubelet-bench")
+_LOCK = "\0pykubelet-bench"
+"""A name of a unix socket that is no file."""
+_CGROUPS = ("/pkbench-agent", "/pkbench-go", "/pkbench-bare")
+_REMOVAL_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One run's surroundings."""
+
+    agents: PrivateContainerd
+    """For the agents, one after the other."""
+    bare: PrivateContainerd
+    """For the bare CRI calls: any agent would take their pods for orphans and kill them."""
+    agent: Agent
+    go: GoKubelet | None
+
+    @property
+    def bare_folder(self) -> Path:
+        return _HOME / "bare-pods"
+
+    @property
+    def bare_cgroup(self) -> str:
+        return _CGROUPS[2]
+
+
+@contextlib.contextmanager
+def world(go_binary: Path | None) -> Iterator[World]:
+    """Set everything up, and remove every trace at the end. Conflict: another benchmark runs."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(_LOCK)
+        except OSError:
+            raise Conflict("another benchmark runs on this machine; wait for its end") from None
+        agents = PrivateContainerd(_HOME / "a", "pkbench0", "10.197.0.0/20")
+        bare = PrivateContainerd(_HOME / "b", "pkbench1", "10.197.16.0/20")
+        agent = Agent(_HOME / "agent", agents.socket, _CGROUPS[0])
+        go = GoKubelet(go_binary, _HOME / "go", agents.socket, _CGROUPS[1]) if go_binary else None
+        made = World(agents, bare, agent, go)
+        _remove(made)
+        try:
+            for runtime in (agents, bare):
+                runtime.start()
+                runtime.load(ImageSpec(IMAGE))
+            yield made
+        finally:
+            _remove(made)
+
+
+def _remove(made: World) -> None:
+    """Agents first, then pods through the runtime, which gives back their network, then the runtimes."""
+    made.agent.destroy()
+    if made.go is not None:
+        made.go.destroy()
+    for runtime in (made.agents, made.bare):
+        if runtime.pid() is not None:
+            with contextlib.suppress(PykubeletError, TimeoutError):
+                asyncio.run(_remove_pods(runtime.endpoint))
+        runtime.destroy()
+    kill_strays(_HOME)
+    for cgroup in _CGROUPS:
+        remove_cgroups(cgroup)
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+async def _remove_pods(endpoint: str) -> None:
+    async with asyncio.timeout(_REMOVAL_SECONDS), CriClient.connect(endpoint) as client:
+        await remove_sandboxes(client)

@@ -1,0 +1,166 @@
+"""What all tests share: what they skip without, leak checks, and the private runtime of the real-node tests."""
+
+import asyncio
+import gc
+import inspect
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from pykubelet.testing.agent import AgentProcess
+from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.isolation import Isolation, claim
+from pykubelet.testing.leakcheck import Kind, Scope, snapshot
+from pykubelet.testing.ociimage import ImageSpec
+from tests.nodetraces import NodeTraces
+
+# The machine is shared: how long one example takes says nothing.
+settings.register_profile("pykubelet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pykubelet")
+
+BUSYBOX = "localhost/pykubelet/busybox:1"
+_PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "ip": "iproute2"}
+_FILES = {"/usr/lib/cni/bridge": "containernetworking-plugins"}
+_GRACE_SECONDS = 2.0
+_descriptors = pytest.StashKey[Counter[str]]()
+
+
+def missing_for_root() -> str:
+    """What keeps tests marked `root` from running; empty if nothing does."""
+    return "" if os.geteuid() == 0 else "needs root: run the tests with sudo"
+
+
+def missing_for_runtime() -> str:
+    """What keeps tests marked `runtime` from running; empty if nothing does."""
+    packages = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    packages += [package for file, package in _FILES.items() if not Path(file).exists()]
+    if not any(Path(folder, "busybox").is_file() for folder in ("/bin", "/usr/bin")):
+        packages.append("busybox-static")
+    if packages:
+        return f"needs a container runtime: apt-get install {' '.join(dict.fromkeys(packages))}"
+    return missing_for_root()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what cannot run here, and say what is missing."""
+    reasons = {"root": missing_for_root(), "runtime": missing_for_runtime()}
+    for item in items:
+        for mark, reason in reasons.items():
+            if reason and item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
+                break
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the skips by their reasons, so that nobody takes a run without the runtime for a whole one."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(
+        (report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)).removeprefix("Skipped: ")
+        for report in skipped
+    )
+    terminalreporter.section("skips")
+    terminalreporter.write_line(f"{len(skipped)} tests were skipped" if skipped else "no test was skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"  {count} × {reason}")
+
+
+@pytest.fixture(autouse=True)
+def _look_for_leaks(request: pytest.FixtureRequest) -> None:
+    """Set up before all else of a test, so that it is taken down after all else."""
+    if inspect.iscoroutinefunction(getattr(request, "function", None)):
+        request.getfixturevalue("_no_leaked_tasks")
+    request.node.stash[_descriptors] = _open_descriptors()
+
+
+@pytest.fixture
+async def _no_leaked_tasks() -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    yield
+    this = asyncio.current_task()
+    left = {task for task in asyncio.all_tasks() - before if task is not this}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_GRACE_SECONDS)
+    assert not left, f"the test left tasks behind: {sorted(task.get_name() for task in left)}"
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """After a test and its fixtures no descriptor may be open that was not before. Within pytest's own capturing."""
+    result = yield
+    before = item.stash.get(_descriptors, None)
+    if before is not None:
+        leaked = _leaked_descriptors(before)
+        if leaked:
+            pytest.fail(f"the test left descriptors open: {dict(leaked)}")
+    return result
+
+
+def _leaked_descriptors(before: Counter[str]) -> Counter[str]:
+    """What is open more than before; threads that are about to end get a moment."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while leaked := _open_descriptors() - before:
+        gc.collect()
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    return leaked
+
+
+def _open_descriptors() -> Counter[str]:
+    found = snapshot(Scope(descriptors=True)).found[Kind.DESCRIPTOR]
+    # gRPC keeps one for each event loop it ever ran on; the agent has a single loop.
+    return Counter({name: count for name, count in found.items() if name != "anon_inode:[eventfd]"})
+
+
+@pytest.fixture(scope="session")
+def isolation() -> Iterator[Isolation]:
+    """Names, folder and addresses of this session; leftovers of sessions that were killed are removed first."""
+    mine = claim()
+    try:
+        yield mine
+    finally:
+        mine.destroy()
+
+
+@pytest.fixture(scope="session")
+def containerd(isolation: Isolation) -> PrivateContainerd:
+    """The session's own containerd, with a busybox image."""
+    runtime = isolation.containerd()
+    runtime.start()
+    runtime.load(ImageSpec(BUSYBOX))
+    return runtime
+
+
+@pytest.fixture(scope="module")
+def agent_config() -> dict[str, object]:
+    """KubeletConfiguration fields of the module's agent; modules override it."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def agent(
+    request: pytest.FixtureRequest,
+    isolation: Isolation,
+    containerd: PrivateContainerd,
+    agent_config: dict[str, object],
+) -> Iterator[AgentProcess]:
+    """The module's agent; when its pods are removed at the end, nothing of them may be left."""
+    home = isolation.home / request.module.__name__.rpartition(".")[2].removeprefix("test_")[:12]
+    agent = AgentProcess(home, containerd.endpoint, isolation.cgroup_root, config=agent_config)
+    agent.start()
+    traces = NodeTraces(agent, containerd)
+    try:
+        yield agent
+        if agent.process is None:
+            agent.start()
+        agent.remove_all_pods()
+        traces.assert_none_left()
+        assert agent.stop() == 0, f"the agent did not stop cleanly:\n{agent.log_tail()}"
+    finally:
+        agent.destroy()

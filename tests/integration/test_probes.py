@@ -1,0 +1,141 @@
+"""Probes on real containers: what each kind sees, and what follows from it. The grpc handler has its own unit tests."""
+
+import time
+
+import pytest
+
+from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.agent import AgentProcess, container_status, is_ready
+from tests.integration.conftest import Apply
+from tests.manifests import Json, container, exec_handler, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+_HANDLERS: dict[str, Json] = {
+    "exec": exec_handler("[ -e /www/ok ]"),
+    "http": {"httpGet": {"path": "/ok", "port": 8080}},
+    "tcp": {"tcpSocket": {"port": 8081}},
+}
+
+
+def _probed(healthy: bool, **probes: Json) -> Json:
+    """A container with a web server whose health is switched by files: /www/ok for http, /tmp/tcp for the port."""
+    script = f"""
+    trap 'exit 0' TERM
+    mkdir /www; httpd -p 8080 -h /www
+    {"touch /www/ok" if healthy else ":"}
+    while :; do
+      if [ -e /www/ok ]; then httpd -f -p 8081 -h /www & server=$!; fi
+      while [ -e /www/ok ]; do sleep 0.1; done
+      [ -n "$server" ] && kill $server; server=
+      while [ ! -e /www/ok ]; do sleep 0.1; done
+    done
+    """
+    return container(command=["sh", "-c", script], **probes)
+
+
+def _probe(kind: str, **fields: object) -> Json:
+    return {**_HANDLERS[kind], "periodSeconds": 1, "failureThreshold": 1, **fields}
+
+
+def test_readiness_flips_the_condition_and_restarts_nothing(agent: AgentProcess, apply: Apply) -> None:
+    names = {kind: f"ready-{kind}" for kind in _HANDLERS}
+    apply("ready", *(pod(name, _probed(False, readinessProbe=_probe(kind))) for kind, name in names.items()))
+    for name in names.values():
+        agent.wait_event(name, "Unhealthy", "Readiness probe failed")
+        seen = agent.pod(name)
+        assert seen.status.phase == "Running"
+        assert {c.type: c.status for c in seen.status.conditions}["Ready"] == "False"
+        ready = next(c for c in seen.status.conditions if c.type == "ContainersReady")
+        assert (ready.reason, ready.message) == ("ContainersNotReady", "containers with unready status: [main]")
+    for switch, wanted in (("touch /www/ok", True), ("rm /www/ok", False)):
+        for name in names.values():
+            agent.exec(name, switch)
+        for name in names.values():
+            agent.wait_pod(name, lambda p, wanted=wanted: is_ready(p) is wanted, timeout=5)
+    assert [container_status(agent.pod(name)).restart_count for name in names.values()] == [0, 0, 0]
+
+
+def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
+    names = {kind: f"live-{kind}" for kind in _HANDLERS}
+    apply("live", *(pod(name, _probed(True, livenessProbe=_probe(kind))) for kind, name in names.items()))
+    for seen in agent.wait_running(*names.values()):
+        assert container_status(seen).restart_count == 0
+    time.sleep(2)
+    for name in names.values():
+        assert container_status(agent.pod(name)).restart_count == 0, "a healthy container was restarted"
+        agent.exec(name, "rm /www/ok")
+    for name in names.values():
+        agent.wait_pod(name, lambda p: container_status(p).restart_count == 1 and is_ready(p), timeout=10)
+        agent.wait_event(name, "Unhealthy", "Liveness probe failed")
+        agent.wait_event(name, "Killing", "Container main failed liveness probe, will be restarted")
+
+
+def test_a_startup_probe_holds_the_others_back(agent: AgentProcess, apply: Apply) -> None:
+    # Liveness would fail at once and kill; it must not look before the startup probe has passed.
+    probes = {
+        "startupProbe": _probe("exec", failureThreshold=30),
+        "livenessProbe": _probe("exec"),
+        "readinessProbe": _probe("http"),
+    }
+    apply("startup", pod("startup", _probed(False, **probes)))
+    agent.wait_event("startup", "Unhealthy", "Startup probe failed")
+    time.sleep(1.5)
+    early = container_status(agent.pod("startup"))
+    assert (early.started, early.ready, early.restart_count) == (False, False, 0)
+    agent.exec("startup", "touch /www/ok")
+    late = container_status(agent.wait_running("startup")[0])
+    assert (late.started, late.ready, late.restart_count) == (True, True, 0)
+
+
+def test_a_startup_probe_that_never_passes_restarts(agent: AgentProcess, apply: Apply) -> None:
+    names = {kind: f"slow-{kind}" for kind in _HANDLERS}
+    pods = [pod(name, _probed(False, startupProbe=_probe(kind, failureThreshold=2))) for kind, name in names.items()]
+    apply("slow", *pods)
+    for name in names.values():
+        agent.wait_pod(name, lambda p: container_status(p).restart_count >= 1, timeout=15)
+        agent.wait_event(name, "Killing", "Container main failed startup probe, will be restarted")
+
+
+def test_timeouts_and_initial_delay(agent: AgentProcess, apply: Apply) -> None:
+    hanging = {**exec_handler("sleep 30"), "periodSeconds": 1, "timeoutSeconds": 1}
+    late = _probe("exec", initialDelaySeconds=3)
+    apply(
+        "times", pod("hanging", _probed(True, readinessProbe=hanging)), pod("late", _probed(True, readinessProbe=late))
+    )
+    seen = agent.wait_pod("late", is_ready, timeout=10)
+    assert _ready_after(seen) >= 3
+    agent.wait_event("hanging", "Unhealthy", "Readiness probe failed: command timed out", timeout=10)
+
+
+def _ready_after(seen: Pod) -> float:
+    state = container_status(seen).state
+    assert state is not None
+    assert state.running is not None
+    assert state.running.started_at is not None
+    ready = next(c for c in seen.status.conditions if c.type == "Ready")
+    assert ready.last_transition_time is not None
+    return (ready.last_transition_time - state.running.started_at).total_seconds()
+
+
+def test_a_probe_may_have_its_own_grace_period(agent: AgentProcess, apply: Apply) -> None:
+    # Deaf in its first run only, so that nobody has to wait for the pod's end.
+    deaf = "if [ -e /dev/shm/ran ]; then trap 'exit 0' TERM; else touch /dev/shm/ran; trap '' TERM; fi"
+    deaf += "; while :; do sleep 1 & wait $!; done"
+    probe = _probe("exec", terminationGracePeriodSeconds=1)
+    apply(
+        "grace",
+        pod("grace", container(command=["sh", "-c", deaf], livenessProbe=probe), terminationGracePeriodSeconds=8),
+    )
+    restarted = agent.wait_pod("grace", lambda p: container_status(p).restart_count == 1, timeout=6)
+    last = container_status(restarted).last_state
+    assert last is not None
+    assert last.terminated is not None
+    assert last.terminated.exit_code == 137
+
+
+def test_readiness_gates_hold_a_pod_back(agent: AgentProcess, apply: Apply) -> None:
+    apply("gates", pod("gates", readinessGates=[{"conditionType": "example.test/gate"}]))
+    seen = agent.wait_pod("gates", lambda p: container_status(p).ready)
+    ready = next(c for c in seen.status.conditions if c.type == "Ready")
+    assert (ready.status, ready.reason) == ("False", "ReadinessGatesNotReady")

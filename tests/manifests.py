@@ -1,0 +1,64 @@
+"""Short ways to write manifests for pods of busybox, for the tests on a real node.
+
+Values are plain JSON, as users write them; only what a test is about is spelled out in it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BUSYBOX = "localhost/pykubelet/busybox:1"
+Json = dict[str, Any]
+
+
+def serving(script: str = "") -> list[str]:
+    """A command that runs the script and then stays until SIGTERM, on which it ends at once."""
+    return ["sh", "-c", f"trap 'exit 0' TERM\n{script}\nwhile :; do sleep 3600 & wait $!; done"]
+
+
+def stubborn(script: str = "") -> list[str]:
+    """A command that runs the script and then stays, deaf to SIGTERM."""
+    return ["sh", "-c", f"trap '' TERM\n{script}\nwhile :; do sleep 1; done"]
+
+
+def sh(script: str) -> list[str]:
+    """A command that runs the script and ends."""
+    return ["sh", "-c", script]
+
+
+def container(name: str = "main", command: Sequence[str] | None = None, **fields: object) -> Json:
+    """A container; without a command one that stays until SIGTERM."""
+    return {"name": name, "image": BUSYBOX, "command": command or serving(), **fields}
+
+
+def pod(name: str, *containers: Json, metadata: Mapping[str, object] | None = None, **spec: object) -> Json:
+    """A pod; without containers it has one that stays until SIGTERM. Its grace period is short."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {
+            "terminationGracePeriodSeconds": 5,
+            "containers": list(containers) or [container()],
+            **spec,
+        },
+    }
+
+
+def config_map(name: str, data: Mapping[str, str], **fields: object) -> Json:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(data), **fields}
+
+
+def secret(name: str, data: Mapping[str, str]) -> Json:
+    """A Secret, by its texts."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": dict(data)}
+
+
+def exec_handler(script: str) -> Json:
+    """An exec action for hooks and probes."""
+    return {"exec": {"command": sh(script)}}
+
+
+def mount(name: str, path: str, **fields: object) -> Json:
+    """A volume mount."""
+    return {"name": name, "mountPath": path, **fields}

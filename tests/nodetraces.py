@@ -1,0 +1,57 @@
+"""Whether the pods of one agent left anything on the machine."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from pykubelet.testing.agent import AgentProcess
+from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.leakcheck import Kind, Scope, Snapshot, snapshot
+
+_GRACE_SECONDS = 10.0
+_KEPT_BY_IPAM = ("last_reserved_ip.0", "/lock")
+_KEPT_CGROUPS = ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort")
+_CNI_RESULTS = Path("/var/lib/cni/results")
+
+
+class NodeTraces:
+    """Takes stock of a node without pods when made, and compares later."""
+
+    def __init__(self, agent: AgentProcess, containerd: PrivateContainerd) -> None:
+        state = containerd.home / "state"
+        self._bridge = containerd.bridge
+        self._scope = Scope(
+            # Processes of containers by their cgroup, shims by the socket in their command line.
+            process_marks=(f"{agent.cgroup_root}/", f"-address\0{containerd.socket}"),
+            mount_roots=(str(agent.home), str(state)),
+            netns_folders=(str(state / "io.containerd.grpc.v1.cri" / "netns"),),
+            cgroup_parents=(agent.cgroup_root,),
+            folders=(str(agent.root / "pods"), str(agent.home / "log"), str(containerd.home / "ipam")),
+        )
+        self._before = self._look()
+
+    def left(self) -> dict[Kind, Counter[str]]:
+        """What is there now and was not before, by kind."""
+        now = self._look()
+        return {kind: found for kind in Kind if (found := now.found[kind] - self._before.found[kind])}
+
+    def wait_none_left(self) -> dict[Kind, Counter[str]]:
+        """:meth:`left`, once what is on its way out has had time to go."""
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+    def assert_none_left(self) -> None:
+        """AssertionError that lists what is left."""
+        left = self.wait_none_left()
+        lines = [f"  {kind}: {name}" for kind, found in left.items() for name in found]
+        assert not left, "the pods left traces:\n" + "\n".join(lines)
+
+    def _look(self) -> Snapshot:
+        found = {kind: Counter(counts) for kind, counts in snapshot(self._scope).found.items()}
+        for kind, kept in ((Kind.FILE, _KEPT_BY_IPAM), (Kind.CGROUP, _KEPT_CGROUPS)):
+            for name in [name for name in found[kind] if name.endswith(kept)]:
+                del found[kind][name]
+        found[Kind.FILE].update(str(path) for path in _CNI_RESULTS.glob(f"{self._bridge}-*"))
+        return Snapshot(found)
