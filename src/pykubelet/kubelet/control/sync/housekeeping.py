@@ -45,11 +45,14 @@ class Housekeeping:
         self._sources_ready = sources_ready
 
     async def run(self) -> None:
-        """Until cancelled; failures are logged and tried again in the next round."""
+        """Until cancelled; failures are logged and tried again in the next round.
+
+        Garbage is collected at once, since an agent killed while it removed a pod may have left its logs.
+        """
         clock = self._deps.clock
         while not self._sources_ready():
             await clock.sleep(STARTUP_CHECK_SECONDS)
-        next_gc = clock.monotonic() + GC_SECONDS
+        next_gc = clock.monotonic()
         while True:
             try:
                 await self.tidy()
