@@ -4,6 +4,7 @@ The fake is reached over gRPC in two kinds, one with CRI events and one like con
 of `PYKUBELET_TEST_CRI_ENDPOINT`; `PYKUBELET_TEST_IMAGE` names an image on it that holds busybox.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
@@ -14,9 +15,20 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, FakeCriOptions, serve
+from pykubelet.testing.traces import remove_cgroups
 from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, IMAGE, PROGRAMS, SHOUT, SLEEP, Runtime
 
 REAL = [pytest.param("real", marks=pytest.mark.runtime)] if HAVE_REAL else []
+
+
+_CGROUP_SECONDS = 5.0
+"""How long processes that were killed may take to leave their cgroup."""
+
+
+def cgroups_named(name: str) -> list[Path]:
+    """That cgroup in every hierarchy that has it."""
+    top = Path("/sys/fs/cgroup")
+    return [path for path in (top / name, *(mount / name for mount in top.iterdir())) if path.is_dir()]
 
 
 @pytest.fixture(params=["fake", "fake-containerd", *REAL])
@@ -24,8 +36,11 @@ async def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     if request.param == "real":
         yield os.environ[ENDPOINT]
         # Runtimes make the parent cgroup but do not remove it.
-        for cgroup in Path("/sys/fs/cgroup").glob(f"**/{CGROUP}"):
-            cgroup.rmdir()
+        deadline = time.monotonic() + _CGROUP_SECONDS
+        while cgroups_named(CGROUP) and time.monotonic() < deadline:
+            remove_cgroups(CGROUP)
+            await asyncio.sleep(0.02)
+        assert not cgroups_named(CGROUP)
         return
     options = FakeCriOptions(
         supports_events=request.param == "fake",

@@ -1,0 +1,22 @@
+"""The CRI contract suite on the session's real runtime; without the variables it runs on the fake alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.containerd import PrivateContainerd
+from tests.manifests import BUSYBOX
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def test_the_contract_holds_on_containerd(containerd: PrivateContainerd) -> None:
+    variables = {"PYKUBELET_TEST_CRI_ENDPOINT": containerd.endpoint, "PYKUBELET_TEST_IMAGE": BUSYBOX}
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "real", "tests/contract/cri"]
+    done = subprocess.run(command, cwd=root, env={**os.environ, **variables}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "skipped" not in done.stdout.splitlines()[-1]
