@@ -17,6 +17,7 @@ from pykubelet.linux import cgroups, fsusage, system
 _OLDEST_KERNEL = (5, 4)
 _CNI_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 _CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _MIN_INOTIFY_INSTANCES = 64
 _MIN_FREE_BYTES = 1 << 30
 
@@ -113,7 +114,7 @@ def _limits() -> Iterator[Finding]:
 
 def program_findings() -> Iterator[Finding]:
     """Programs that pods need, by the Debian packages that bring them."""
-    runtimes = [name for name in ("runc", "crun") if shutil.which(name)]
+    runtimes = [name for name in ("runc", "crun") if _installed(name)]
     if runtimes:
         yield Finding(Verdict.OK, "OCI runtime", ", ".join(runtimes))
     else:
@@ -125,11 +126,17 @@ def program_findings() -> Iterator[Finding]:
         yield Finding(Verdict.FAILED, "CNI plugins", text, "apt-get install containernetworking-plugins")
     else:
         yield Finding(Verdict.OK, "CNI plugins", ", ".join(_CNI_PLUGINS))
-    if shutil.which("iptables"):
+    if _installed("iptables"):
         yield Finding(Verdict.OK, "iptables", "installed")
     else:
         text = "missing; hostPort and masquerading need it"
         yield Finding(Verdict.WARNING, "iptables", text, "apt-get install iptables")
+
+
+def _installed(program: str) -> bool:
+    """Whether the program is there, also in the system folders that a user's PATH may lack."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS))
+    return shutil.which(program, path=path) is not None
 
 
 def _disk(folder: Path) -> Iterator[Finding]:

@@ -1,5 +1,10 @@
 """Commands without an agent: usage, errors, completion, check, doctor, charts."""
 
+import asyncio
+import os
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,8 @@ from click.testing import CliRunner
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.cli.app import cli
 from pykubelet.cli.doctor import Verdict, machine_findings, program_findings
+from pykubelet.cli.exec import _readable
+from pykubelet.cli.get import _image_rows
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.logs import span_seconds
 from pykubelet.cli.select import find_container
@@ -97,7 +104,7 @@ def test_the_chart_puts_bars_on_one_scale() -> None:
         {"step": "start", "container": "web", "start_s": 1.0, "duration_s": 1.0, "error": "refused"},
     ]
     lines = chart("demo", {"steps": steps}).splitlines()
-    assert lines[0] == "demo: 2.00 s from seen to the last step"
+    assert lines[0] == "demo: start, 2.00 s from the first to the last step"
     assert lines[2].count("█") == 12
     assert lines[3].count("█") == 24
     assert lines[3].index("█") == lines[2].rindex("█") + 1
@@ -106,7 +113,7 @@ def test_the_chart_puts_bars_on_one_scale() -> None:
 
 
 def test_doctor_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.cli.doctor.shutil.which", lambda name: None)
+    monkeypatch.setattr("pykubelet.cli.doctor._installed", lambda program: False)
     monkeypatch.setattr("pykubelet.cli.doctor._CNI_FOLDERS", (Path("/nonexistent"),))
     findings = {finding.subject: finding for finding in program_findings()}
     assert findings["OCI runtime"].verdict is Verdict.FAILED
@@ -118,3 +125,54 @@ def test_doctor_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyP
 def test_doctor_looks_at_the_machine() -> None:
     subjects = [finding.subject for finding in machine_findings()]
     assert subjects[:3] == ["user", "kernel", "cgroups"]
+
+
+def test_a_zero_is_a_value_in_a_query(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    class Server(HTTPServer):
+        address_family = socket.AF_UNIX
+
+        def server_bind(self) -> None:
+            self.socket.bind(self.server_address)
+
+    with Server(str(tmp_path / "agent.sock"), Handler) as server:  # type: ignore[arg-type]  # a unix socket's address
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        list(LocalApi(tmp_path / "agent.sock").lines("/log", tailLines=0, follow=None, previous=False, container=""))
+        thread.join()
+    assert asked == ["/log?tailLines=0"]
+
+
+def test_an_image_has_a_row_for_each_name() -> None:
+    image = {"id": "sha256:0123456789abcdef", "repoTags": ["a:1", "b:1"], "size": 1000}
+    rows = [("a:1", "0123456789ab", "1kB"), ("b:1", "0123456789ab", "1kB")]
+    assert _image_rows(image, False) == rows
+    assert _image_rows({**image, "repoTags": []}, False) == [("<none>", "0123456789ab", "1kB")]
+
+
+async def test_standard_input_is_not_read_before_it_is_there() -> None:
+    """A read that blocks would stop the loop, and with it what the user typed before."""
+    reader, writer = os.pipe()
+    try:
+        for text in (b"one", b"two"):
+            asyncio.get_running_loop().call_later(0.01, os.write, writer, text)
+            async with asyncio.timeout(5):
+                await _readable(reader)
+            await asyncio.sleep(0)
+            assert os.read(reader, 10) == text
+    finally:
+        os.close(reader)
+        os.close(writer)
