@@ -44,15 +44,23 @@ def main(only: frozenset[Part], quick: bool, target: Path) -> None:
         raise click.ClickException("must run as root: it starts a container runtime and pods")
     plan = replace(QUICK if quick else Plan(), parts=only)
     figures: list[Figure] = []
-    failure = ""
+    failure = during = ""
+    progress = _Progress()
     console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
     try:
+        progress.say("starting two runtimes")
         with world(_peer()) as made:
-            asyncio.run(_run(made, plan, figures, _teller()))
+            try:
+                asyncio.run(_run(made, plan, figures, progress.say))
+            except BaseException:
+                during = f" ({progress.last})"
+                raise
+            finally:
+                progress.say("removing everything\n")
     except (KeyboardInterrupt, asyncio.CancelledError):
         failure = "interrupted"
-    except (PykubeletError, AssertionError, BaseExceptionGroup) as error:
-        failure = _tell(error)
+    except (PykubeletError, AssertionError, OSError, BaseExceptionGroup) as error:
+        failure = _tell(error) + during
     judgements = judge(load(), figures)
     report.show(console, figures, judgements)
     report.write(target, figures, judgements, failure)
@@ -80,18 +88,20 @@ def _peer() -> Path | None:
     return path
 
 
-def _teller() -> Callable[[str], None]:
-    begin = time.monotonic()
+class _Progress:
+    """Tells what is going on; on a terminal in one line that is overwritten."""
 
-    def say(text: str) -> None:
-        line = f"{time.monotonic() - begin:6.1f} s  {text}"
+    def __init__(self) -> None:
+        self.last = ""
+        self._begin = time.monotonic()
+
+    def say(self, text: str) -> None:
+        self.last = text
+        line = f"{time.monotonic() - self._begin:6.1f} s  {text}"
         if sys.stderr.isatty():
-            # One line that is overwritten: what is going on now.
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
-
-    return say
 
 
 def _tell(error: BaseException) -> str:

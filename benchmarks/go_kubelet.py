@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.figures import GO
 from benchmarks.manifests import Manifest, with_static_volumes
 from benchmarks.observer import NODE
-from benchmarks.subjects import Subject, kill_strays
+from benchmarks.subjects import MAX_PODS, Subject, kill_strays
 from pykubelet.base.errors import Permanent
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
@@ -139,6 +139,7 @@ class GoKubelet(Subject):
             "makeIPTablesUtilChains": False,
             "volumePluginDir": str(self._home / "plugins"),
             "registerNode": False,
+            "maxPods": MAX_PODS,
         }
 
     def _answers(self) -> bool:

@@ -37,11 +37,12 @@ def with_volumes(name: str) -> list[Manifest]:
 
 
 def with_static_volumes(name: str) -> list[Manifest]:
-    """The nearest to `with_volumes` that the Go kubelet takes: its static pods may not refer to other objects."""
+    """The nearest to `with_volumes` that the Go kubelet takes: its static pods may not refer to other
+    objects, and it mounts no projected volumes without an API server."""
     item = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
     volumes = [
         {"name": "config", "downwardAPI": {"items": [item]}},
-        {"name": "secret", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}},
+        {"name": "secret", "downwardAPI": {"items": [item]}},
         {"name": "data", "emptyDir": {}},
     ]
     return [_with(_pod(name), volumes)]

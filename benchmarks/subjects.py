@@ -19,6 +19,9 @@ from benchmarks.observer import NODE
 from pykubelet.testing.agent import AgentProcess, environment, wait_for
 
 _LINE_LIMIT = 4 << 20
+MAX_PODS = 500
+"""An agent may still count pods that have just been removed; none may be rejected for that."""
+
 Builder = Callable[[str], list[Manifest]]
 
 
@@ -80,7 +83,7 @@ class Agent(Subject):
         self.label = AGENT
         self._home = home
         self._socket = socket
-        self._process = AgentProcess(home, f"unix://{socket}", cgroup, node_name=NODE)
+        self._process = AgentProcess(home, f"unix://{socket}", cgroup, node_name=NODE, config={"maxPods": MAX_PODS})
         self._proxy: subprocess.Popen[bytes] | None = None
 
     @property

@@ -18,13 +18,13 @@ from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
 from pykubelet.testing.ociimage import ImageSpec
+from tests.manifests import BUSYBOX, Apply, Json
 from tests.nodetraces import NodeTraces
 
 # The machine is shared: how long one example takes says nothing.
 settings.register_profile("pykubelet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("pykubelet")
 
-BUSYBOX = "localhost/pykubelet/busybox:1"
 _PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "ip": "iproute2"}
 _FILES = {"/usr/lib/cni/bridge": "containernetworking-plugins"}
 _GRACE_SECONDS = 2.0
@@ -164,3 +164,16 @@ def agent(
         assert agent.stop() == 0, f"the agent did not stop cleanly:\n{agent.log_tail()}"
     finally:
         agent.destroy()
+
+
+@pytest.fixture
+def apply(agent: AgentProcess) -> Iterator[Apply]:
+    """Write manifests by file name; they are taken away again after the test. Nobody waits for the pods to be gone."""
+    written: set[Path] = set()
+
+    def write(name: str, *documents: Json) -> None:
+        written.add(agent.write(f"{name}.json", *documents))
+
+    yield write
+    for path in written:
+        path.unlink(missing_ok=True)

@@ -3,11 +3,13 @@
 Values are plain JSON, as users write them; only what a test is about is spelled out in it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 BUSYBOX = "localhost/pykubelet/busybox:1"
 Json = dict[str, Any]
+Apply = Callable[..., None]
+"""The fixture of that name: takes a file's name and the documents in it."""
 
 
 def serving(script: str = "") -> list[str]:

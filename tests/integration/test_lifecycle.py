@@ -12,8 +12,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
 from pykubelet.testing.containerd import PrivateContainerd
-from tests.integration.conftest import Apply
-from tests.manifests import BUSYBOX, config_map, container, mount, pod, secret, serving
+from tests.manifests import BUSYBOX, Apply, config_map, container, mount, pod, secret, serving
 from tests.nodetraces import NodeTraces
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

@@ -8,8 +8,7 @@ import pytest
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, container_status, waiting_reason
-from tests.integration.conftest import Apply
-from tests.manifests import Json, config_map, container, mount, pod, secret, serving, sh
+from tests.manifests import Apply, Json, config_map, container, mount, pod, secret, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -199,9 +198,9 @@ def test_sub_paths_never_leave_the_volume(agent: AgentProcess, apply: Apply, tmp
     for name in attacks:
         if waiting_reason(seen, name) == "CreateContainerConfigError":
             continue
-        seen_inside = agent.exec("attack", "find /got -type f; cat /got /got/* 2>/dev/null || true", name)
-        assert seen_inside == "", f"subPath {attacks[name]} led out of the volume"
-        agent.exec("attack", "touch /got/trace", name)
+        # Links may be followed as far as the volume goes: what they mean there is none of the host's.
+        inside = agent.exec("attack", "cat /got/* /got 2>/dev/null || true; touch /got/trace", name)
+        assert "of the host" not in inside, f"subPath {attacks[name]} led out of the volume"
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
 
 

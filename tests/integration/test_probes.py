@@ -6,8 +6,7 @@ import pytest
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready
-from tests.integration.conftest import Apply
-from tests.manifests import Json, container, exec_handler, pod
+from tests.manifests import Apply, Json, container, exec_handler, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -31,7 +30,7 @@ def _probed(healthy: bool, **probes: Json) -> Json:
       while [ ! -e /www/ok ]; do sleep 0.1; done
     done
     """
-    return container(command=["sh", "-c", script], **probes)
+    return {**container(command=["sh", "-c", script]), **probes}
 
 
 def _probe(kind: str, **fields: object) -> Json:
@@ -48,11 +47,13 @@ def test_readiness_flips_the_condition_and_restarts_nothing(agent: AgentProcess,
         assert {c.type: c.status for c in seen.status.conditions}["Ready"] == "False"
         ready = next(c for c in seen.status.conditions if c.type == "ContainersReady")
         assert (ready.reason, ready.message) == ("ContainersNotReady", "containers with unready status: [main]")
-    for switch, wanted in (("touch /www/ok", True), ("rm /www/ok", False)):
-        for name in names.values():
-            agent.exec(name, switch)
-        for name in names.values():
-            agent.wait_pod(name, lambda p, wanted=wanted: is_ready(p) is wanted, timeout=5)
+    for name in names.values():
+        agent.exec(name, "touch /www/ok")
+    agent.wait_running(*names.values(), timeout=5)
+    for name in names.values():
+        agent.exec(name, "rm /www/ok")
+    for name in names.values():
+        agent.wait_pod(name, lambda p: not is_ready(p), timeout=5)
     assert [container_status(agent.pod(name)).restart_count for name in names.values()] == [0, 0, 0]
 
 

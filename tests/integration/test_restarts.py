@@ -10,8 +10,7 @@ import pytest
 
 from pykubelet.models.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for, waiting_reason
-from tests.integration.conftest import Apply
-from tests.manifests import Json, container, exec_handler, mount, pod, serving, sh, stubborn
+from tests.manifests import Apply, Json, container, exec_handler, mount, pod, serving, sh, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 

@@ -1,19 +1,22 @@
 """The only place that starts other programs.
 
 Every child gets its own session, so that it and all it started can be killed as one group; no shell, no
-inherited descriptors, bounded output, a deadline. With the pidfd watcher a spawn costs the loop under a
-millisecond and no thread.
+inherited descriptors, bounded output, a deadline. A child's end is told by its pidfd: a spawn costs the loop
+under a millisecond and no thread.
 """
 
 import asyncio
 import logging
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import IO
 
-from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
 from pykubelet.base.units import MIB, Seconds
 
 _log = logging.getLogger(__name__)
@@ -22,6 +25,7 @@ DEFAULT_MAX_OUTPUT = 16 * MIB
 _DRAIN_GRACE: Seconds = 1.0
 _REAP_GRACE: Seconds = 5.0
 _MESSAGE_TAIL = 2048
+_CHUNK = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class ProgramTimeout(Transient):
 
 
 def install_child_watcher() -> None:
-    """Let asyncio learn of child exits through pidfds instead of a thread per child.
+    """Let asyncio's own subprocesses, which libraries may start, be watched through pidfds and not by threads.
 
     Python 3.12 and later do so by themselves; only 3.11 has to be told. Call it once, before the loop runs.
     """
@@ -76,115 +80,228 @@ async def run(
     it cannot be executed, ProgramTimeout after `timeout` seconds, and, with `check`, ExitError for a non-zero exit. On
     timeout and on cancellation the whole process group gets SIGKILL and the child is reaped before the call ends.
     """
-    loop = asyncio.get_running_loop()
+    process = _Process(
+        argv,
+        _Streams(subprocess.PIPE if input else subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE, tuple(pass_fds)),
+        env,
+        cwd,
+    )
+    output = _Output(process.stdout, max_output), _Output(process.stderr, max_output)
+    feed = _Feed(process.stdin, input)
     try:
-        transport, protocol = await loop.subprocess_exec(
-            lambda: _Collector(max_output),
-            *argv,
-            stdin=asyncio.subprocess.PIPE if input else asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=env,
-            cwd=cwd,
-            close_fds=True,
-            pass_fds=tuple(pass_fds),
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise NotFound(f"cannot run {argv[0]}: {error.filename or argv[0]} does not exist") from error
-    except OSError as error:
-        raise Permanent(f"cannot run {argv[0]}: {error.strerror or error}") from error
-    try:
-        await _feed_and_wait(transport, protocol, input, timeout)
+        async with asyncio.timeout(timeout):
+            await process.exited.wait()
+        await _drain(output)
     except TimeoutError as error:
         raise ProgramTimeout(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
     finally:
-        await _end(transport, protocol)
-    returncode = transport.get_returncode()
+        try:
+            await process.end()
+        finally:
+            for pipe in (feed, *output):
+                pipe.close()
     completed = Completed(
-        returncode=-signal.SIGKILL if returncode is None else returncode,
-        stdout=bytes(protocol.output[1]),
-        stderr=bytes(protocol.output[2]),
-        truncated=protocol.truncated,
+        returncode=process.returncode,
+        stdout=bytes(output[0].data),
+        stderr=bytes(output[1].data),
+        truncated=output[0].truncated or output[1].truncated,
     )
     if check and completed.returncode != 0:
         raise ExitError(_failure(argv[0], completed), completed)
     return completed
 
 
-class _Collector(asyncio.SubprocessProtocol):
-    """Gathers both streams up to the limit; tells when the child has exited and when its pipes are closed."""
+class Child:
+    """A program whose streams somebody else handles. Await ``wait``; leaving it running is the caller's mistake."""
 
-    def __init__(self, limit: int) -> None:
-        self.output: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
-        self.truncated = False
+    def __init__(self, process: "_Process") -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its number; it is not given to another process before ``wait`` has returned."""
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """Its exit code, negative for a signal. On cancellation the whole process group is killed and reaped."""
+        try:
+            await self._process.exited.wait()
+        finally:
+            await self._process.end()
+        return self._process.returncode
+
+    def signal(self, number: int) -> None:
+        """Signal the program itself; nothing happens when it has ended."""
+        self._process.signal(number)
+
+
+async def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str]) -> Child:
+    """Start a program on the given descriptors, which stay the caller's to close. Errors as of ``run``."""
+    return Child(_Process(argv, _Streams(stdin, stdout, stderr), env, "/"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Streams:
+    """What the child gets as its descriptors, in the terms of subprocess.Popen."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    others: tuple[int, ...] = ()
+
+
+class _Process:
+    """A started child. Its pidfd tells the loop of its end, so that it is reaped at once.
+
+    Starting awaits nothing. asyncio's own subprocesses have such a moment: cancelled in it, they wait for ever on
+    Python 3.11, for pipes that were never connected.
+    """
+
+    def __init__(self, argv: Sequence[str], streams: _Streams, env: Mapping[str, str] | None, cwd: str | None) -> None:
+        try:
+            self._popen = subprocess.Popen(
+                argv,
+                stdin=streams.stdin,
+                stdout=streams.stdout,
+                stderr=streams.stderr,
+                pass_fds=streams.others,
+                env=env,
+                cwd=cwd,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise NotFound(f"cannot run {argv[0]}: {error.filename or argv[0]} does not exist") from error
+        except OSError as error:
+            raise Permanent(f"cannot run {argv[0]}: {error.strerror or error}") from error
+        except ValueError as error:
+            raise Invalid(f"cannot run {argv[0]!r}: {error}") from error
+        self.pid = self._popen.pid
+        self.stdin, self.stdout, self.stderr = self._popen.stdin, self._popen.stdout, self._popen.stderr
         self.exited = asyncio.Event()
-        self.drained = asyncio.Event()
-        self._limit = limit
-        self._open = {1, 2}
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError as error:
+            with self._popen:
+                self._popen.kill()
+            raise Transient(f"cannot watch {argv[0]}, so it was killed: {error.strerror}") from error
+        self._loop.add_reader(self._pidfd, self._reap)
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        buffer = self.output[fd]
-        room = self._limit - len(buffer)
-        if len(data) > room:
-            self.truncated = True
-            data = data[:room]
-        buffer += data
+    @property
+    def returncode(self) -> int:
+        """Its exit code, negative for a signal; SIGKILL's for a killed child that hangs in the kernel."""
+        code = self._popen.returncode
+        return -signal.SIGKILL if code is None else code
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._open.discard(fd)
-        if not self._open:
-            self.drained.set()
+    def signal(self, number: int) -> None:
+        """Signal the child if it has not been reaped, while its number is still its own."""
+        if self._popen.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
-    def process_exited(self) -> None:
+    async def end(self) -> None:
+        """Kill the whole group if the child still runs, and reap it.
+
+        Cancellation is held back until then and passed on after.
+        """
+        if self.exited.is_set():
+            return
+        # The leader is not reaped yet, so its number still names this group and no other.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        give_up = self._loop.call_later(_REAP_GRACE, self._abandon)
+        cancelled: asyncio.CancelledError | None = None
+        while not self.exited.is_set():
+            try:
+                await self.exited.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+        give_up.cancel()
+        if cancelled is not None:
+            raise cancelled
+
+    def _reap(self) -> None:
+        if self._popen.poll() is not None:
+            self._stop_watching()
+
+    def _abandon(self) -> None:
+        _log.error("a killed program does not go away, it hangs in the kernel", extra={"pid": self.pid})
+        self._stop_watching()
+
+    def _stop_watching(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
         self.exited.set()
 
 
-async def _feed_and_wait(
-    transport: asyncio.SubprocessTransport, protocol: _Collector, input: bytes, timeout: Seconds
-) -> None:
-    async with asyncio.timeout(timeout):
-        if input:
-            stdin = transport.get_pipe_transport(0)
-            assert isinstance(stdin, asyncio.WriteTransport)
-            stdin.write(input)  # buffered; a child that closes its stdin early just loses the rest
-            stdin.close()
-        await protocol.exited.wait()
-    # A grandchild may hold the pipes open for ever; what the child itself wrote is there at once.
-    try:
+class _Output:
+    """Reads one stream of a child as it comes, and keeps the beginning of it."""
+
+    def __init__(self, pipe: IO[bytes] | None, limit: int) -> None:
+        assert pipe is not None
+        self.data = bytearray()
+        self.truncated = False
+        self.drained = asyncio.Event()
+        self._pipe = pipe
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(pipe.fileno(), False)
+        self._loop.add_reader(pipe.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._pipe.fileno(), _CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            self.close()
+            return
+        room = self._limit - len(self.data)
+        self.truncated |= len(data) > room
+        self.data += data[:room]
+
+    def close(self) -> None:
+        if not self._pipe.closed:
+            self._loop.remove_reader(self._pipe.fileno())
+            self._pipe.close()
+            self.drained.set()
+
+
+class _Feed:
+    """Writes the input of a child as fast as it reads; what it does not want is dropped."""
+
+    def __init__(self, pipe: IO[bytes] | None, data: bytes) -> None:
+        self._pipe = pipe
+        self._left = memoryview(data)
+        self._loop = asyncio.get_running_loop()
+        if pipe is not None:
+            os.set_blocking(pipe.fileno(), False)
+            self._loop.add_writer(pipe.fileno(), self._write)
+
+    def _write(self) -> None:
+        assert self._pipe is not None
+        try:
+            self._left = self._left[os.write(self._pipe.fileno(), self._left) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._left = memoryview(b"")
+        if not self._left:
+            self.close()
+
+    def close(self) -> None:
+        if self._pipe is not None and not self._pipe.closed:
+            self._loop.remove_writer(self._pipe.fileno())
+            self._pipe.close()
+
+
+async def _drain(output: Iterable[_Output]) -> None:
+    """Let what the child wrote arrive. A grandchild may hold the pipes open for ever, so not for long."""
+    with suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_GRACE):
-            await protocol.drained.wait()
-    except TimeoutError:
-        _log.debug("output pipes stayed open after the program ended", extra={"pid": transport.get_pid()})
-
-
-async def _end(transport: asyncio.SubprocessTransport, protocol: _Collector) -> None:
-    """Kill what still runs, reap it and close the pipes; a second cancellation does not cut this short."""
-    if not protocol.exited.is_set():
-        # The leader is not reaped yet, so its number still names this group and no other.
-        try:
-            os.killpg(transport.get_pid(), signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-        await _reaped(transport, protocol)
-    transport.close()
-
-
-async def _reaped(transport: asyncio.SubprocessTransport, protocol: _Collector) -> None:
-    """Wait for the exit of a killed child. Cancellation is held back until then and passed on after."""
-    cancelled: asyncio.CancelledError | None = None
-    give_up = asyncio.get_running_loop().call_later(_REAP_GRACE, protocol.exited.set)
-    while not protocol.exited.is_set():
-        try:
-            await protocol.exited.wait()
-        except asyncio.CancelledError as error:
-            cancelled = error
-    give_up.cancel()
-    if transport.get_returncode() is None:
-        _log.error("a killed program does not go away, it hangs in the kernel", extra={"pid": transport.get_pid()})
-    if cancelled is not None:
-        transport.close()
-        raise cancelled
+            for stream in output:
+                await stream.drained.wait()
 
 
 def _failure(program: str, completed: Completed) -> str:

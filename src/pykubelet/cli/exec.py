@@ -136,24 +136,25 @@ def _exit_status(data: bytes) -> int:
 
 async def _send_stdin(channel: aiohttp.ClientWebSocketResponse) -> None:
     """Copy standard input. v4 has no half-close: an ended input is followed by nothing more."""
+    descriptor = sys.stdin.fileno()
+    while True:
+        await _readable(descriptor)
+        data = os.read(descriptor, _READ_BYTES)
+        if not data:
+            return
+        await channel.send_bytes(bytes([_STDIN]) + data)
+
+
+async def _readable(descriptor: int) -> None:
+    """Wait until a read does not block. Each wait asks anew: news that is older than the last read would lie."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    descriptor = sys.stdin.fileno()
     try:
         loop.add_reader(descriptor, ready.set)
     except PermissionError:
-        # A regular file is always readable and cannot be polled.
-        while data := os.read(descriptor, _READ_BYTES):
-            await channel.send_bytes(bytes([_STDIN]) + data)
-        return
+        return  # A regular file is always readable and cannot be polled.
     try:
-        while True:
-            ready.clear()
-            await ready.wait()
-            data = os.read(descriptor, _READ_BYTES)
-            if not data:
-                return
-            await channel.send_bytes(bytes([_STDIN]) + data)
+        await ready.wait()
     finally:
         loop.remove_reader(descriptor)
 

@@ -26,44 +26,44 @@ class _View:
 
     path: str
     headings: tuple[str, ...]
-    row: Callable[[Any, bool], Sequence[str]]
+    rows: Callable[[Any, bool], Sequence[Sequence[str]]]
     wide: tuple[str, ...] = ()
 
 
-def _pod_cells(item: Any, wide: bool) -> Sequence[str]:
+def _pod_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
     row = pod_row(from_builtins(item, Pod), time.time())
     cells = (row.namespace, row.name, row.ready, row.status, row.restarts, age(row.age_seconds))
-    return (*cells, row.ip, row.node) if wide else cells
+    return [(*cells, row.ip, row.node) if wide else cells]
 
 
-def _event_cells(item: Any, wide: bool) -> Sequence[str]:
+def _event_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
     event = from_builtins(item, Event)
     seen = event.last_timestamp or event.metadata.creation_timestamp
     subject = event.involved_object
     name = f"{subject.kind.lower()}/{subject.name}"
     cells = (_ago(seen), event.type, event.reason, name, event.message.replace("\n", " "))
-    if not wide:
-        return cells
-    return (*cells, str(event.count or 1), subject.field_path)
+    return [(*cells, str(event.count or 1), subject.field_path) if wide else cells]
 
 
-def _image_cells(item: Any, wide: bool) -> Sequence[str]:
+def _image_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
+    """A row for each name of the image."""
     names = item.get("repoTags") or item.get("repoDigests") or ["<none>"]
     identity = str(item.get("id", ""))
-    return (names[0], identity if wide else identity.removeprefix("sha256:")[:12], size(int(item.get("size", 0))))
+    shown = identity if wide else identity.removeprefix("sha256:")[:12]
+    return [(name, shown, size(int(item.get("size", 0)))) for name in names]
 
 
 _VIEWS = {
     "pods": _View(
         "/api/v1/pods",
         ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"),
-        _pod_cells,
+        _pod_rows,
         ("IP", "NODE"),
     ),
     "events": _View(
-        "/api/v1/events", ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event_cells, ("COUNT", "FIELD")
+        "/api/v1/events", ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event_rows, ("COUNT", "FIELD")
     ),
-    "images": _View("/pykubelet/v1/images", ("IMAGE", "ID", "SIZE"), _image_cells),
+    "images": _View("/pykubelet/v1/images", ("IMAGE", "ID", "SIZE"), _image_rows),
 }
 
 
@@ -125,7 +125,7 @@ def _shower(view: _View, output: str | None) -> Callable[[list[Any]], None]:
         )
     wide = output == "wide"
     columns = Columns(*view.headings, *(view.wide if wide else ()))
-    return lambda items: click.echo(columns.render([view.row(item, wide) for item in items]))
+    return lambda items: click.echo(columns.render([row for item in items for row in view.rows(item, wide)]))
 
 
 def _list(items: list[Any]) -> dict[str, Any]:

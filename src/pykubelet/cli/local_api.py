@@ -70,7 +70,8 @@ class LocalApi:
 
 
 def _request(connection: _UnixConnection, path: str, query: dict[str, object]) -> http.client.HTTPResponse:
-    given = {key: value for key, value in query.items() if value not in (None, False, "")}
+    # By identity: 0 equals False, and is a value.
+    given = {key: value for key, value in query.items() if value is not None and value is not False and value != ""}
     target = f"{path}?{urlencode(given)}" if given else path
     connection.request("GET", target, headers={"Accept": "application/json"})
     response = connection.getresponse()

@@ -24,7 +24,8 @@ def command(socket: object, pod: str, namespace: str, output: str | None) -> Non
     if output == "json":
         click.echo(json.dumps(view, indent=2))
         return
-    click.echo(chart(found.metadata.name, view))
+    runs = [*reversed(view.get("earlier", [])), view]
+    click.echo("\n\n".join(chart(found.metadata.name, run) for run in runs))
 
 
 def chart(name: str, view: Any) -> str:
@@ -35,7 +36,8 @@ def chart(name: str, view: Any) -> str:
     total = max((s["start_s"] + (s["duration_s"] or 0.0) for s in steps), default=0.0) or 1e-9
     labels = [f"{s['step']} {s['container']}".rstrip() for s in steps]
     width = max(len(label) for label in labels)
-    lines = [f"{name}: {_duration(total)} from seen to the last step"]
+    what = "restart of containers" if view.get("kind") == "restart" else "start"
+    lines = [f"{name}: {what}, {_duration(total)} from the first to the last step"]
     for label, step in zip(labels, steps, strict=True):
         bar = _bar(step["start_s"] / total, (step["duration_s"] or 0.0) / total)
         time = _duration(step["duration_s"]) if step["duration_s"] else f"at {_duration(step['start_s'])}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Permanent
 from pykubelet.testing.containerd import PrivateContainerd
-from pykubelet.testing.traces import remove_cgroups, remove_mounts
+from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_mounts
 
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
@@ -54,6 +54,7 @@ class Isolation:
     def destroy(self) -> None:
         """Remove every trace; works after any crash."""
         self.containerd().destroy()
+        kill_processes(self.home)
         remove_mounts(self.home)
         remove_cgroups(self.cgroup_root)
         shutil.rmtree(self.home, ignore_errors=True)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,15 @@ def mounts_below(folder: Path) -> list[str]:
     # The kernel writes blanks in paths as octal escapes; no path of ours has any.
     found = [row.split()[4] for row in rows if row.split()[4].startswith(f"{folder}/")]
     return sorted(found, key=len, reverse=True)
+
+
+def kill_processes(folder: Path) -> None:
+    """Kill every process whose command line names something below the folder: daemons of a session that was killed."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if f"{folder}/".encode() in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 def remove_mounts(folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base import proc
-from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
 
 SH = "/bin/sh"
 
@@ -138,7 +138,7 @@ async def test_no_descriptor_is_left_open() -> None:
     assert descriptors() == before
 
 
-async def test_the_pidfd_watcher_starts_no_thread_per_child() -> None:
+async def test_no_thread_is_started_per_child() -> None:
     script = """
 import asyncio, threading
 from pykubelet.base import proc
@@ -151,3 +151,70 @@ asyncio.run(main())
     source = str(Path(proc.__file__).parents[2])
     done = await proc.run([sys.executable, "-W", "error", "-c", script], timeout=30, env={"PYTHONPATH": source})
     assert done.stdout == b"1\n"
+
+
+@pytest.mark.parametrize("rounds", range(12))
+async def test_cancellation_at_any_moment(rounds: int) -> None:
+    before = descriptors()
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        task = group.create_task(proc.run(["/bin/sleep", "300"], timeout=300, input=b"x"))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+    assert task.cancelled()
+    assert descriptors() == before
+
+
+async def test_a_second_cancellation_does_not_skip_the_reaping(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        task = group.create_task(proc.run([SH, "-c", f"echo $$ > {marker}; sleep 300"], timeout=300))
+        assert await until(lambda: marker.exists() and marker.read_text() != "")
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+    assert task.cancelled()
+    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+async def test_a_nul_in_an_argument_is_invalid() -> None:
+    with pytest.raises(Invalid, match="null byte"):
+        await proc.run(["/bin/echo", "a\0b"], timeout=10)
+
+
+async def test_passed_descriptors_arrive() -> None:
+    ours, theirs = os.pipe()
+    try:
+        await proc.run([SH, "-c", f"echo hello > /dev/fd/{theirs}"], timeout=10, pass_fds=(theirs,))
+        assert os.read(ours, 10) == b"hello\n"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+async def test_a_spawned_child_uses_our_descriptors() -> None:
+    ours, theirs = os.pipe()
+    null = os.open("/dev/null", os.O_RDWR)
+    try:
+        child = await proc.spawn([SH, "-c", "pwd; exit 7"], stdin=null, stdout=theirs, stderr=null, env={})
+        assert await child.wait() == 7
+        assert os.read(ours, 10) == b"/\n"
+        child.signal(signal.SIGKILL)
+    finally:
+        for fd in (ours, theirs, null):
+            os.close(fd)
+
+
+async def test_a_spawned_child_is_killed_when_nobody_waits_any_more() -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    try:
+        child = await proc.spawn(["/bin/sleep", "300"], stdin=null, stdout=null, stderr=null, env={})
+    finally:
+        os.close(null)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(child.wait())
+        await asyncio.sleep(0)
+        task.cancel()
+    assert not Path(f"/proc/{child.pid}").exists()
+    with pytest.raises(NotFound):
+        await proc.spawn(["/no/such"], stdin=0, stdout=1, stderr=2, env={})

@@ -156,10 +156,9 @@ async def running(manager: ResourceManager, files: SignallingFiles) -> AsyncIter
         task.cancel()
 
 
-async def next_write(files: SignallingFiles, clock: VirtualClock) -> None:
-    """Let time pass until the classes were written; the writing thread is not on the virtual clock."""
-    files.written.clear()
-    while not files.written.is_set():
+async def burstable_weight(files: SignallingFiles, clock: VirtualClock, weight: str) -> None:
+    """Let time pass until the class has this weight; the writing thread is not on the virtual clock."""
+    while files.content("kubepods/burstable/cpu.weight") != weight:
         await clock.advance(1)
 
 
@@ -170,11 +169,9 @@ async def test_the_weight_of_the_class_follows_its_pods(
     async with running(manager, files), asyncio.timeout(10):
         await manager.ensure_pod(BURSTABLE)
         await manager.ensure_pod(pod("u-2", {"cpu": "1500m"}))
-        await next_write(files, clock)
-        assert files.content("kubepods/burstable/cpu.weight") == "79"
+        await burstable_weight(files, clock, "79")
         await manager.remove_pod(PodUID("u-2"))
-        await next_write(files, clock)
-        assert files.content("kubepods/burstable/cpu.weight") == "20"
+        await burstable_weight(files, clock, "20")
 
 
 async def test_nothing_is_written_while_nothing_changes(
@@ -185,7 +182,8 @@ async def test_nothing_is_written_while_nothing_changes(
     async with running(manager, files), asyncio.timeout(10):
         await clock.advance(59)
         assert files.writes == []
-        await next_write(files, clock)
+        await clock.advance(2)
+        await files.written.wait()
 
 
 async def test_a_refused_write_is_tried_again(
@@ -198,8 +196,7 @@ async def test_a_refused_write_is_tried_again(
         await clock.advance(1)
         await files.refused.wait()
         files.refuse = None
-        await next_write(files, clock)
-        assert files.content("kubepods/burstable/cpu.weight") == "39"
+        await burstable_weight(files, clock, "39")
     assert "cgroup limits not set" in caplog.text
 
 

@@ -1,0 +1,102 @@
+"""A registry that serves packed images over plain HTTP on loopback, for tests of real pulls."""
+
+import json
+import os
+import tarfile
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pykubelet.testing.ociimage import ImageSpec, pack
+
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What is served: manifests by repository and tag or digest, blobs by digest."""
+
+    manifests: dict[tuple[str, str], tuple[bytes, str]] = field(default_factory=dict)
+    """(content, digest)."""
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+
+class Registry:
+    """Use as a context manager. ``folder`` is scratch space."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._content = _Content()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._content, self))
+        self._thread = threading.Thread(target=self._server.serve_forever, name="registry")
+        self.requests: list[str] = []
+        """Paths asked for, oldest first."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def reference(self, repository: str, tag: str = "1") -> str:
+        """How the image of that name is called on this registry."""
+        return f"127.0.0.1:{self._server.server_address[1]}/{repository}:{tag}"
+
+    def add(self, repository: str, tag: str = "1", **fields: object) -> str:
+        """Pack an image from busybox and serve it from now on; its reference."""
+        reference = self.reference(repository, tag)
+        archive = self._folder / f"{repository}-{tag}.tar"
+        pack(ImageSpec(reference, **fields), archive, os.uname().machine)  # type: ignore[arg-type]  # ImageSpec's own
+        with tarfile.open(archive) as tar:
+            files = {entry.name: tar.extractfile(entry) for entry in tar.getmembers() if entry.isfile()}
+            content = {name: file.read() for name, file in files.items() if file is not None}
+        archive.unlink()
+        digest = json.loads(content["index.json"])["manifests"][0]["digest"]
+        blobs = {f"sha256:{Path(name).name}": data for name, data in content.items() if name.startswith("blobs/")}
+        self._content.blobs.update(blobs)
+        for key in (tag, digest):
+            self._content.manifests[repository, key] = (blobs[digest], digest)
+        return reference
+
+
+def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """GET and HEAD of the distribution API's two kinds of objects."""
+
+        def do_GET(self) -> None:
+            registry.requests.append(self.path)
+            parts = self.path.strip("/").split("/")
+            if self.path == "/v2/":
+                self._answer(b"{}", "application/json", "")
+            elif len(parts) >= 4 and parts[-2] == "manifests":
+                data, digest = content.manifests.get(("/".join(parts[1:-2]), parts[-1]), (b"", ""))
+                self._answer(data, _MANIFEST, digest)
+            elif len(parts) >= 4 and parts[-2] == "blobs":
+                self._answer(content.blobs.get(parts[-1], b""), "application/octet-stream", parts[-1])
+            else:
+                self._answer(b"", "", "")
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def _answer(self, data: bytes, media_type: str, digest: str) -> None:
+            self.send_response(200 if data else 404)
+            self.send_header("Content-Length", str(len(data)))
+            if data:
+                self.send_header("Content-Type", media_type)
+                self.send_header("Docker-Content-Digest", digest)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nobody reads it."""
+
+    return Handler

@@ -1,0 +1,86 @@
+"""Images: pull policies, what happens when there is none, and how a pod recovers. Pulls are from a real registry."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, container_status, waiting_reason
+from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.registry import Registry
+from tests.manifests import Apply, container, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with Registry(tmp_path_factory.mktemp("registry")) as registry:
+        yield registry
+
+
+def _pulls(registry: Registry, repository: str) -> int:
+    """How often a manifest was asked for by its tag."""
+    return sum(path == f"/v2/{repository}/manifests/1" for path in registry.requests)
+
+
+def test_an_image_is_pulled_once_if_it_is_not_present(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
+    image = registry.add("once", files={"hello": b"from the registry"})
+    apply("once", pod("once", container("a", image=image), container("b", image=image)))
+    seen = agent.wait_running("once")[0]
+    assert agent.exec("once", "cat /hello", "b") == "from the registry"
+    assert container_status(seen, "a").image == image
+    assert container_status(seen, "a").image_id.startswith(image.removesuffix(":1") + "@sha256:")
+    agent.wait_event("once", "Pulling", f'Pulling image "{image}"')
+    agent.wait_event("once", "Pulled", f'Successfully pulled image "{image}"')
+    before = _pulls(registry, "once")
+    apply("again", pod("again", container(image=image)))
+    agent.wait_running("again")
+    agent.wait_event("again", "Pulled", f'Container image "{image}" already present on machine')
+    assert _pulls(registry, "once") == before
+
+
+def test_always_asks_the_registry_again(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
+    image = registry.add("always", files={"always": b""})
+    main = container(image=image, imagePullPolicy="Always")
+    apply("always", pod("always-1", main))
+    agent.wait_running("always-1")
+    before = _pulls(registry, "always")
+    apply("always", pod("always-2", main))
+    agent.wait_running("always-2")
+    assert _pulls(registry, "always") > before
+
+
+def test_never_pulls_nothing(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
+    image = registry.add("never", files={"never": b""})
+    apply("never", pod("never", container(image=image, imagePullPolicy="Never")))
+    agent.wait_pod("never", lambda p: waiting_reason(p) == "ErrImageNeverPull")
+    agent.wait_event("never", "ErrImageNeverPull", "pull policy of Never")
+    assert _pulls(registry, "never") == 0
+
+
+def test_a_bad_name_is_told(agent: AgentProcess, apply: Apply) -> None:
+    apply("badname", pod("badname", container(image="NOT//a:name")))
+    agent.wait_pod("badname", lambda p: waiting_reason(p) == "InvalidImageName")
+
+
+def test_a_missing_image_backs_off_and_recovers(
+    agent: AgentProcess, apply: Apply, registry: Registry, containerd: PrivateContainerd
+) -> None:
+    imported, pulled = "localhost:1/absent:1", registry.reference("late")
+    apply("missing", pod("import", container(image=imported)), pod("pull", container(image=pulled)))
+    for name, image in (("import", imported), ("pull", pulled)):
+        agent.wait_event(name, "Failed", f'Failed to pull image "{image}"')
+        agent.wait_event(name, "Failed", "Error: ErrImagePull")
+        seen = agent.wait_pod(name, lambda p: waiting_reason(p) == "ImagePullBackOff")
+        agent.wait_event(name, "BackOff", f'Back-off pulling image "{image}"')
+        agent.wait_event(name, "Failed", "Error: ImagePullBackOff")
+        state = container_status(seen).state
+        assert state is not None
+        assert state.waiting is not None
+        assert f'Back-off pulling image "{image}"' in state.waiting.message
+        assert seen.status.phase == "Pending"
+    containerd.load(ImageSpec(imported))
+    registry.add("late", files={"late": b""})
+    agent.wait_running("import", "pull", timeout=25)
+    assert container_status(agent.pod("import")).restart_count == 0

@@ -1,0 +1,71 @@
+"""How soon the agent sees that a container has ended and acts on it, by the runtime's own times."""
+
+import itertools
+import statistics
+
+import pytest
+
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.agent import AgentProcess, container_status
+from pykubelet.testing.containerd import PrivateContainerd
+from tests.manifests import Apply, Json, container, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+_PODS = 4
+_INIT_CONTAINERS = 5
+_GOAL_SECONDS = 0.100
+
+
+async def _statuses(containerd: PrivateContainerd, uid: str) -> list[pb.ContainerStatus]:
+    """All containers of a pod in the order of their creation; times are nanoseconds."""
+    async with CriClient.connect(containerd.endpoint) as client:
+        rows = await client.list_containers(pb.ContainerFilter(label_selector={"io.kubernetes.pod.uid": uid}))
+        found = [(await client.container_status(ContainerID(row.id))).status for row in rows]
+    return sorted(found, key=lambda status: status.created_at)
+
+
+def _gaps(statuses: list[pb.ContainerStatus]) -> list[float]:
+    """Seconds from the end of each container to the creation of the next."""
+    pairs = itertools.pairwise(statuses)
+    return [(later.created_at - sooner.finished_at) / 1e9 for sooner, later in pairs]
+
+
+def _told(what: str, seconds: list[float]) -> float:
+    median = statistics.median(seconds)
+    print(f"{what}: p50 {median * 1e3:.0f} ms, max {max(seconds) * 1e3:.0f} ms, n={len(seconds)}")
+    return median
+
+
+async def test_from_one_init_container_to_the_next(
+    agent: AgentProcess, containerd: PrivateContainerd, apply: Apply
+) -> None:
+    steps: list[Json] = [container(f"step-{number}", ["true"]) for number in range(_INIT_CONTAINERS)]
+    gaps: list[float] = []
+    wholes: list[float] = []
+    for number in range(_PODS):
+        name = f"steps-{number}"
+        apply(name, pod(name, initContainers=steps))
+        statuses = await _statuses(containerd, agent.wait_running(name)[0].metadata.uid)
+        assert len(statuses) == _INIT_CONTAINERS + 1
+        gaps += _gaps(statuses)
+        wholes.append((statuses[-1].started_at - statuses[0].created_at) / 1e9)
+    _told("first init container created to main container started", wholes)
+    assert _told("init container ended to next one created", gaps) <= _GOAL_SECONDS
+
+
+async def test_from_an_exit_to_the_restart(agent: AgentProcess, containerd: PrivateContainerd, apply: Apply) -> None:
+    # The pods have been running for a while when their containers end: nobody watches them closely then.
+    names = [f"exits-{number}" for number in range(_PODS)]
+    apply(
+        "exits",
+        *(pod(name, container(command=["sleep", f"{3 + number / 7:.2f}"])) for number, name in enumerate(names)),
+    )
+    gaps: list[float] = []
+    for name in names:
+        seen = agent.wait_pod(name, lambda p: container_status(p).restart_count >= 1)
+        statuses = await _statuses(containerd, seen.metadata.uid)
+        gaps += _gaps(statuses[:2])
+    assert _told("container ended to its restart created", gaps) <= _GOAL_SECONDS

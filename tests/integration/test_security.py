@@ -1,0 +1,185 @@
+"""Who a container's processes are and what they may do, as the kernel tells it from inside."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, waiting_reason
+from tests.manifests import Apply, Json, container, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+_CAP_NET_ADMIN, _CAP_CHOWN, _CAP_SYS_ADMIN = 12, 0, 21
+_UNCONFINED, _FILTERED = 0, 2
+
+
+@pytest.fixture(scope="module")
+def agent_config() -> dict[str, object]:
+    return {"allowedUnsafeSysctls": ["kernel.msg*"]}
+
+
+def _process(agent: AgentProcess, name: str, container_name: str = "") -> dict[str, str]:
+    """Fields of /proc/1/status in a container."""
+    lines = agent.exec(name, "cat /proc/1/status", container_name).splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def _capabilities(status: dict[str, str]) -> set[int]:
+    bits = int(status["CapEff"], 16)
+    return {number for number in range(64) if bits >> number & 1}
+
+
+def _secure(name: str, **fields: object) -> Json:
+    return container(name, securityContext=fields)
+
+
+def test_users_and_groups(agent: AgentProcess, apply: Apply) -> None:
+    context = {
+        "runAsUser": 1000,
+        "runAsGroup": 3000,
+        "supplementalGroups": [4000],
+        "fsGroup": 5000,
+        "runAsNonRoot": True,
+    }
+    apply("users", pod("users", container("plain"), _secure("other", runAsUser=65534), securityContext=context))
+    agent.wait_running("users")
+    plain, other = (_process(agent, "users", name) for name in ("plain", "other"))
+    assert plain["Uid"].split() == ["1000"] * 4
+    assert plain["Gid"].split() == ["3000"] * 4
+    assert {"4000", "5000"} <= set(plain["Groups"].split())
+    assert other["Uid"].split() == ["65534"] * 4
+    # User 1000 is in group "extra" of the image.
+    assert "2000" in plain["Groups"].split()
+
+
+def test_root_is_refused_where_it_must_not_run(agent: AgentProcess, apply: Apply) -> None:
+    apply("nonroot", pod("nonroot", securityContext={"runAsNonRoot": True}))
+    seen = agent.wait_pod("nonroot", lambda p: waiting_reason(p) == "CreateContainerConfigError")
+    event = agent.wait_event("nonroot", "Failed", "container has runAsNonRoot and image will run as root")
+    assert seen.status.phase == "Pending"
+    assert event.type == "Warning"
+
+
+def test_capabilities_and_privilege(agent: AgentProcess, apply: Apply) -> None:
+    apply(
+        "caps",
+        pod(
+            "caps",
+            container("default"),
+            _secure("changed", capabilities={"add": ["NET_ADMIN"], "drop": ["CHOWN"]}),
+            _secure("none", capabilities={"drop": ["ALL"]}),
+            _secure("privileged", privileged=True),
+        ),
+    )
+    agent.wait_running("caps")
+    found = {
+        name: _capabilities(_process(agent, "caps", name)) for name in ("default", "changed", "none", "privileged")
+    }
+    assert _CAP_CHOWN in found["default"]
+    assert _CAP_NET_ADMIN not in found["default"]
+    assert found["changed"] == found["default"] - {_CAP_CHOWN} | {_CAP_NET_ADMIN}
+    assert found["none"] == set()
+    assert _CAP_SYS_ADMIN in found["privileged"]
+    devices = {name: set(agent.exec("caps", "ls /dev", name).split()) for name in ("privileged", "default")}
+    assert devices["privileged"] > devices["default"]
+
+
+def test_read_only_root_and_no_new_privileges(agent: AgentProcess, apply: Apply) -> None:
+    apply(
+        "fixed",
+        pod(
+            "fixed",
+            _secure("readonly", readOnlyRootFilesystem=True),
+            _secure("limited", allowPrivilegeEscalation=False),
+            container("plain"),
+        ),
+    )
+    agent.wait_running("fixed")
+    script = "touch /x 2>/dev/null && echo written || echo refused"
+    assert agent.exec("fixed", script, "readonly").strip() == "refused"
+    assert agent.exec("fixed", script, "plain").strip() == "written"
+    assert _process(agent, "fixed", "limited")["NoNewPrivs"] == "1"
+    assert _process(agent, "fixed", "plain")["NoNewPrivs"] == "0"
+
+
+def test_seccomp(agent: AgentProcess, apply: Apply) -> None:
+    profile: Json = {
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}],
+    }
+    folder = agent.root / "seccomp" / "profiles"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "no-mkdir.json").write_text(json.dumps(profile))
+    profiles = {
+        "default": {"type": "RuntimeDefault"},
+        "unconfined": {"type": "Unconfined"},
+        "local": {"type": "Localhost", "localhostProfile": "profiles/no-mkdir.json"},
+    }
+    apply(
+        "seccomp",
+        pod("seccomp", *(_secure(name, seccompProfile=each) for name, each in profiles.items()), container("unset")),
+        pod("missing", _secure("main", seccompProfile={"type": "Localhost", "localhostProfile": "profiles/none.json"})),
+    )
+    agent.wait_running("seccomp")
+    modes = {name: int(_process(agent, "seccomp", name)["Seccomp"]) for name in (*profiles, "unset")}
+    assert modes == {"default": _FILTERED, "unconfined": _UNCONFINED, "local": _FILTERED, "unset": _UNCONFINED}
+    script = "mkdir /tmp/x 2>/dev/null && echo made || echo refused"
+    assert agent.exec("seccomp", script, "local").strip() == "refused"
+    assert agent.exec("seccomp", script, "default").strip() == "made"
+    agent.wait_pod("missing", lambda p: waiting_reason(p) in ("CreateContainerError", "RunContainerError"))
+
+
+def test_proc_mount(agent: AgentProcess, apply: Apply) -> None:
+    apply(
+        "proc",
+        pod("proc", container("masked"), _secure("open", procMount="Unmasked"), hostUsers=False),
+        pod("proc-default"),
+    )
+    agent.wait_running("proc-default")
+    mounts = [line.split() for line in agent.exec("proc-default", "cat /proc/mounts").splitlines()]
+    options = {path: flags.split(",") for _, path, _, flags, *_ in mounts}
+    assert "ro" in options["/proc/sys"]
+    assert any(path.startswith("/proc/") and kind == "tmpfs" for _, path, kind, *_ in mounts), "nothing is masked"
+    # An unmasked /proc asks for a user namespace, which this runtime (containerd 1.6) cannot give.
+    agent.wait_event("proc", "FailedCreatePodSandBox", "user namespaces")
+
+
+def test_sysctls(agent: AgentProcess, apply: Apply) -> None:
+    safe = [
+        {"name": "net.ipv4.ip_local_port_range", "value": "20000 30000"},
+        {"name": "kernel.msgmax", "value": "16384"},
+    ]
+    unsafe = [{"name": "kernel.sem", "value": "1 2 3 4"}]
+    apply(
+        "sysctls",
+        pod("safe", securityContext={"sysctls": safe}),
+        pod("unsafe", securityContext={"sysctls": unsafe}),
+    )
+    agent.wait_running("safe")
+    values = agent.exec("safe", "cat /proc/sys/net/ipv4/ip_local_port_range /proc/sys/kernel/msgmax").split()
+    assert values == ["20000", "30000", "16384"]
+    agent.wait_event("unsafe", "FailedCreatePodSandBox", 'forbidden sysctl: "kernel.sem" not allowlisted')
+    assert agent.pod("unsafe").status.phase == "Pending"
+
+
+def test_namespaces(agent: AgentProcess, apply: Apply) -> None:
+    apply(
+        "spaces",
+        pod("own", container("a"), container("b")),
+        pod("shared", container("a"), container("b"), shareProcessNamespace=True),
+        pod("host", container("a"), hostPID=True, hostIPC=True, hostNetwork=True),
+    )
+    agent.wait_running("own", "shared", "host")
+
+    def spaces(name: str, container_name: str) -> dict[str, str]:
+        names = ("pid", "ipc", "net", "uts", "mnt")
+        links = agent.exec(name, " ".join(f"readlink /proc/self/ns/{each};" for each in names), container_name)
+        return dict(zip(names, links.split(), strict=True))
+
+    host = {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("pid", "ipc", "net")}
+    a, b = spaces("own", "a"), spaces("own", "b")
+    assert (a["net"], a["ipc"]) == (b["net"], b["ipc"])
+    assert a["pid"] != b["pid"]
+    assert spaces("shared", "a")["pid"] == spaces("shared", "b")["pid"] != host["pid"]
+    assert {name: spaces("host", "a")[name] for name in host} == host
