@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 _PODS = 4
 _INIT_CONTAINERS = 5
-_GOAL_SECONDS = 0.100
+_LIMIT_SECONDS = 0.4
+"""Far below what listing once a second would give (0.5 s and more), far above what a busy machine adds. The goal,
+0.1 s, is for a quiet machine: `make bench` measures that."""
 
 
 async def _statuses(containerd: PrivateContainerd, uid: str) -> list[pb.ContainerStatus]:
@@ -53,7 +55,7 @@ async def test_from_one_init_container_to_the_next(
         gaps += _gaps(statuses)
         wholes.append((statuses[-1].started_at - statuses[0].created_at) / 1e9)
     _told("first init container created to main container started", wholes)
-    assert _told("init container ended to next one created", gaps) <= _GOAL_SECONDS
+    assert _told("init container ended to next one created", gaps) <= _LIMIT_SECONDS
 
 
 async def test_from_an_exit_to_the_restart(agent: AgentProcess, containerd: PrivateContainerd, apply: Apply) -> None:
@@ -68,4 +70,4 @@ async def test_from_an_exit_to_the_restart(agent: AgentProcess, containerd: Priv
         seen = agent.wait_pod(name, lambda p: container_status(p).restart_count >= 1)
         statuses = await _statuses(containerd, seen.metadata.uid)
         gaps += _gaps(statuses[:2])
-    assert _told("container ended to its restart created", gaps) <= _GOAL_SECONDS
+    assert _told("container ended to its restart created", gaps) <= _LIMIT_SECONDS
