@@ -56,7 +56,8 @@ async def at_once(session: Session, count: int, *, keep: bool) -> None:
         session.say(f"{BARE}: {count} pods at once")
         floor = await _bare_at_once(session, session.bare, recipes)
     session.say(f"{label}: {count} pods at once")
-    names = [f"many-{number:03}" for number in range(count)]
+    # Never the names of an earlier series: an agent may still be at the end of those pods.
+    names = [f"many-{count}-{number:03}" for number in range(count)]
     begins = session.write_all(names, plain)
     runs = await session.observer.running(names, timeout=180)
     starts = {name: main_start(runs, name) for name in names}

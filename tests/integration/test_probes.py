@@ -59,7 +59,9 @@ def test_readiness_flips_the_condition_and_restarts_nothing(agent: AgentProcess,
 
 def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
     names = {kind: f"live-{kind}" for kind in _HANDLERS}
-    apply("live", *(pod(name, _probed(True, livenessProbe=_probe(kind))) for kind, name in names.items()))
+    # The server needs a moment to come up, more on a busy machine.
+    patient = {"initialDelaySeconds": 1, "failureThreshold": 2, "timeoutSeconds": 3}
+    apply("live", *(pod(name, _probed(True, livenessProbe=_probe(kind, **patient))) for kind, name in names.items()))
     for seen in agent.wait_running(*names.values()):
         assert container_status(seen).restart_count == 0
     time.sleep(2)
@@ -67,7 +69,7 @@ def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
         assert container_status(agent.pod(name)).restart_count == 0, "a healthy container was restarted"
         agent.exec(name, "rm /www/ok")
     for name in names.values():
-        agent.wait_pod(name, lambda p: container_status(p).restart_count == 1 and is_ready(p), timeout=10)
+        agent.wait_pod(name, lambda p: container_status(p).restart_count == 1 and is_ready(p), timeout=20)
         agent.wait_event(name, "Unhealthy", "Liveness probe failed")
         agent.wait_event(name, "Killing", "Container main failed liveness probe, will be restarted")
 

@@ -14,6 +14,7 @@ DEFAULT_SOCKET = Path("/run/pykubelet/agent.sock")
 
 _COMMANDS = {
     "run": ("run", "Run the agent in the foreground."),
+    "criserver": ("criserver", "Run the container runtime server in the foreground."),
     "get": ("get", "List pods, events or images."),
     "describe": ("describe", "Show a pod in detail, with its events."),
     "logs": ("logs", "Print a container's log."),

@@ -1,0 +1,24 @@
+"""Clean-up that a cancellation must not cut short."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run it to its end in a task of its own; a cancellation of the caller is passed on only after that.
+
+    The work's own error is raised as it is.
+    """
+    task = asyncio.ensure_future(work())
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not task.cancelled() and task.exception() is None:
+        raise cancelled
+    return task.result()

@@ -1,0 +1,56 @@
+"""``pykubelet criserver``: the container runtime server in the foreground."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.log import setup
+from pykubelet.base.proc import install_child_watcher
+from pykubelet.criserver.config import Settings, load_settings
+
+_FILE = click.Path(path_type=Path, resolve_path=True)
+
+
+@click.command(name="criserver")
+@click.option("--config", type=_FILE, help="The server's configuration, TOML or YAML.")
+@click.option("--root", type=_FILE, help="Records, images and layers.")
+@click.option("--run", type=_FILE, help="Sockets, namespaces, bundles.")
+@click.option("--listen", type=_FILE, help="The CRI socket (default: criserver.sock in the run folder).")
+@click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
+def command(config: Path | None, log_level: str, log_format: str, **flags: Path | None) -> None:
+    """Serve CRI v1 until SIGINT or SIGTERM; containers run on after it."""
+    setup(log_level.upper(), "json" if log_format == "json" else "text")
+    settings = load_settings(config, **{name: str(value) if value else None for name, value in flags.items()})
+    if os.geteuid() != 0:
+        raise Invalid("the runtime server must run as root: it makes namespaces, mounts and cgroups")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
+    install_child_watcher()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_run(settings))
+
+
+async def _run(settings: Settings) -> None:
+    from pykubelet.criserver.main import run_criserver
+
+    server = asyncio.create_task(run_criserver(settings), name="criserver")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.cancel)
+    try:
+        await server
+    except asyncio.CancelledError:
+        pass
+    except BaseExceptionGroup as group:
+        known, rest = group.split(PykubeletError)
+        if rest is not None or known is None:
+            raise
+        error: BaseException = known
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from group

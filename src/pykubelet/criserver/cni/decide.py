@@ -1,0 +1,163 @@
+"""The rules of the CNI specification: configurations, plugin input, results. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.cni.types import AttachRequest, Json, NetworkList
+
+SUPPORTED = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+_SUFFIXES = (".conflist", ".conf", ".json")
+_CHECK_SINCE = ("0.4.0", "1.0.0", "1.1.0")
+
+
+def candidates(names: Iterable[str]) -> list[str]:
+    """The names of files that may hold a configuration, in the order in which they are tried."""
+    return sorted(name for name in names if name.endswith(_SUFFIXES) and not name.startswith("."))
+
+
+def parse_network(data: bytes, origin: str) -> NetworkList:
+    """A configuration list, or a single configuration as a list of one. Invalid names file and field."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{origin}: not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise Invalid(f"{origin}: must be one object")
+    name, version = document.get("name"), document.get("cniVersion", "")
+    if not isinstance(name, str) or not name or "/" in name:
+        raise Invalid(f"{origin}: name must be a text without slashes")
+    if version not in SUPPORTED:
+        raise Invalid(f"{origin}: cniVersion {version!r} is not known; use one of {', '.join(SUPPORTED)}")
+    plugins = document.get("plugins") if "plugins" in document else [document]
+    if not isinstance(plugins, list) or not plugins:
+        raise Invalid(f"{origin}: plugins must be a list that is not empty")
+    for index, plugin in enumerate(plugins):
+        _check_plugin(plugin, f"{origin}: plugins[{index}]")
+    return NetworkList(name, str(version), tuple(plugins), document.get("disableCheck") is True)
+
+
+def _check_plugin(plugin: object, origin: str) -> None:
+    kind = plugin.get("type") if isinstance(plugin, dict) else None
+    if not isinstance(kind, str) or not kind:
+        raise Invalid(f"{origin}.type must be the name of a plugin")
+    # A path would let a configuration run any program (CVE-2021-20206).
+    if "/" in kind or kind in (".", ".."):
+        raise Invalid(f"{origin}.type {kind!r} must be the bare name of a plugin, not a path")
+
+
+def plugin_input(network: NetworkList, plugin: Json, request: AttachRequest, previous: Json | None) -> Json:
+    """What a plugin reads from its standard input."""
+    document: Json = {key: value for key, value in plugin.items() if key != "capabilities"}
+    document |= {"name": network.name, "cniVersion": network.version}
+    capabilities = plugin.get("capabilities")
+    if isinstance(capabilities, dict):
+        wanted = {name for name, on in capabilities.items() if on is True}
+        arguments = {name: value for name, value in runtime_arguments(request).items() if name in wanted}
+        if arguments:
+            document["runtimeConfig"] = arguments
+    if previous is not None:
+        document["prevResult"] = previous
+    return document
+
+
+def runtime_arguments(request: AttachRequest) -> Json:
+    """The capability arguments of the conventions document; those without a value are left out."""
+    arguments: Json = {}
+    ports = [
+        {"hostPort": p.host_port, "containerPort": p.container_port, "protocol": p.protocol}
+        | ({"hostIP": p.host_ip} if p.host_ip else {})
+        for p in request.ports
+        if p.host_port > 0
+    ]
+    if ports:
+        arguments["portMappings"] = ports
+    if request.ingress_rate or request.egress_rate:
+        bandwidth: Json = {}
+        # The plugin takes no rate without a burst; what a pod may burst is as large as the plugin can count.
+        for name, rate in (("ingress", request.ingress_rate), ("egress", request.egress_rate)):
+            if rate:
+                bandwidth |= {f"{name}Rate": rate, f"{name}Burst": 2**31 - 1}
+        arguments["bandwidth"] = bandwidth
+    dns = {"servers": request.dns_servers, "searches": request.dns_searches, "options": request.dns_options}
+    if any(dns.values()):
+        arguments["dns"] = {name: list(values) for name, values in dns.items() if values}
+    return arguments
+
+
+def environment(command: str, request: AttachRequest, netns: str, plugin_path: str) -> dict[str, str]:
+    """The environment variables of the protocol; ``netns`` may be empty for DEL."""
+    arguments = {
+        "IgnoreUnknown": "1",
+        "K8S_POD_NAMESPACE": request.namespace,
+        "K8S_POD_NAME": request.pod,
+        "K8S_POD_INFRA_CONTAINER_ID": request.sandbox,
+        "K8S_POD_UID": request.uid,
+    }
+    for name, value in arguments.items():
+        if ";" in value:
+            raise Invalid(f"{name} {value!r} has a semicolon, which CNI arguments cannot carry")
+    return {
+        "CNI_COMMAND": command,
+        "CNI_CONTAINERID": request.sandbox,
+        "CNI_NETNS": netns,
+        "CNI_IFNAME": request.interface,
+        "CNI_ARGS": ";".join(f"{name}={value}" for name, value in arguments.items()),
+        "CNI_PATH": plugin_path,
+    }
+
+
+def supports_check(network: NetworkList) -> bool:
+    """Whether CHECK may be called on this network."""
+    return network.version in _CHECK_SINCE and not network.disable_check
+
+
+def addresses(result: Mapping[str, object]) -> tuple[str, ...]:
+    """The pod's own addresses of a result, without prefix lengths.
+
+    Addresses of interfaces outside the sandbox (a bridge's) are left out.
+    """
+    interfaces = result.get("interfaces")
+    inside = [bool(each.get("sandbox")) for each in interfaces] if isinstance(interfaces, list) else []
+    found = []
+    entries = result.get("ips")
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, dict) or not isinstance(entry.get("address"), str):
+            continue
+        index = entry.get("interface")
+        if isinstance(index, int) and 0 <= index < len(inside) and not inside[index]:
+            continue
+        found.append(entry["address"].partition("/")[0])
+    return tuple(found)
+
+
+def parse_reply(data: bytes, plugin: str) -> Json:
+    """A plugin's result. Invalid when it is not an object."""
+    try:
+        reply = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"CNI plugin {plugin} answered no JSON: {error}") from error
+    if not isinstance(reply, dict):
+        raise Invalid(f"CNI plugin {plugin} answered no object")
+    return reply
+
+
+def failure(data: bytes, stderr: bytes) -> str:
+    """A failed plugin's own words: its error object, else what it wrote."""
+    try:
+        reply = json.loads(data)
+        parts = [str(reply[key]) for key in ("msg", "details") if reply.get(key)]
+        if parts:
+            return ": ".join(parts)
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    return (stderr or data).decode(errors="replace").strip()[-2048:] or "no message"
+
+
+def default_network(bridge: str, subnet: str, data_dir: str) -> Json:
+    """A bridge with addresses of its own, for machines where nobody has configured a network."""
+    routes = [{"dst": "0.0.0.0/0"}]
+    ipam = {"type": "host-local", "dataDir": data_dir, "ranges": [[{"subnet": subnet}]], "routes": routes}
+    link = {"type": "bridge", "bridge": bridge, "isGateway": True, "ipMasq": True, "hairpinMode": True, "ipam": ipam}
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "1.0.0", "name": "pykubelet", "plugins": [link, ports]}

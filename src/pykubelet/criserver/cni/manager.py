@@ -1,0 +1,172 @@
+"""Connects sandboxes to the network and disconnects them."""
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from asyncinotify import Inotify, Mask
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.shield import shielded
+from pykubelet.criserver.cni.decide import (
+    addresses,
+    candidates,
+    default_network,
+    parse_network,
+    plugin_input,
+    supports_check,
+)
+from pykubelet.criserver.cni.plugins import Plugins
+from pykubelet.criserver.cni.types import Attached, Attachment, AttachRequest, Json, NetworkList
+from pykubelet.criserver.types import SandboxID
+
+_log = logging.getLogger(__name__)
+_attachment = msgspec.json.Decoder(Attachment)
+_DEFAULT_FILE = "87-pykubelet.conflist"
+_CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """``attachments`` must be on a disk. With ``default_bridge`` empty, no default network is written."""
+
+    conf_dir: Path
+    attachments: Path
+    default_bridge: str = ""
+    default_subnet: str = ""
+    ipam_dir: Path = Path("/var/lib/cni/networks")
+
+
+class Network:
+    """The pod network of this node: the first valid configuration in the folder."""
+
+    def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._current: NetworkList | None = None
+        self._why = "no network configuration was read yet"
+
+    def problem(self) -> str:
+        """Why pods cannot get a network now; empty when they can."""
+        return "" if self._current is not None else self._why
+
+    async def start(self) -> None:
+        """Read the configuration; write the default one when there is none at all."""
+        await asyncio.to_thread(self._prepare)
+        await self._reload()
+
+    async def run(self) -> None:
+        """Follow changes of the configuration folder, for ever."""
+        with Inotify() as inotify:
+            inotify.add_watch(self._config.conf_dir, _CHANGES)
+            await self._reload()
+            async for _ in inotify:
+                await self._reload()
+
+    def held(self) -> list[SandboxID]:
+        """The sandboxes that still have, or may have, something on a network."""
+        names = self._config.attachments.glob("*.json") if self._config.attachments.is_dir() else ()
+        return [SandboxID(path.stem) for path in names if not path.name.startswith(".")]
+
+    async def attach(self, request: AttachRequest) -> Attached:
+        """Call ADD of each plugin. On failure everything is taken back, or stays in ``held`` if that fails too.
+
+        Transient when there is no network yet or a plugin fails.
+        """
+        network = self._current
+        if network is None:
+            raise Transient(f"the network is not ready: {self._why}")
+        await self._remember(Attachment(request, network))
+        try:
+            result = await self._add(network, request)
+        except BaseException:
+            with suppress(Transient, NotFound, Invalid):
+                await shielded(lambda: self.detach(request.sandbox))
+            raise
+        await self._remember(Attachment(request, network, result))
+        return Attached(addresses(result))
+
+    async def check(self, sandbox: SandboxID) -> None:
+        """Ask the plugins whether the attachment is still as it was. Transient tells what is not."""
+        attachment = await asyncio.to_thread(self._load, sandbox)
+        if attachment is None or not supports_check(attachment.network):
+            return
+        for plugin in attachment.network.plugins:
+            document = plugin_input(attachment.network, plugin, attachment.request, attachment.result)
+            await self._plugins.call("CHECK", attachment.request, attachment.request.netns, document)
+
+    async def detach(self, sandbox: SandboxID) -> None:
+        """Call DEL of each plugin, last first; done is done when nothing is attached.
+
+        When a plugin fails, the attachment is kept, to be tried again, and the error is raised.
+        """
+        attachment = await asyncio.to_thread(self._load, sandbox)
+        if attachment is None:
+            return
+        request, network = attachment.request, attachment.network
+        netns = request.netns if Path(request.netns).exists() else ""
+        for plugin in reversed(network.plugins):
+            document = plugin_input(network, plugin, request, attachment.result)
+            await self._plugins.call("DEL", request, netns, document)
+        self._file(sandbox).unlink(missing_ok=True)
+
+    async def _add(self, network: NetworkList, request: AttachRequest) -> Json:
+        result: Json | None = None
+        for plugin in network.plugins:
+            document = plugin_input(network, plugin, request, result)
+            result = await self._plugins.call("ADD", request, request.netns, document)
+        assert result is not None, "a network has at least one plugin"
+        return result
+
+    async def _remember(self, attachment: Attachment) -> None:
+        data = msgspec.json.encode(attachment)
+        await asyncio.to_thread(write_atomic, self._file(attachment.request.sandbox), data)
+
+    def _load(self, sandbox: SandboxID) -> Attachment | None:
+        try:
+            return _attachment.decode(self._file(sandbox).read_bytes())
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            _log.error("a network attachment cannot be read and is given up", extra={"file": str(self._file(sandbox))})
+            self._file(sandbox).replace(self._file(sandbox).with_suffix(".damaged"))
+            raise Invalid(f"the attachment of sandbox {sandbox} is damaged; its address may stay reserved") from error
+
+    def _file(self, sandbox: SandboxID) -> Path:
+        return self._config.attachments / f"{sandbox}.json"
+
+    def _prepare(self) -> None:
+        config = self._config
+        config.attachments.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.conf_dir.mkdir(parents=True, exist_ok=True)
+        if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
+            document = default_network(config.default_bridge, config.default_subnet, str(config.ipam_dir))
+            write_atomic(config.conf_dir / _DEFAULT_FILE, json.dumps(document, indent=2).encode(), 0o644)
+            _log.info("no network was configured, wrote a default one", extra={"folder": str(config.conf_dir)})
+
+    async def _reload(self) -> None:
+        network, why = await asyncio.to_thread(self._read)
+        if network != self._current or why != self._why:
+            if network is not None:
+                _log.info("pod network in use", extra={"network": network.name})
+            else:
+                _log.warning("no usable pod network", extra={"why": why})
+        self._current, self._why = network, why
+
+    def _read(self) -> tuple[NetworkList | None, str]:
+        folder, problems = self._config.conf_dir, []
+        try:
+            names = candidates(path.name for path in folder.iterdir())
+        except OSError as error:
+            return None, f"{folder}: {error.strerror}"
+        for name in names:
+            try:
+                return parse_network((folder / name).read_bytes(), str(folder / name)), ""
+            except (Invalid, OSError) as error:
+                problems.append(str(error))
+        return None, "; ".join(problems) or f"no network configuration in {folder}"

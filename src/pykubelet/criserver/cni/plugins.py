@@ -1,0 +1,50 @@
+"""Runs CNI plugins: JSON in, environment, JSON out."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.proc import ExitError, ProgramTimeout, run
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.cni.decide import environment, failure, parse_reply
+from pykubelet.criserver.cni.types import AttachRequest, Json
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """Where plugins lie, and how long one may take."""
+
+    folders: Sequence[Path]
+    timeout: Seconds
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables."""
+
+    async def call(self, command: str, request: AttachRequest, netns: str, document: Json) -> Json:
+        """Run one plugin; its result (an empty object for DEL and CHECK).
+
+        NotFound when there is no such plugin; Transient with the plugin's words when it fails or hangs.
+        """
+        name = str(document["type"])
+        variables = environment(command, request, netns, ":".join(map(str, self.folders)))
+        variables["PATH"] = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        variables |= self.marks
+        data = json.dumps(document).encode()
+        try:
+            completed = await run([self._find(name)], input=data, env=variables, timeout=self.timeout, cwd="/")
+        except ExitError as error:
+            words = failure(error.completed.stdout, error.completed.stderr)
+            raise Transient(f"CNI plugin {name} failed ({command}): {words}") from error
+        except ProgramTimeout as error:
+            raise Transient(f"CNI plugin {name} ({command}) took over {self.timeout:g} s and was killed") from error
+        return parse_reply(completed.stdout, name)
+
+    def _find(self, name: str) -> str:
+        for folder in self.folders:
+            path = folder / name
+            if os.access(path, os.X_OK):
+                return str(path)
+        where = ", ".join(map(str, self.folders))
+        raise NotFound(f"CNI plugin {name} is in none of {where} (apt-get install containernetworking-plugins)")

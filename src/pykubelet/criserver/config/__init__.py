@@ -1,0 +1,6 @@
+"""The server's own settings: a TOML or YAML file and flags become one frozen value."""
+
+from pykubelet.criserver.config.load import load_settings
+from pykubelet.criserver.config.settings import CgroupManager, Handler, Settings
+
+__all__ = ["CgroupManager", "Handler", "Settings", "load_settings"]

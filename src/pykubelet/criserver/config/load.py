@@ -1,0 +1,60 @@
+"""Reads the configuration file; what is wrong in it is named with its place."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.config.settings import Settings
+
+_MAX_BYTES = 1 << 20
+
+
+def load_settings(file: Path | None, **overrides: object) -> Settings:
+    """Settings of the file (``.toml``, else YAML) with flags over them; a flag that is None was not given.
+
+    Invalid names the file and the field.
+    """
+    document = _read(file) if file else {}
+    document |= {key: value for key, value in overrides.items() if value is not None}
+    origin = str(file) if file else "flags"
+    try:
+        settings = msgspec.convert(document, Settings, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{origin}: {error}") from error
+    if settings.default_handler not in settings.handlers:
+        known = ", ".join(sorted(settings.handlers))
+        raise Invalid(f"{origin}: default_handler {settings.default_handler!r} is not among the handlers: {known}")
+    for name, folder in (("root", settings.root), ("run", settings.run)):
+        if not folder.is_absolute():
+            raise Invalid(f"{origin}: {name} must be an absolute path, not {folder}")
+    return settings
+
+
+def _path(kind: type, value: Any) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    if isinstance(value, kind):
+        return value
+    raise TypeError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > _MAX_BYTES:
+        raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
+    try:
+        document = (
+            tomllib.loads(data.decode()) if path.suffix == ".toml" else yaml.load(data, Loader=yaml.CSafeLoader) or {}
+        )
+    except (tomllib.TOMLDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Invalid(f"{path}: not {path.suffix.lstrip('.') or 'YAML'}: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise Invalid(f"{path}: must be one table of settings")
+    return document

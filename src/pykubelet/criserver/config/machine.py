@@ -1,0 +1,50 @@
+"""Facts of the machine that decide what containers can be given."""
+
+from pathlib import Path
+
+from pykubelet.criserver.spec import Host
+from pykubelet.criserver.spec.capabilities import names_of
+from pykubelet.linux import cgroups, system
+
+_STATUS = Path("/proc/self/status")
+_LEAST = -1000
+
+
+def host_facts() -> Host:
+    """Read them now. Blocking."""
+    masks = {}
+    for line in _STATUS.read_text().splitlines():
+        name, _, value = line.partition(":")
+        masks[name] = value.strip()
+    capabilities = names_of(int(masks["CapBnd"], 16) & int(masks["CapPrm"], 16))
+    layout = cgroups.detect()
+    memory = layout.controllers.get("memory")
+    swap = system.own_cgroup_has("memory.swap.max")
+    if memory is not None:
+        swap = (memory / "memory.memsw.limit_in_bytes").exists()
+    hugetlb = "hugetlb" in layout.controllers or system.own_cgroup_has("hugetlb.2MB.max")
+    own_score = int(Path("/proc/self/oom_score_adj").read_text())
+    return Host(
+        capabilities=capabilities,
+        cgroup_version=layout.version,
+        least_oom_score=_LEAST if "CAP_SYS_RESOURCE" in capabilities else own_score,
+        seccomp="Seccomp" in masks,
+        # The OCI runtime fails on limits of a controller that is not there.
+        hugepage_sizes=frozenset(_page_size(pages.size) for pages in system.hugepages()) if hugetlb else frozenset(),
+        swap=swap,
+    )
+
+
+def cgroup_of(parent: str, name: str, systemd: bool) -> str:
+    """The ``cgroupsPath`` of a container or infra process below its pod's cgroup."""
+    if systemd:
+        slice_ = Path(parent).name if parent.endswith(".slice") else "system.slice"
+        return f"{slice_}:cri-pykubelet:{name}"
+    return f"{parent.rstrip('/') or '/pykubelet'}/{name}"
+
+
+def _page_size(size: int) -> str:
+    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if size >= unit:
+            return f"{size // unit}{name}"
+    return f"{size}B"

@@ -1,0 +1,107 @@
+"""What can be set. Field names in the file are those of the structs."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from pykubelet.base.units import Seconds
+
+DEFAULT_ROOT = Path("/var/lib/pykubelet/criserver")
+DEFAULT_RUN = Path("/run/pykubelet/criserver")
+
+
+class CgroupManager(StrEnum):
+    """Who makes cgroups: the OCI runtime by itself, or systemd for it."""
+
+    CGROUPFS = "cgroupfs"
+    SYSTEMD = "systemd"
+
+
+class Handler(Struct, frozen=True, forbid_unknown_fields=True):
+    """An OCI runtime that a RuntimeClass may name."""
+
+    path: str
+    """The program, absolute or found on PATH."""
+
+
+class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where networks are configured and where plugins lie."""
+
+    conf_dir: Path = Path("/etc/cni/net.d")
+    bin_dirs: tuple[Path, ...] = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+    default_network: bool = True
+    """Write a bridge network when there is none."""
+    default_bridge: str = "pyk0"
+    default_subnet: str = "10.88.0.0/16"
+    timeout: Seconds = 60.0
+    """For one plugin."""
+
+
+class RegistryHost(Struct, frozen=True, forbid_unknown_fields=True):
+    """How to reach one registry."""
+
+    mirrors: tuple[str, ...] = ()
+    """Base URLs asked first, in this order."""
+    plain_http: bool = False
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the server can be told."""
+
+    root: Path = DEFAULT_ROOT
+    """Records, images and layers; must survive a reboot."""
+    run: Path = DEFAULT_RUN
+    """Sockets, namespaces, bundles; may be a tmpfs."""
+    listen: Path | None = None
+    """The CRI socket; by default ``criserver.sock`` in ``run``."""
+    default_handler: str = "runc"
+    handlers: dict[str, Handler] = field(default_factory=lambda: {"runc": Handler("runc"), "crun": Handler("crun")})
+    conmon: str = "conmon"
+    infra: str = "catatonit"
+    """Program that holds a shared PID namespace open; must be static."""
+    cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
+    seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
+    cni: CniSettings = CniSettings()
+    registries: dict[str, RegistryHost] = field(default_factory=dict)
+
+    @property
+    def socket(self) -> Path:
+        return self.listen or self.run / "criserver.sock"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "state.db"
+
+    @property
+    def attachments(self) -> Path:
+        """What is attached to a network, a file each."""
+        return self.root / "network"
+
+    @property
+    def bundles(self) -> Path:
+        """A folder for each container: config.json, conmon's sockets and files."""
+        return self.run / "bundles"
+
+    @property
+    def sandboxes(self) -> Path:
+        """A folder for each sandbox: its files and its /dev/shm."""
+        return self.run / "sandboxes"
+
+    @property
+    def namespaces(self) -> Path:
+        return self.run / "ns"
+
+    @property
+    def exits(self) -> Path:
+        """Where conmon writes exit codes."""
+        return self.run / "exits"
+
+    @property
+    def scratch(self) -> Path:
+        """Files of single calls; emptied at each start."""
+        return self.run / "tmp"
+
+    def runtime_root(self, handler: str) -> Path:
+        """Where the OCI runtime of a handler keeps its state."""
+        return self.run / "oci" / handler

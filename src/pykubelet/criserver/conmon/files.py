@@ -1,0 +1,60 @@
+"""The files through which conmon speaks: exit codes, the note of an OOM kill, the control FIFO."""
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.criserver.types import ContainerID
+
+_CONTROL = "ctl"
+_OOM = "oom"
+_REOPEN_LOGS = b"2 0 0\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a container ended; ``at`` in nanoseconds since the epoch."""
+
+    code: int
+    at: int
+    oom_killed: bool
+
+
+def read_exit(exits: Path, bundle: Path, container: ContainerID) -> Exit | None:
+    """The exit conmon has noted, or None when it has not (yet)."""
+    path = exits / container
+    try:
+        text, at = path.read_text(), path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+    # The file is renamed into place whole; an empty one can only be the trace of a full disk.
+    code = int(text) if text.strip().lstrip("-").isdecimal() else 255
+    return Exit(code, at, (bundle / _OOM).exists())
+
+
+def reopen_log(bundle: Path) -> None:
+    """Make conmon open its log file anew. Blocks shortly; NotFound when there is no conmon."""
+    try:
+        fd = os.open(bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENXIO):
+            raise NotFound("no monitor listens; the container has ended") from error
+        raise Permanent(f"cannot open the monitor's control file: {error.strerror}") from error
+    try:
+        os.write(fd, _REOPEN_LOGS)
+    finally:
+        os.close(fd)
+
+
+def resize(bundle: Path, width: int, height: int) -> None:
+    """Tell conmon the new size of the container's terminal; nothing happens when it has ended."""
+    try:
+        fd = os.open(bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(fd, f"1 {height} {width}\n".encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,140 @@
+"""Starts conmon and hears from it whether the container was created."""
+
+import asyncio
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.proc import run
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.oci.runtime import words_of_log
+from pykubelet.criserver.types import ContainerID
+
+_CREATE: Seconds = 120.0
+_FORK: Seconds = 30.0
+_SYNC_LIMIT = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One container to create."""
+
+    container: ContainerID
+    bundle: Path
+    log: Path | None
+    """None: the output is dropped."""
+    runtime: OciRuntime
+    terminal: bool = False
+    stdin: bool = False
+    stdin_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Process numbers of the container's first process and of its conmon."""
+
+    pid: int
+    monitor: int
+
+
+class _Reply(msgspec.Struct):
+    data: int = -1
+    """The process number; negative when there is none."""
+    message: str = ""
+
+
+class Conmon:
+    """The program. NotFound when it is not installed."""
+
+    def __init__(self, program: str, exits: Path) -> None:
+        found = shutil.which(program)
+        if found is None:
+            raise NotFound(f"{program} is not installed or not on PATH (apt-get install conmon)")
+        self.path = found
+        self._exits = exits
+
+    async def launch(self, launch: Launch) -> Launched:
+        """Create the container below a new conmon; its program does not run yet.
+
+        Permanent with the OCI runtime's words when it cannot be created; Transient when the monitor dies or hangs.
+        """
+        loop = asyncio.get_running_loop()
+        reader_fd, writer_fd = os.pipe()
+        reply: asyncio.Future[bytes] = loop.create_future()
+        try:
+            loop.add_reader(reader_fd, _Receiver(reader_fd, reply).read)
+            try:
+                env = {"_OCI_SYNCPIPE": str(writer_fd), "PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
+                argv = [self.path, *self._arguments(launch)]
+                # conmon forks at once and its parent ends, so this does not wait for the container.
+                await run(argv, timeout=_FORK, env=env, cwd="/", pass_fds=(writer_fd,))
+            finally:
+                os.close(writer_fd)
+            async with asyncio.timeout(_CREATE):
+                data = await reply
+        except TimeoutError as error:
+            raise Transient(f"container {launch.container}: the monitor gave no answer in {_CREATE:g} s") from error
+        finally:
+            loop.remove_reader(reader_fd)
+            os.close(reader_fd)
+        return _launched(launch, data)
+
+    def _arguments(self, launch: Launch) -> list[str]:
+        bundle = launch.bundle
+        log = f"k8s-file:{launch.log}" if launch.log else "off"
+        flags = [
+            *(["-t"] if launch.terminal else []),
+            *(["-i"] if launch.stdin else []),
+            *(["--leave-stdin-open"] if launch.stdin and not launch.stdin_once else []),
+            *(["-s"] if launch.runtime.systemd else []),
+        ]
+        runtime_arguments = [*launch.runtime.global_arguments(), f"--log={bundle}/oci.log", "--log-format=json"]
+        return [
+            *("--api-version", "1", "--full-attach", "--no-sync-log", "--no-new-keyring"),
+            *("-c", launch.container, "-u", launch.container, "-n", launch.container[:13]),
+            *("-b", str(bundle), "-r", launch.runtime.path),
+            *("-p", str(bundle / "pid"), "-P", str(bundle / "conmon.pid")),
+            *("-l", log, "--exit-dir", str(self._exits), "--log-level", "error"),
+            *flags,
+            *(f"--runtime-arg={argument}" for argument in runtime_arguments),
+        ]
+
+
+class _Receiver:
+    """Reads the sync pipe until its first full line or its end."""
+
+    def __init__(self, fd: int, reply: "asyncio.Future[bytes]") -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._reply = reply
+        self._data = b""
+
+    def read(self) -> None:
+        try:
+            chunk = os.read(self._fd, 4096)
+        except BlockingIOError:
+            return
+        self._data += chunk
+        done = not chunk or b"\n" in self._data or len(self._data) > _SYNC_LIMIT
+        if done and not self._reply.done():
+            self._reply.set_result(self._data)
+
+
+def _launched(launch: Launch, data: bytes) -> Launched:
+    try:
+        reply = msgspec.json.decode(data, type=_Reply)
+    except msgspec.DecodeError as error:
+        raise Transient(f"container {launch.container}: the monitor died before it created it") from error
+    if reply.data <= 0:
+        words = words_of_log(launch.bundle / "oci.log") or reply.message.strip()
+        raise Permanent(f"failed to create container {launch.container}: {words or 'the runtime gave no reason'}")
+    monitor = 0
+    with suppress(OSError, ValueError):
+        monitor = int((launch.bundle / "conmon.pid").read_text())
+    return Launched(reply.data, monitor)

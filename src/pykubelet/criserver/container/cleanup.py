@@ -1,0 +1,78 @@
+"""Takes away what a container has on the machine: processes, cgroup, files. Everything here can be repeated."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.ports import Folders
+from pykubelet.criserver.container.processes import kill_group, noted_monitor, open_process
+from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.types import ContainerID
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
+
+
+class Cleanup:
+    """For containers in any state, also half-made ones."""
+
+    def __init__(self, folders: Folders, cgroups: CgroupDriver) -> None:
+        self._folders = folders
+        self._cgroups = cgroups
+
+    async def undo_start(self, container: Container, runtime: OciRuntime) -> None:
+        """Kill and remove what a start has left, the monitor first, so that it makes nothing more."""
+        record, bundle = container.record, self._folders.bundles / container.id
+        monitor = open_process(record.monitor) or open_process(noted_monitor(bundle, container.id))
+        if monitor is not None:
+            with monitor:
+                await kill_group(monitor)
+        if record.cgroup and not runtime.systemd:
+            await asyncio.to_thread(self._cgroups.delete, record.cgroup)
+        await runtime.delete(container.id)
+        await asyncio.to_thread(self._remove_start_files, container.id)
+
+    async def remove_files(self, container: ContainerID) -> None:
+        """Remove its bundle and exit file."""
+        await asyncio.to_thread(prepare.remove_bundle, self._folders.bundles / container)
+        (self._folders.exits / container).unlink(missing_ok=True)
+
+    def noted_cgroup(self, container: ContainerID) -> str:
+        """The cgroup that its spec names; empty when it has none. Blocking."""
+        try:
+            linux = prepare.read_bundle(self._folders.bundles / container)["linux"]
+        except (OSError, ValueError):
+            return ""
+        return str(linux["cgroupsPath"]) if isinstance(linux, Mapping) else ""
+
+    def _remove_start_files(self, container: ContainerID) -> None:
+        for name in _START_FILES:
+            (self._folders.bundles / container / name).unlink(missing_ok=True)
+        (self._folders.exits / container).unlink(missing_ok=True)
+
+
+def image_mounts(container: Container) -> list[ContainerID]:
+    """The names of the images that are mounted into a container."""
+    mounts = enumerate(container.config.mounts)
+    return [ContainerID(f"{container.id}-image-{index}") for index, mount in mounts if mount.HasField("image")]
+
+
+def rewrite_limits(bundle: Path, resources: Mapping[str, object]) -> None:
+    """Change the limits in the spec of a container that does not run yet. Blocking."""
+    spec = prepare.read_bundle(bundle)
+    linux = spec["linux"]
+    assert isinstance(linux, dict), "our own file"
+    linux["resources"] = {**resources, "devices": linux["resources"]["devices"]}
+    prepare.write_bundle(bundle, spec)
+
+
+def merge_limits(into: pb.LinuxContainerResources, changes: pb.LinuxContainerResources) -> None:
+    """Take over the fields that are set; maps and lists replace the old ones when they are not empty."""
+    if changes.unified:
+        into.ClearField("unified")
+    if changes.hugepage_limits:
+        into.ClearField("hugepage_limits")
+    into.MergeFrom(changes)

@@ -1,0 +1,157 @@
+"""CreateContainer: from a request to a record, a root file system and a bundle. Nothing runs yet."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from pathlib import Path
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.shield import shielded
+from pykubelet.criserver.config.machine import cgroup_of
+from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
+from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container
+from pykubelet.criserver.spec.refuse import check_container
+from pykubelet.criserver.spec.seccomp import runtime_default
+from pykubelet.criserver.spec.signals import signal_number, stop_signal
+from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.types import (
+    ContainerID,
+    ContainerRecord,
+    ContainerUser,
+    SandboxID,
+    new_id,
+)
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+PidNamespaceOf = Callable[[pb.NamespaceOption, SandboxID], str | None]
+
+
+class Creator:
+    """Makes one container at a time out of nothing; the manager keeps it."""
+
+    def __init__(self, deps: ContainerDeps, pid_namespace: PidNamespaceOf) -> None:
+        self._deps = deps
+        self._pid_namespace = pid_namespace
+
+    def draft(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[ContainerRecord, ImageFacts]:
+        """The record to reserve. NotFound: sandbox or image; Permanent: the sandbox is not ready; Invalid."""
+        view = self._deps.sandboxes.view(sandbox)
+        name = config.metadata.name
+        if not name:
+            raise Invalid("a container needs a name (metadata.name)")
+        check_container(config)
+        image = self._deps.images.find(config.image.image)
+        if image is None:
+            raise NotFound(f"image {config.image.image!r} of container {name} is not present; pull it first")
+        signal_name = stop_signal(config, image.stop_signal)
+        signal_number(signal_name)
+        identity = ContainerID(new_id())
+        runtime = self._deps.runtimes[self._deps.sandboxes.handler(sandbox)]
+        record = ContainerRecord(
+            id=identity,
+            name=f"{name}_{config.metadata.attempt}",
+            sandbox_id=sandbox,
+            config=config.SerializeToString(),
+            created_at=int(self._deps.clock.now() * 1e9),
+            image_id=image.id,
+            image_ref=image.reference,
+            log_path=_log_path(view.config.log_directory, config.log_path),
+            cgroup=cgroup_of(view.config.linux.cgroup_parent, identity, runtime.systemd),
+            stop_signal=signal_name,
+        )
+        return record, image
+
+    async def make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
+        """Root file system, user and bundle; what was made is undone when something fails. Returns the user."""
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(shielded, lambda: self._deps.images.release(record.id))
+            rootfs = await self._deps.images.prepare(image.id, record.id)
+            view = self._deps.sandboxes.view(record.sandbox_id)
+            sources = await self._image_mounts(record, config, undo)
+            pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
+            user = await asyncio.to_thread(
+                self._write, _Work(record, config, image, view, rootfs, sources, pid_namespace)
+            )
+            undo.pop_all()
+        return user
+
+    async def _image_mounts(
+        self, record: ContainerRecord, config: pb.ContainerConfig, undo: AsyncExitStack
+    ) -> dict[str, str]:
+        """Mount the images that are asked for as volumes; their place by container path."""
+        sources: dict[str, str] = {}
+        for index, mount in enumerate(config.mounts):
+            if not mount.HasField("image"):
+                continue
+            image = self._deps.images.find(mount.image.image)
+            if image is None:
+                raise NotFound(f"image {mount.image.image!r} to be mounted on {mount.container_path} is not present")
+            name = ContainerID(f"{record.id}-image-{index}")
+            undo.push_async_callback(shielded, lambda name=name: self._deps.images.release(name))
+            folder = await self._deps.images.prepare(image.id, name)
+            sources[mount.container_path] = await asyncio.to_thread(prepare.sub_path, folder, mount.image_sub_path)
+        return sources
+
+    def _write(self, work: "_Work") -> ContainerUser:
+        record, config = work.record, work.config
+        context = config.linux.security_context
+        user = prepare.find_user(context, work.image.user, work.rootfs)
+        mounted = {mount.container_path.rstrip("/") for mount in config.mounts}
+        prepare.make_volumes(work.rootfs, work.image.volumes, mounted)
+        prepare.make_sources(list(config.mounts))
+        if record.log_path:
+            Path(record.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        spec = build_container(self._input(work, user, prepare.find_devices(config)))
+        prepare.write_bundle(self._deps.folders.bundles / record.id, spec)
+        return user
+
+    def _input(self, work: "_Work", user: ContainerUser, devices: tuple[HostDevice, ...]) -> ContainerInput:
+        given = ContainerInput(
+            config=work.config,
+            sandbox=work.view,
+            image=work.image.defaults,
+            user=user,
+            rootfs=str(work.rootfs),
+            cgroup=work.record.cgroup,
+            host=self._deps.host,
+            pid_namespace=work.pid_namespace,
+            devices=devices,
+            mount_sources=work.sources,
+        )
+        return replaced(given, seccomp=self._seccomp(given))
+
+    def _seccomp(self, given: ContainerInput) -> Json | None:
+        profile = given.config.linux.security_context.seccomp
+        if not given.host.seccomp or not given.config.linux.security_context.HasField("seccomp"):
+            return None
+        match profile.profile_type:
+            case pb.SecurityProfile.RuntimeDefault:
+                return runtime_default(given)
+            case pb.SecurityProfile.Localhost:
+                return prepare.read_profile(self._deps.folders.seccomp, profile.localhost_ref)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What ``_write`` needs, gathered by ``make``."""
+
+    record: ContainerRecord
+    config: pb.ContainerConfig
+    image: ImageFacts
+    view: SandboxView
+    rootfs: Path
+    sources: dict[str, str]
+    pid_namespace: str | None
+
+
+def _log_path(folder: str, name: str) -> str:
+    if not folder or not name:
+        return ""
+    if ".." in name.split("/") or name.startswith("/"):
+        raise Invalid(f"log path {name!r} must be relative and stay in the pod's log folder")
+    return f"{folder.rstrip('/')}/{name}"

@@ -1,0 +1,86 @@
+"""The container's machine and what recovery does with each record. Pure."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.types import ContainerPhase, ContainerRecord
+
+TRANSITIONS: dict[ContainerPhase, frozenset[ContainerPhase]] = {
+    ContainerPhase.MAKING: frozenset({ContainerPhase.CREATED, ContainerPhase.REMOVING}),
+    ContainerPhase.CREATED: frozenset({ContainerPhase.RUNNING, ContainerPhase.EXITED, ContainerPhase.REMOVING}),
+    ContainerPhase.RUNNING: frozenset({ContainerPhase.EXITED}),
+    ContainerPhase.EXITED: frozenset({ContainerPhase.REMOVING}),
+    ContainerPhase.REMOVING: frozenset({ContainerPhase.REMOVING}),
+}
+
+START_FAILED = 128
+UNKNOWN_EXIT = 255
+
+
+class Recovery(Enum):
+    """What to do with a record at start."""
+
+    KEEP = auto()
+    ADOPT = auto()
+    """It runs: watch it again."""
+    FINISH = auto()
+    """It ended while nobody looked: note how."""
+    UNSTART = auto()
+    """Its start was cut: undo what there is of it, it is created again."""
+    LOST = auto()
+    """It ran or was to run, and what it needs is gone (a reboot): note an unknown end."""
+    REMOVE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What the machine shows of a container."""
+
+    alive: bool
+    """Its process, that of the record, runs."""
+    monitored: bool
+    """Its conmon runs."""
+    exit_noted: bool
+    start_begun: bool
+    """A conmon, an OCI state or a pid file exists."""
+    program_runs: bool
+    """The OCI runtime has let the program run (it is no longer waiting to be started)."""
+    bundle: bool
+
+
+def move(record: ContainerRecord, phase: ContainerPhase, **changes: object) -> ContainerRecord:
+    """The record in another phase. Permanent when there is no way from here to there."""
+    if phase not in TRANSITIONS[record.phase]:
+        raise Permanent(f"container {record.id} is {record.phase.value}, it cannot become {phase.value}")
+    return replace(record, phase=phase, **changes)
+
+
+def recover(record: ContainerRecord, traces: Traces) -> Recovery:
+    """What a restarted server does with one container."""
+    match record.phase:
+        case ContainerPhase.MAKING | ContainerPhase.REMOVING:
+            return Recovery.REMOVE
+        case ContainerPhase.EXITED:
+            return Recovery.KEEP
+        case ContainerPhase.RUNNING:
+            if traces.alive or traces.monitored:
+                return Recovery.ADOPT
+            return Recovery.FINISH if traces.exit_noted else Recovery.LOST
+        case ContainerPhase.CREATED:
+            if not traces.bundle:
+                return Recovery.LOST
+            if not traces.start_begun:
+                return Recovery.KEEP
+            if traces.exit_noted and not traces.monitored:
+                return Recovery.FINISH
+            return Recovery.ADOPT if traces.program_runs and traces.monitored else Recovery.UNSTART
+
+
+def reason(exit_code: int, oom_killed: bool) -> str:
+    """Why a container ended, in the words that kubelets show."""
+    if exit_code == 0:
+        return "Completed"
+    return "OOMKilled" if oom_killed else "Error"

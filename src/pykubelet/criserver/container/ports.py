@@ -1,0 +1,89 @@
+"""What the container manager needs of others."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.spec import Host, ImageDefaults, SandboxView
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.types import ContainerID, SandboxID
+from pykubelet.linux.cgroups import CgroupDriver
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """An image that is present."""
+
+    id: str
+    reference: str
+    """A digest reference where there is one, else the id."""
+    defaults: ImageDefaults
+    user: str
+    stop_signal: str
+    volumes: tuple[str, ...]
+
+
+class Images(Protocol):
+    """Images and root file systems made of them."""
+
+    def find(self, reference: str) -> ImageFacts | None:
+        """An image by name, digest or id; None when it is not here."""
+        ...
+
+    async def prepare(self, image_id: str, container: ContainerID) -> Path:
+        """Mount a root file system for the container."""
+        ...
+
+    async def release(self, container: ContainerID) -> None:
+        """Unmount and remove it; done is done when there is none."""
+        ...
+
+
+class Sandboxes(Protocol):
+    """The sandboxes containers live in."""
+
+    def view(self, sandbox: SandboxID) -> SandboxView:
+        """NotFound; Permanent when it is not ready."""
+        ...
+
+    def handler(self, sandbox: SandboxID) -> str:
+        """The handler that the sandbox was made with."""
+        ...
+
+    def infra_pid(self, sandbox: SandboxID) -> int:
+        """The process that holds the sandbox's PID namespace, 0 when there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where things lie."""
+
+    bundles: Path
+    exits: Path
+    seccomp: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDeps:
+    """Everything the manager works with."""
+
+    store: Store
+    images: Images
+    sandboxes: Sandboxes
+    runtimes: Mapping[str, OciRuntime]
+    conmon: Conmon
+    cgroups: CgroupDriver
+    oom_kills: Callable[[str], int]
+    """How often the kernel killed in a cgroup for want of memory. Blocks shortly."""
+    events: EventHub
+    host: Host
+    folders: Folders
+    tasks: asyncio.TaskGroup
+    clock: Clock

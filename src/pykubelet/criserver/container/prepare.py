@@ -1,0 +1,155 @@
+"""Gathers what a container's spec needs from the image's files and the machine, and writes its bundle. Blocking."""
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, open_regular_in_root, proc_path
+from pykubelet.criserver.spec import HostDevice
+from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.users import resolve_user
+from pykubelet.criserver.types import ContainerUser
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_MAX_ACCOUNTS = 10 << 20
+"""Bytes of /etc/passwd or /etc/group that are read; a larger one is an attack or a mistake."""
+_MAX_PROFILE = 1 << 20
+
+
+def find_user(context: pb.LinuxContainerSecurityContext, image_user: str, rootfs: Path) -> ContainerUser:
+    """The user of the container, looked up in the image. Invalid when it has no such user or its files are absurd."""
+    return resolve_user(context, image_user, _accounts(rootfs, "etc/passwd"), _accounts(rootfs, "etc/group"))
+
+
+def _accounts(rootfs: Path, path: str) -> str:
+    try:
+        fd = open_regular_in_root(rootfs, path)
+    except (NotFound, Invalid):
+        return ""
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(_MAX_ACCOUNTS + 1)
+    if len(data) > _MAX_ACCOUNTS:
+        raise Invalid(f"the image's /{path} is larger than {_MAX_ACCOUNTS >> 20} MiB")
+    return data.decode(errors="replace")
+
+
+def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str]) -> None:
+    """Make the folders that the image declares as volumes, unless the request mounts something there.
+
+    They stay part of the container's own layer; links of a hostile image do not lead out (CVE-2022-23648).
+    """
+    for volume in volumes:
+        if volume.rstrip("/") not in mounted:
+            close_quietly(mkdir_in_root(rootfs, volume, 0o755))
+
+
+def sub_path(folder: Path, relative: str) -> str:
+    """A folder inside a mounted image; links stay inside it. NotFound, Invalid."""
+    if not relative:
+        return str(folder)
+    fd = open_in_root(folder, relative, os.O_PATH)
+    try:
+        return str(Path(proc_path(fd)).readlink())
+    finally:
+        close_quietly(fd)
+
+
+def make_sources(mounts: "list[pb.Mount]") -> None:
+    """Make missing host folders of mounts, as container runtimes do. Invalid when a path is not absolute."""
+    for mount in mounts:
+        if mount.HasField("image"):
+            continue
+        if not mount.host_path.startswith("/"):
+            raise Invalid(f"mount {mount.container_path}: the host path {mount.host_path!r} must be absolute")
+        if not os.path.lexists(mount.host_path):
+            Path(mount.host_path).mkdir(0o755, parents=True, exist_ok=True)
+
+
+def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
+    """The device nodes asked for; for a privileged container all there are, besides.
+
+    Invalid for a path that is no device. A folder stands for the devices in it.
+    """
+    found: dict[str, HostDevice] = {}
+    if config.linux.security_context.privileged:
+        found |= {device.target: device for device in _all_devices(Path("/dev"), "/dev", "rwm")}
+    for asked in config.devices:
+        access = asked.permissions or "rwm"
+        source = Path(asked.host_path).resolve()
+        if source.is_dir():
+            found |= {device.target: device for device in _all_devices(source, asked.container_path, access)}
+            continue
+        device = _device(source, asked.container_path, access)
+        if device is None:
+            raise Invalid(f"device {asked.host_path} does not exist or is no device")
+        found[device.target] = device
+    return tuple(found.values())
+
+
+# What the container gets of its own, and the terminals of others.
+_OWN = frozenset(("pts", "shm", "fd", "mqueue", "console", "ptmx", "null", "zero", "full", "random", "urandom", "tty"))
+
+
+def _all_devices(folder: Path, target: str, access: str) -> Iterator[HostDevice]:
+    for entry in os.scandir(folder):
+        if entry.name in _OWN or entry.is_symlink():
+            continue
+        below = f"{target.rstrip('/')}/{entry.name}"
+        if entry.is_dir():
+            yield from _all_devices(Path(entry.path), below, access)
+        else:
+            device = _device(Path(entry.path), below, access)
+            if device is not None:
+                yield device
+
+
+def _device(path: Path, target: str, access: str) -> HostDevice | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
+    if not kind:
+        return None
+    major, minor = os.major(found.st_rdev), os.minor(found.st_rdev)
+    return HostDevice(target, kind, major, minor, found.st_mode, found.st_uid, found.st_gid, access)
+
+
+def read_profile(folder: Path, reference: str) -> Json:
+    """A seccomp profile of the node. Invalid when the reference is empty or leaves the folder (CVE-2023-2431)."""
+    if not reference:
+        raise Invalid("a Localhost seccomp profile needs a path")
+    path = Path(reference) if reference.startswith("/") else folder / reference
+    if ".." in path.parts or not path.is_relative_to(folder):
+        raise Invalid(f"seccomp profile {reference!r} must lie in {folder}")
+    try:
+        data = path.read_bytes()[: _MAX_PROFILE + 1]
+        profile = json.loads(data)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Invalid(f"seccomp profile {path} cannot be read: {error}") from error
+    if not isinstance(profile, dict):
+        raise Invalid(f"seccomp profile {path} must be one object")
+    return profile
+
+
+def write_bundle(bundle: Path, spec: Json) -> None:
+    """Make the bundle's folder with its config.json."""
+    bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomic(bundle / "config.json", json.dumps(spec).encode(errors="surrogateescape"))
+
+
+def read_bundle(bundle: Path) -> Json:
+    """The spec that a container was made with."""
+    spec = json.loads((bundle / "config.json").read_bytes())
+    assert isinstance(spec, dict), "our own file"
+    return spec
+
+
+def remove_bundle(bundle: Path) -> None:
+    """Remove it; done is done."""
+    shutil.rmtree(bundle, ignore_errors=True)

@@ -1,0 +1,130 @@
+"""Processes of containers by number and start time, and what a cut start has left."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.runtime import OWNER
+from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux.pidfd import PidFd
+
+_PROC = Path("/proc")
+_SETTLE: Seconds = 10.0
+
+
+def reference(pid: int) -> ProcessRef | None:
+    """The process with this number as it is now; None when there is none."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # Fields follow the command in parentheses, which may itself hold any character (proc_pid_stat(5)).
+    return ProcessRef(pid, int(text.rpartition(")")[2].split()[19]))
+
+
+def open_process(ref: ProcessRef | None) -> PidFd | None:
+    """A handle on exactly that process while it runs; None when it has ended."""
+    if ref is None or ref.pid <= 0:
+        return None
+    with suppress(NotFound):
+        process = PidFd(ref.pid)
+        if reference(ref.pid) == ref and not process.exited():
+            return process
+        process.close()
+    return None
+
+
+def is_alive(ref: ProcessRef | None) -> bool:
+    """Whether that process runs."""
+    process = open_process(ref)
+    if process is None:
+        return False
+    process.close()
+    return True
+
+
+def noted_monitor(bundle: Path, container: str) -> ProcessRef | None:
+    """The conmon whose number is in the bundle; None when that number is another process's by now."""
+    try:
+        pid = int((bundle / "conmon.pid").read_text())
+        arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return None
+    return reference(pid) if container.encode() in arguments else None
+
+
+def monitors(program: str) -> dict[ContainerID, ProcessRef]:
+    """All running conmons by container, found in /proc: for starts that were cut before anybody noted a number."""
+    found: dict[ContainerID, ProcessRef] = {}
+    for pid, arguments in _command_lines():
+        if arguments and arguments[0] == program and "-c" in arguments[:-1]:
+            ref = reference(pid)
+            if ref is not None:
+                found[ContainerID(arguments[arguments.index("-c") + 1])] = ref
+    return found
+
+
+async def kill_group(process: PidFd) -> None:
+    """SIGKILL a conmon with its children (the OCI runtime, the container's first process), and wait for their end.
+
+    conmon leads a process group of its own; what else the runtime has started is in the container's cgroup.
+    """
+    with ExitStack() as handles:
+        # Handles rather than the group are waited for: who has ended stays in it until somebody reaps it.
+        members = [process]
+        for pid in _children(process.pid):
+            with suppress(NotFound):
+                members.append(handles.enter_context(PidFd(pid)))
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for member in members:
+            with suppress(NotFound):
+                member.send_signal(signal.SIGKILL)
+            await member.wait()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+async def settle(owner: str, clock: Clock) -> None:
+    """Wait for programs that a killed server has left running (plugins, runtime calls), and kill those that hang.
+
+    They would otherwise go on making what recovery is about to undo. ``owner`` is what ``OWNER`` says in their
+    environment.
+    """
+    mark = f"{OWNER}={owner}".encode()
+    deadline = clock.monotonic() + _SETTLE
+    while left := await asyncio.to_thread(_marked, mark):
+        if clock.monotonic() > deadline:
+            for pid in left:
+                with suppress(NotFound), PidFd(pid) as process:
+                    process.send_signal(signal.SIGKILL)
+        await clock.sleep(0.02)
+
+
+def _marked(mark: bytes) -> list[int]:
+    found = []
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _command_lines() -> Iterator[tuple[int, list[str]]]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                data = (entry / "cmdline").read_bytes()
+                yield int(entry.name), data.decode(errors="replace").split("\0")

@@ -1,0 +1,226 @@
+"""Images in files: reads OCI layouts and docker archives (tars, perhaps compressed), writes OCI archives. Blocking.
+
+An archive comes from somebody else: names in it are only looked up, never opened, and every blob is checked against its
+digest. Sources: OCI image specification, "Image Layout"; docker image specification 1.2, "Combined Image JSON".
+"""
+
+import os
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import GIB, Bytes
+from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.manifests import Descriptor, Platform
+from pykubelet.criserver.images.reference import is_digest, parse
+from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.stream import ByteStream
+from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
+from pykubelet.linux.errors import wrap
+
+_BLOBS = "blobs/"
+_NAME = "io.containerd.image.name"
+_REF_NAME = "org.opencontainers.image.ref.name"
+_LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
+_LIMITS = Limits(max_bytes=Bytes(512 * GIB), max_entries=100_000)
+_MAX_NESTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An image of an archive, all blobs of which are in the store now."""
+
+    manifest: Descriptor
+    tags: tuple[str, ...]
+    genuine: bool
+    """Whether the manifest came with the archive, so that its digest means something elsewhere."""
+
+
+class _DockerImage(Struct, frozen=True):
+    config: str = msgspec.field(name="Config")
+    layers: tuple[str, ...] = msgspec.field(name="Layers")
+    tags: tuple[str, ...] | None = msgspec.field(name="RepoTags", default=None)
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What an archive holds: for each name the blob, or the name it is a link to."""
+
+    blobs: dict[str, Descriptor] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+
+    def find(self, name: str) -> Descriptor | None:
+        for _ in range(3):
+            if name not in self.links:
+                break
+            name = self.links[name]
+        return self.blobs.get(name)
+
+
+def read_archive(path: Path, store: ContentStore, platform: Platform, stop: Callable[[], bool]) -> list[Found]:
+    """Put every blob of the archive into the store and return the images for this platform.
+
+    Invalid: no image archive, a damaged one, or none for this platform. ``stop`` is asked between blobs.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise wrap(error, f"cannot read {path}") from error
+    with file:
+        stream = ByteStream(file, _LIMITS)
+        try:
+            contents = _store_all(TarReader(stream, _LIMITS), store, stop)
+        except BadLayer as error:
+            raise Invalid(f"{path} is no image archive: {error}") from error
+        finally:
+            stream.close()
+    what = str(path)
+    if "index.json" in contents.blobs:
+        return list(_from_layout(contents, store, platform, what))
+    if "manifest.json" in contents.blobs:
+        return list(_from_docker(contents, store, what))
+    raise Invalid(f"{path} has neither index.json (OCI) nor manifest.json (docker); it is no image archive")
+
+
+def _store_all(reader: TarReader, store: ContentStore, stop: Callable[[], bool]) -> _Contents:
+    contents = _Contents()
+    for entry in reader:
+        if stop():
+            raise Invalid("the import was stopped")
+        name = os.path.normpath(entry.name).lstrip("/")
+        if entry.kind is Kind.FILE:
+            contents.blobs[name] = _store_one(name, entry, reader, store)
+        elif entry.kind is Kind.SYMLINK:
+            contents.links[name] = os.path.normpath(f"{os.path.dirname(name)}/{entry.link}").lstrip("/")  # noqa: PTH120
+        elif entry.kind is Kind.HARDLINK:
+            contents.links[name] = os.path.normpath(entry.link).lstrip("/")
+    return contents
+
+
+def _store_one(name: str, entry: Entry, reader: TarReader, store: ContentStore) -> Descriptor:
+    digest = name.removeprefix(_BLOBS).replace("/", ":") if name.startswith(_BLOBS) else ""
+    if is_digest(digest):
+        if not store.has(digest, entry.size):
+            with store.writer(digest, entry.size) as writer:
+                writer.restart()
+                for piece in reader.data():
+                    writer.write(piece)
+                writer.commit()
+        return Descriptor(digest, entry.size)
+    # Docker's own layout: the name says nothing of the digest.
+    return store.add_unnamed(reader.data(), entry.size)
+
+
+def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, what: str) -> Iterator[Found]:
+    data = store.read(contents.blobs["index.json"].digest, manifests.MAX_DOCUMENT)
+    by_tags: dict[str, list[Descriptor]] = {}
+    for entry in manifests.parse_index(data, manifests.media_type_of(data, manifests.OCI_INDEX), what):
+        by_tags.setdefault(_tag(entry), []).append(entry)
+    for tag, entries in by_tags.items():
+        groups = [entries] if tag else [[entry] for entry in entries]
+        for group in groups:
+            chosen = _resolve(group, store, platform, what, _MAX_NESTED)
+            if chosen is not None:
+                yield Found(
+                    Descriptor(chosen.digest, chosen.size, chosen.media_type), (tag,) if tag else (), genuine=True
+                )
+
+
+def _resolve(
+    entries: Iterable[Descriptor], store: ContentStore, platform: Platform, what: str, depth: int
+) -> Descriptor | None:
+    """The manifest to take; entries whose blobs are not in the archive (other platforms') do not count."""
+    present = [entry for entry in entries if store.has(entry.digest, entry.size)]
+    if not present:
+        return None
+    chosen = manifests.choose(present, platform, what)
+    if chosen.media_type not in manifests.INDEXES:
+        return chosen
+    if depth == 0:
+        raise Invalid(f"{what}: indexes within indexes without an end")
+    data = store.read(chosen.digest, manifests.MAX_DOCUMENT)
+    return _resolve(manifests.parse_index(data, chosen.media_type, what), store, platform, what, depth - 1)
+
+
+def _tag(entry: Descriptor) -> str:
+    annotations = entry.annotations or {}
+    for name in (annotations.get(_NAME, ""), annotations.get(_REF_NAME, "")):
+        # A bare tag ("latest") names no repository.
+        if "/" in name or ":" in name:
+            with suppress(Invalid):
+                reference = parse(name)
+                return str(replace(reference, digest="")) if reference.tag else ""
+    return ""
+
+
+def _from_docker(contents: _Contents, store: ContentStore, what: str) -> Iterator[Found]:
+    data = store.read(contents.blobs["manifest.json"].digest, manifests.MAX_DOCUMENT)
+    try:
+        images = msgspec.json.decode(data, type=tuple[_DockerImage, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"{what}: its manifest.json is invalid: {error}") from error
+    for image in images:
+        config = contents.find(os.path.normpath(image.config))
+        layers = [contents.find(os.path.normpath(name)) for name in image.layers]
+        missing = [name for name, found in zip(image.layers, layers, strict=True) if found is None]
+        if config is None or missing:
+            raise Invalid(f"{what}: its manifest.json names {(missing or [image.config])[0]!r}, which is not in it")
+        typed = [Descriptor(found.digest, found.size, _layer_type(store, found)) for found in layers if found]
+        manifest = manifests.encode_manifest(Descriptor(config.digest, config.size, manifests.OCI_CONFIG), typed)
+        digest = manifests.digest_of(manifest)
+        store.add(digest, manifest)
+        try:
+            tags = tuple(str(parse(tag)) for tag in image.tags or ())
+        except Invalid as error:
+            raise Invalid(f"{what}: {error}") from error
+        yield Found(Descriptor(digest, len(manifest), manifests.OCI_MANIFEST), tags, genuine=False)
+
+
+def _layer_type(store: ContentStore, blob: Descriptor) -> str:
+    with store.path(blob.digest).open("rb") as file:
+        magic = file.read(4)
+    if magic.startswith(b"\x1f\x8b"):
+        return f"{manifests.OCI_LAYER}+gzip"
+    return f"{manifests.OCI_LAYER}+zstd" if magic == b"\x28\xb5\x2f\xfd" else manifests.OCI_LAYER
+
+
+def write_archive(image: ImageRecord, media_type: str, tags: Iterable[str], store: ContentStore, path: Path) -> None:
+    """Write the image as an OCI archive that ctr, podman, docker and we can load. The file appears when it is whole."""
+    size = store.path(image.manifest).stat().st_size
+    entries = [
+        Descriptor(
+            image.manifest, size, media_type, annotations={_NAME: tag, _REF_NAME: parse(tag).tag} if tag else None
+        )
+        for tag in tags or ("",)
+    ]
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as archive:
+            _put(archive, "oci-layout", _LAYOUT)
+            _put(archive, "index.json", manifests.encode_index(entries))
+            for digest in sorted(image.blobs):
+                info = tarfile.TarInfo(_BLOBS + digest.replace(":", "/"))
+                blob = store.path(digest)
+                info.size = blob.stat().st_size
+                with blob.open("rb") as file:
+                    archive.addfile(info, file)
+        partial.replace(path)
+    except OSError as error:
+        raise wrap(error, f"cannot write {path}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _put(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    archive.addfile(info, BytesIO(data))

@@ -1,0 +1,282 @@
+"""Manifests, indexes and configurations of images: from bytes to checked values. Pure.
+
+The kind of a document is what its media type says, and its content must agree (CVE-2021-41190): one digest must not
+mean an image to one reader and a list of images to another. Sources: OCI image specification 1.1; Docker image
+manifest v2.2.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from pykubelet.base.errors import Invalid, Unsupported
+from pykubelet.base.units import MIB
+from pykubelet.criserver.images.reference import is_digest
+from pykubelet.criserver.images.types import ImageConfig, Layer
+
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
+OCI_LAYER = "application/vnd.oci.image.layer.v1.tar"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
+DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
+
+MANIFESTS = (OCI_MANIFEST, DOCKER_MANIFEST)
+INDEXES = (OCI_INDEX, DOCKER_LIST)
+MAX_DOCUMENT = 4 * MIB
+"""Of a manifest, an index or a configuration; registries accept no larger ones."""
+
+_CONFIGS = (OCI_CONFIG, DOCKER_CONFIG)
+_LAYER = re.compile(
+    r"application/vnd\.(?:oci\.image\.layer(?:\.nondistributable)?\.v1\.tar(?:\+gzip|\+zstd)?"
+    r"|docker\.image\.rootfs\.(?:foreign\.)?diff\.tar(?:\.gzip|\.zstd)?)"
+)
+_FOREIGN = ("nondistributable", "foreign")
+_MAX_LAYERS = 500
+"""What overlayfs can stack."""
+
+
+class Platform(Struct, frozen=True):
+    """For what machine an image is."""
+
+    architecture: str = ""
+    os: str = ""
+    variant: str = ""
+
+
+class Descriptor(Struct, frozen=True):
+    """Names a blob: what it is, its digest, its size. ``urls`` of foreign hosts are not even read."""
+
+    digest: str
+    size: int
+    media_type: str = field(name="mediaType", default="")
+    platform: Platform | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Manifest(Struct, frozen=True):
+    """One image for one platform."""
+
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedConfig:
+    """An image's configuration as far as it is needed."""
+
+    config: ImageConfig
+    diff_ids: tuple[str, ...]
+    platform: Platform
+
+
+class _Document(Struct, frozen=True):
+    """All that tells the kinds apart."""
+
+    schema_version: int = field(name="schemaVersion", default=0)
+    media_type: str = field(name="mediaType", default="")
+    config: Descriptor | None = None
+    layers: tuple[Descriptor, ...] | None = None
+    manifests: tuple[Descriptor, ...] | None = None
+    fs_layers: msgspec.Raw | None = field(name="fsLayers", default=None)
+
+
+class _Typed(Struct, frozen=True):
+    media_type: str = field(name="mediaType", default="")
+
+
+class _Process(Struct, frozen=True):
+    entrypoint: tuple[str, ...] | None = field(name="Entrypoint", default=None)
+    cmd: tuple[str, ...] | None = field(name="Cmd", default=None)
+    env: tuple[str, ...] | None = field(name="Env", default=None)
+    user: str | None = field(name="User", default=None)
+    working_dir: str | None = field(name="WorkingDir", default=None)
+    volumes: dict[str, Any] | None = field(name="Volumes", default=None)
+    stop_signal: str | None = field(name="StopSignal", default=None)
+    labels: dict[str, str] | None = field(name="Labels", default=None)
+    exposed_ports: dict[str, Any] | None = field(name="ExposedPorts", default=None)
+
+
+class _RootFs(Struct, frozen=True):
+    type: str = ""
+    diff_ids: tuple[str, ...] = ()
+
+
+class _Config(Struct, frozen=True):
+    rootfs: _RootFs
+    architecture: str = ""
+    os: str = ""
+    variant: str | None = None
+    config: _Process | None = None
+
+
+def digest_of(data: bytes) -> str:
+    """The digest of a small document."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def media_type_of(data: bytes, default: str = OCI_MANIFEST) -> str:
+    """What a document calls itself; OCI ones need not say it."""
+    try:
+        return msgspec.json.decode(data, type=_Typed).media_type or default
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return default
+
+
+def parse_index(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ...]:
+    """The manifests of an index. Invalid names ``what``."""
+    document = _document(data, media_type, what)
+    if document.manifests is None or document.config or document.layers or document.fs_layers:
+        raise Invalid(f"{what}: its media type says index ({media_type}), its content does not")
+    for entry in document.manifests:
+        _check(entry, what)
+    return document.manifests
+
+
+def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
+    """A manifest, its descriptors checked. Invalid names ``what``; Unsupported: no container image."""
+    document = _document(data, media_type, what)
+    if document.manifests is not None or document.config is None or document.layers is None or document.fs_layers:
+        raise Invalid(f"{what}: its media type says image manifest ({media_type}), its content does not")
+    _check(document.config, what)
+    if document.config.media_type not in _CONFIGS:
+        raise Unsupported(f"{what} is an artifact of type {document.config.media_type!r}, no container image")
+    if len(document.layers) > _MAX_LAYERS:
+        raise Invalid(f"{what} has {len(document.layers)} layers; at most {_MAX_LAYERS} can be stacked")
+    for layer in document.layers:
+        _check(layer, what)
+        if not _LAYER.fullmatch(layer.media_type):
+            raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type!r}")
+        if any(word in layer.media_type for word in _FOREIGN):
+            raise Unsupported(f"{what}: layer {layer.digest} must not be distributed ({layer.media_type})")
+    return Manifest(document.config, document.layers)
+
+
+def parse_config(data: bytes, what: str) -> ParsedConfig:
+    """An image's configuration. Invalid names ``what``."""
+    try:
+        parsed = msgspec.json.decode(data, type=_Config)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"{what}: its configuration is invalid: {error}") from error
+    for diff_id in parsed.rootfs.diff_ids:
+        if not is_digest(diff_id):
+            raise Invalid(f"{what}: its configuration names a layer {diff_id!r}, which is no digest")
+    process = parsed.config or _Process()
+    config = ImageConfig(
+        entrypoint=process.entrypoint or (),
+        cmd=process.cmd or (),
+        env=process.env or (),
+        user=process.user or "",
+        working_dir=process.working_dir or "",
+        volumes=tuple(process.volumes or ()),
+        stop_signal=process.stop_signal or "",
+        labels=process.labels or {},
+        exposed_ports=tuple(process.exposed_ports or ()),
+    )
+    platform = Platform(parsed.architecture, parsed.os, parsed.variant or "")
+    return ParsedConfig(config, parsed.rootfs.diff_ids, platform)
+
+
+def stack(manifest: Manifest, diff_ids: Sequence[str], what: str) -> tuple[Layer, ...]:
+    """The layers with their chain ids (OCI image spec, "Layer ChainID"). Invalid: manifest and configuration differ."""
+    if len(manifest.layers) != len(diff_ids):
+        raise Invalid(f"{what}: the manifest has {len(manifest.layers)} layers, the configuration {len(diff_ids)}")
+    layers = []
+    chain = ""
+    for blob, diff_id in zip(manifest.layers, diff_ids, strict=True):
+        chain = digest_of(f"{chain} {diff_id}".encode()) if chain else diff_id
+        layers.append(Layer(blob.digest, blob.size, blob.media_type, diff_id, chain))
+    return tuple(layers)
+
+
+def choose(entries: Iterable[Descriptor], wanted: Platform, what: str) -> Descriptor:
+    """The entry that fits this machine best. Invalid lists what there is instead."""
+    entries = [entry for entry in entries if entry.media_type in (*MANIFESTS, *INDEXES)]
+    ranked = [(rank, entry) for entry in entries if (rank := _rank(entry.platform, wanted)) is not None]
+    if not ranked:
+        found = ", ".join(sorted({_name(entry.platform) for entry in entries})) or "nothing"
+        raise Invalid(f"{what} has no image for {_name(wanted)}; it has {found}")
+    return min(ranked, key=lambda pair: pair[0])[1]
+
+
+def _rank(found: Platform | None, wanted: Platform) -> int | None:
+    """How far from the wanted platform, 0 being exact; None when it cannot run here."""
+    if found is None or not found.architecture:
+        return 100  # says nothing of itself; better than nothing
+    if (found.os, found.architecture) != (wanted.os, wanted.architecture):
+        return None
+    have, want = _variant(found), _variant(wanted)
+    # A newer machine runs what was made for an older one, never the other way round.
+    return want - have if have <= want else None
+
+
+_FIRST_VARIANT = {"amd64": 1, "arm64": 8, "arm": 7}
+
+
+def _variant(platform: Platform) -> int:
+    default = _FIRST_VARIANT.get(platform.architecture, 0)
+    digits = platform.variant.removeprefix("v").partition(".")[0]
+    return int(digits) if digits.isdigit() and len(digits) < 4 else default
+
+
+def _name(platform: Platform | None) -> str:
+    if platform is None:
+        return "an unnamed platform"
+    return "/".join(part for part in (platform.os, platform.architecture, platform.variant) if part)
+
+
+def _document(data: bytes, media_type: str, what: str) -> _Document:
+    try:
+        document = msgspec.json.decode(data, type=_Document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"{what}: not a manifest: {error}") from error
+    if document.schema_version != 2:
+        raise Unsupported(
+            f"{what} has manifest schema {document.schema_version}, which nobody should use; only 2 is read"
+        )
+    if document.media_type and document.media_type != media_type:
+        raise Invalid(f"{what} came as {media_type} but calls itself {document.media_type}")
+    return document
+
+
+def _check(descriptor: Descriptor, what: str) -> None:
+    if not is_digest(descriptor.digest):
+        raise Invalid(f"{what} names a blob {descriptor.digest[:80]!r}, which is no digest")
+    if descriptor.size < 0:
+        raise Invalid(f"{what} names a blob of {descriptor.size} bytes")
+
+
+def encode_manifest(config: Descriptor, layers: Sequence[Descriptor]) -> bytes:
+    """An OCI manifest for an image that came without one."""
+    return msgspec.json.encode(
+        {
+            "schemaVersion": 2,
+            "mediaType": OCI_MANIFEST,
+            "config": _encode(config),
+            "layers": [_encode(layer) for layer in layers],
+        }
+    )
+
+
+def encode_index(entries: Sequence[Descriptor]) -> bytes:
+    """An OCI index."""
+    return msgspec.json.encode(
+        {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [_encode(entry) for entry in entries]}
+    )
+
+
+def _encode(descriptor: Descriptor) -> Mapping[str, object]:
+    fields: dict[str, object] = {
+        "mediaType": descriptor.media_type,
+        "digest": descriptor.digest,
+        "size": descriptor.size,
+    }
+    if descriptor.annotations:
+        fields["annotations"] = descriptor.annotations
+    return fields

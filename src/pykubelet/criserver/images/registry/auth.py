@@ -1,0 +1,145 @@
+"""What a registry asks for before it lets us in, and who may be told our credentials. Pure.
+
+Sources: RFC 9110 section 11 (challenges); the distribution project's token authentication specification.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.criserver.images.registry.config import Endpoint, same_registry
+from pykubelet.criserver.images.types import AuthConfig
+
+_PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
+_SCHEME = re.compile(r"\s*([A-Za-z0-9_-]+)(?=\s|,|$)(?!\s*=)\s*,?")
+_MAX_CHALLENGE = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One way to get in: ``bearer`` or ``basic``, with its parameters."""
+
+    scheme: str
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What to prove ourselves with at one host."""
+
+    username: str = ""
+    password: str = ""
+    identity_token: str = ""
+    registry_token: str = ""
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+    @property
+    def basic(self) -> str:
+        """The value of an Authorization header; empty without a user name."""
+        if not self.username:
+            return ""
+        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+
+def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
+    """All challenges of the WWW-Authenticate headers, in order; what is not understood is left out."""
+    found: list[Challenge] = []
+    for header in headers:
+        rest = header[:_MAX_CHALLENGE]
+        while rest.strip(" ,\t"):
+            scheme = _SCHEME.match(rest)
+            parameter = _PARAMETER.match(rest)
+            if parameter and found:
+                quoted = re.sub(r"\\(.)", r"\1", parameter[2] or "")
+                found[-1].parameters[parameter[1].lower()] = quoted or parameter[3] or ""
+                rest = rest[parameter.end() :]
+            elif scheme:
+                found.append(Challenge(scheme[1].lower()))
+                rest = rest[scheme.end() :]
+            else:
+                break
+    return found
+
+
+def credentials_for(auth: AuthConfig | None, endpoint: Endpoint, registry: str) -> Credentials:
+    """What of a pull's credentials this server may see: they are bound to the host they name, else to the registry.
+
+    Invalid: the base64 text in them is damaged.
+    """
+    if auth is None:
+        return Credentials()
+    if not same_registry(endpoint.host, auth.server_address or registry):
+        return Credentials()
+    username, password = auth.username, auth.password
+    if not username and auth.auth:
+        try:
+            decoded = base64.b64decode(auth.auth, validate=True).decode()
+        except (binascii.Error, ValueError) as error:
+            raise Invalid("the pull's credentials: 'auth' must be base64 of user:password") from error
+        username, colon, password = decoded.partition(":")
+        if not colon:
+            raise Invalid("the pull's credentials: 'auth' must be base64 of user:password")
+    return Credentials(username, password.rstrip("\0"), auth.identity_token, auth.registry_token)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """How to ask a token service."""
+
+    method: str
+    url: str
+    form: dict[str, str] = field(default_factory=dict)
+    authorization: str = ""
+
+
+def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endpoint, path: str) -> TokenRequest:
+    """The request for a token to pull from ``path``.
+
+    Credentials are told only to a token service of the registry's own domain, never without TLS where the registry has
+    it; to others we go as nobody. Permanent: the realm is no URL that we would ask.
+    """
+    realm = challenge.parameters.get("realm", "")
+    parts = urlsplit(realm)
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.fragment:
+        raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is no URL to ask")
+    if parts.scheme == "http" and not endpoint.plain:
+        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]}); it is not asked")
+    scope = f"repository:{path}:pull"
+    query = {"scope": scope}
+    if service := challenge.parameters.get("service"):
+        query["service"] = service
+    trusted = _same_domain(urlsplit(endpoint.base).hostname or "", parts.hostname)
+    if trusted and credentials.identity_token:
+        form = query | {
+            "grant_type": "refresh_token",
+            "refresh_token": credentials.identity_token,
+            "client_id": "pykubelet",
+        }
+        return TokenRequest("POST", realm, form)
+    url = realm + ("&" if parts.query else "?") + urlencode(query)
+    return TokenRequest("GET", url, authorization=credentials.basic if trusted else "")
+
+
+def _same_domain(registry: str, service: str) -> bool:
+    """The same host, or hosts of one domain (``registry-1.docker.io`` and ``auth.docker.io``)."""
+    if registry == service:
+        return True
+    if any(_is_address(name) for name in (registry, service)):
+        return False
+    one, other = registry.split("."), service.split(".")
+    return len(one) >= 2 and len(other) >= 2 and one[-2:] == other[-2:]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,243 @@
+"""Repositories of registries: manifests and blobs, from mirrors or the registry itself, with retries and resumption."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import new as new_hash
+from typing import TYPE_CHECKING, TypeVar
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.base.threads import to_its_end
+from pykubelet.base.units import KIB, MIB, Seconds
+from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images.content import BadBlob
+from pykubelet.criserver.images.manifests import Descriptor
+from pykubelet.criserver.images.ports import BlobSink
+from pykubelet.criserver.images.reference import Reference, is_digest
+from pykubelet.criserver.images.registry.auth import Credentials, credentials_for, parse_challenges, token_request
+from pykubelet.criserver.images.registry.config import Endpoint, Host, endpoints
+from pykubelet.criserver.images.registry.http import Request, failure, open_session, read_bounded, send
+from pykubelet.criserver.images.types import AuthConfig
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_ACCEPT = ", ".join((*manifests.MANIFESTS, *manifests.INDEXES))
+_GENERIC = ("", "application/json", "text/plain", "application/octet-stream")
+_ATTEMPTS = 5
+_FIRST_DELAY: Seconds = 0.5
+_MAX_TOKEN = 256 * KIB
+_PIECE = 1 * MIB
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
+
+
+class RegistryClient:
+    """Opens repositories; ``hosts`` says how to reach those registries that are not reached by their name and TLS."""
+
+    def __init__(self, hosts: Mapping[str, Host], clock: Clock) -> None:
+        self._hosts = hosts
+        self._clock = clock
+
+    @asynccontextmanager
+    async def open(self, reference: Reference, auth: AuthConfig | None) -> "AsyncIterator[RemoteRepository]":
+        """The repository of a reference, for the time of one pull. Invalid: credentials or mirrors make no sense."""
+        servers = [
+            _Access(endpoint, credentials_for(auth, endpoint, reference.host), reference.path)
+            for endpoint in endpoints(reference.host, self._hosts)
+        ]
+        async with open_session() as session:
+            yield RemoteRepository(session, reference, servers, self._clock)
+
+
+@dataclass(slots=True)
+class _Access:
+    """One server and what we know of how to get in."""
+
+    endpoint: Endpoint
+    credentials: Credentials
+    path: str
+    authorization: str = ""
+
+    def url(self, kind: str, name: str) -> str:
+        namespace = f"?ns={self.endpoint.namespace}" if self.endpoint.namespace else ""
+        return f"{self.endpoint.base}/v2/{self.path}/{kind}/{name}{namespace}"
+
+
+class RemoteRepository:
+    """One repository on one or more servers; the next is asked when one has not, or fails."""
+
+    def __init__(self, session: "ClientSession", reference: Reference, servers: list[_Access], clock: Clock) -> None:
+        self._session = session
+        self._reference = reference
+        self._servers = servers
+        self._clock = clock
+        self._entering = asyncio.Lock()
+
+    async def manifest(self, target: str) -> tuple[bytes, str]:
+        """A manifest or an index by tag or digest, and its media type; a digest is checked."""
+        what = str(self._reference) if target == self._reference.target else f"{self._reference.name}@{target}"
+
+        async def get(server: _Access) -> tuple[bytes, str]:
+            return await self._retrying(lambda: self._manifest(server, target, what))
+
+        return await self._first(get)
+
+    async def blob(self, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
+        """Write a blob into the sink, from its offset on, check it and commit it; ``on_bytes`` is told the offset."""
+
+        async def get(server: _Access) -> None:
+            resumed = sink.offset > 0
+            try:
+                await self._download(server, blob, sink, on_bytes)
+            except BadBlob:
+                if not resumed:
+                    raise
+                # Perhaps only what was left of an earlier attempt is wrong.
+                await self._download(server, blob, sink, on_bytes)
+
+        await self._first(get)
+
+    async def _first(self, get: Callable[[_Access], Awaitable[_T]]) -> _T:
+        for server in self._servers[:-1]:
+            try:
+                return await get(server)
+            except (NotFound, Invalid, Permanent, Transient) as error:
+                _log.warning(
+                    "a mirror did not help; asking the next",
+                    extra={"mirror": server.endpoint.base, "image": str(self._reference), "error": str(error)},
+                )
+        return await get(self._servers[-1])
+
+    async def _retrying(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        delay = _FIRST_DELAY
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await work()
+            except Transient as error:
+                await self._clock.sleep(max(delay, error.retry_after or 0.0))
+                delay *= 2
+        return await work()
+
+    async def _manifest(self, server: _Access, target: str, what: str) -> tuple[bytes, str]:
+        async with self._get(server, server.url("manifests", target), what, {"Accept": _ACCEPT}) as response:
+            data = await read_bounded(response, manifests.MAX_DOCUMENT, what)
+            said = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+            promised = response.headers.get("Docker-Content-Digest", "")
+        digest = target if is_digest(target) else promised
+        if is_digest(digest):
+            algorithm = digest.partition(":")[0]
+            found = f"{algorithm}:{new_hash(algorithm, data).hexdigest()}"
+            if found != digest:
+                raise Invalid(f"{what}: {server.endpoint.host} sent {found} instead of {digest}")
+        media_type = manifests.media_type_of(data, "") if said in _GENERIC else said
+        if media_type not in (*manifests.MANIFESTS, *manifests.INDEXES):
+            raise Invalid(
+                f"{what}: {server.endpoint.host} sent {media_type or 'something'!r}, which is no image manifest"
+            )
+        return data, media_type
+
+    async def _download(
+        self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]
+    ) -> None:
+        """The whole blob, resumed after each cut as long as each attempt brings something."""
+        failures = 0
+        delay = _FIRST_DELAY
+        while sink.offset < blob.size:
+            before = sink.offset
+            try:
+                await self._piece(server, blob, sink, on_bytes)
+                if sink.offset < blob.size:
+                    raise Transient(
+                        f"blob {blob.digest}: the connection ended after {sink.offset} of {blob.size} bytes"
+                    )
+            except Transient as error:
+                failures = failures + 1 if sink.offset <= before else 0
+                if failures >= _ATTEMPTS:
+                    raise
+                delay = delay * 2 if failures else _FIRST_DELAY
+                await self._clock.sleep(max(delay, error.retry_after or 0.0))
+        await to_its_end(sink.commit)
+
+    async def _piece(self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
+        what = f"blob {blob.digest} of {self._reference.name}"
+        headers = {"Range": f"bytes={sink.offset}-"} if sink.offset else {}
+        async with self._get(server, server.url("blobs", blob.digest), what, headers) as response:
+            start = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+            if response.status != 206 or start is None or int(start[1]) != sink.offset:
+                if response.status != 200:
+                    raise Permanent(f"{what}: {server.endpoint.host} sent another part than was asked for")
+                sink.restart()
+            pending = bytearray()
+            try:
+                async for chunk in response.content.iter_any():
+                    pending += chunk
+                    if len(pending) >= _PIECE:
+                        whole, pending = pending, bytearray()
+                        await to_its_end(sink.write, whole)
+                        on_bytes(sink.offset)
+            finally:
+                if pending:
+                    await to_its_end(sink.write, pending)
+                    on_bytes(sink.offset)
+
+    @asynccontextmanager
+    async def _get(
+        self, server: _Access, url: str, what: str, headers: Mapping[str, str]
+    ) -> "AsyncIterator[ClientResponse]":
+        """A good answer, after having got in if need be."""
+        used = server.authorization
+        async with send(self._session, Request(url, headers=headers, authorization=used)) as response:
+            if response.status in (200, 206):
+                yield response
+                return
+            challenges = response.headers.getall("WWW-Authenticate", [])
+            if response.status != 401 or not challenges:
+                raise await failure(response, what)
+        await self._enter(server, challenges, used, what)
+        request = Request(url, headers=headers, authorization=server.authorization)
+        async with send(self._session, request) as response:
+            if response.status not in (200, 206):
+                raise await failure(response, what)
+            yield response
+
+    async def _enter(self, server: _Access, headers: list[str], used: str, what: str) -> None:
+        """Do what one of the challenges asks. Permanent: there is none that we can answer."""
+        async with self._entering:
+            if server.authorization != used:
+                return  # another layer's request has done it meanwhile
+            credentials = server.credentials
+            if credentials.registry_token and not used:
+                server.authorization = f"Bearer {credentials.registry_token}"
+                return
+            for challenge in parse_challenges(headers):
+                if challenge.scheme == "bearer":
+                    asked = token_request(challenge, credentials, server.endpoint, server.path)
+                    form = asked.form or None
+                    token = await self._token(Request(asked.url, asked.method, {}, asked.authorization, form), what)
+                    server.authorization = f"Bearer {token}"
+                    return
+                if challenge.scheme == "basic" and credentials.basic and credentials.basic != used:
+                    server.authorization = credentials.basic
+                    return
+        raise Permanent(f"{what}: {server.endpoint.host} wants credentials, and there are none for it, or wrong ones")
+
+    async def _token(self, request: Request, what: str) -> str:
+        async with send(self._session, request) as response:
+            if response.status != 200:
+                raise await failure(response, f"token for {what}")
+            data = await read_bounded(response, _MAX_TOKEN, f"token for {what}")
+        try:
+            answer = json.loads(data)
+            token = answer.get("token") or answer.get("access_token")
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise Permanent(f"token for {what}: the answer is not JSON") from error
+        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+            raise Permanent(f"token for {what}: there is none in the answer")
+        return token

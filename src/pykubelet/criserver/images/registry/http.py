@@ -1,0 +1,134 @@
+"""One request to a registry: redirects followed by hand, so that credentials never travel to another host."""
+
+import json
+import logging
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+_log = logging.getLogger(__name__)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MAX_REDIRECTS = 5
+_MAX_ERROR = 16 * 1024
+_MAX_RETRY_AFTER = 120.0
+_AGENT = "pykubelet"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    authorization: str = ""
+    """For the first host only."""
+    form: Mapping[str, str] | None = None
+
+
+def open_session() -> "ClientSession":
+    """A session for one pull: no cookies, nothing decompressed, no total deadline but one for each read."""
+    import aiohttp  # heavy; only pulls need it
+
+    return aiohttp.ClientSession(
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
+        headers={"User-Agent": _AGENT, "Accept-Encoding": "identity"},
+    )
+
+
+@asynccontextmanager
+async def send(session: "ClientSession", request: Request) -> "AsyncIterator[ClientResponse]":
+    """The answer, redirects followed. Transient: not reached or cut off; Permanent: a redirect not to follow."""
+    import aiohttp
+
+    url, authorization = request.url, request.authorization
+    try:
+        for _ in range(_MAX_REDIRECTS + 1):
+            headers = dict(request.headers) | ({"Authorization": authorization} if authorization else {})
+            call = session.request(
+                request.method, url, headers=headers, data=request.form, allow_redirects=False, proxy=_proxy(url)
+            )
+            async with call as response:
+                if response.status not in _REDIRECTS or request.method != "GET":
+                    yield response
+                    return
+                target = urljoin(url, response.headers.get("Location", ""))
+            if _origin(target) != _origin(url):
+                authorization = ""
+            _check_redirect(url, target)
+            url = target
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        said = str(error) or type(error).__name__
+        raise Transient(f"{_origin(url)} cannot be reached or stopped answering: {said}") from error
+    raise Permanent(f"{_origin(request.url)} redirects without an end")
+
+
+async def read_bounded(response: "ClientResponse", limit: int, what: str) -> bytes:
+    """The whole body. Permanent: it is larger than the limit."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > limit:
+            raise Permanent(f"{what}: the answer is larger than {limit} bytes")
+    return bytes(body)
+
+
+async def failure(response: "ClientResponse", what: str) -> PykubeletError:
+    """The error that a status stands for, with what the registry says of it."""
+    said = await _message(response)
+    status = response.status
+    text = f"{what}: {response.url.host} answered {status} {response.reason}" + (f": {said}" if said else "")
+    if status == 404:
+        return NotFound(text)
+    if status in (401, 403):
+        return Permanent(f"{text}; wrong or missing credentials, or no such repository")
+    if status in (408, 425, 429) or status >= 500:
+        return Transient(text, _retry_after(response))
+    return Permanent(text)
+
+
+async def _message(response: "ClientResponse") -> str:
+    """What the JSON of an error says (distribution specification, "Error Codes"), on one line and short."""
+    with suppress(Permanent, ValueError, KeyError, TypeError, IndexError):
+        body = json.loads(await read_bounded(response, _MAX_ERROR, ""))
+        first = body["errors"][0]
+        return " ".join(f"{first.get('code', '')} {first.get('message', '')}".split())[:300]
+    return ""
+
+
+def _retry_after(response: "ClientResponse") -> float | None:
+    value = response.headers.get("Retry-After", "")
+    return min(float(value), _MAX_RETRY_AFTER) if value.isdecimal() and value.isascii() else None
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _check_redirect(url: str, target: str) -> None:
+    parts = urlsplit(target)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Permanent(f"{_origin(url)} redirects to {target[:200]!r}, which is no URL to follow")
+    if url.startswith("https://") and parts.scheme == "http":
+        raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; that is not followed")
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy of the environment for a URL; read here, since the library would read ~/.netrc along with it."""
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies_environment()
+    host = parts.hostname or ""
+    if not proxies or urllib.request.proxy_bypass(host):
+        return None
+    return proxies.get(parts.scheme)

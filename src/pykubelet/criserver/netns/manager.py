@@ -1,0 +1,94 @@
+"""Makes and releases the namespaces of a sandbox, below one folder with one folder for each sandbox."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.criserver.netns.types import Kind, NamespaceSpec
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.namespaces import Namespace, call_in, pin_new, unpin
+
+_SYSCTLS = Path("/proc/sys")
+
+
+_KINDS = {Kind.NETWORK: Namespace.NET, Kind.UTS: Namespace.UTS, Kind.IPC: Namespace.IPC}
+
+
+class PinnedNamespaces:
+    """All sandboxes' namespaces."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+        """The file of one namespace."""
+        return self._folder / sandbox / _KINDS[kind].file
+
+    def known(self) -> list[SandboxID]:
+        """The sandboxes that have a folder here."""
+        with suppress(FileNotFoundError):
+            return [SandboxID(entry.name) for entry in self._folder.iterdir()]
+        return []
+
+    async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
+        """Make all of them; nothing is left when it fails. Invalid names a sysctl that the kernel refuses."""
+        if spec.kinds:
+            await asyncio.to_thread(self._make, sandbox, spec)
+
+    async def release(self, sandbox: SandboxID) -> None:
+        """Let go of them; done is done when there are none."""
+        await asyncio.to_thread(self._release, sandbox)
+
+    def _make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
+        folder = self._folder / sandbox
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths = {_KINDS[kind]: str(self.path(sandbox, kind)) for kind in spec.kinds}
+        try:
+            pin_new(paths)
+            if Namespace.UTS in paths and spec.hostname:
+                call_in(paths[Namespace.UTS], Namespace.UTS, lambda: socket.sethostname(spec.hostname))
+            for kind in (Namespace.NET, Namespace.IPC):
+                _set_sysctls(paths.get(kind, ""), kind, spec.sysctls)
+        except BaseException:
+            self._release(sandbox)
+            raise
+
+    def _release(self, sandbox: SandboxID) -> None:
+        folder = self._folder / sandbox
+        for kind in Namespace:
+            if (folder / kind.file).exists():
+                unpin(str(folder / kind.file))
+        with suppress(FileNotFoundError):
+            try:
+                folder.rmdir()
+            except OSError:
+                # Something else was mounted or put here; it must not be removed blindly.
+                with suppress(NotFound):
+                    unmount_all_under(str(folder), lazy=True)
+                folder.rmdir()
+
+
+def _set_sysctls(path: str, kind: Namespace, sysctls: Mapping[str, str]) -> None:
+    """Set those that belong to one kind of namespace; the kernel looks at the writing thread's own."""
+    mine = {name: value for name, value in sysctls.items() if (kind is Namespace.NET) == name.startswith("net.")}
+
+    def write() -> None:
+        for name, value in mine.items():
+            _write_sysctl(name, value)
+
+    if mine:
+        call_in(path, kind, write)
+
+
+def _write_sysctl(name: str, value: str) -> None:
+    # A name may have dots inside a component when slashes separate them (sysctl.d(5)).
+    relative = name.replace(".", "/") if "/" not in name else name
+    path = _SYSCTLS / relative
+    try:
+        path.write_text(value)
+    except OSError as error:
+        raise Invalid(f"sysctl {name}={value} cannot be set: {error.strerror}") from error

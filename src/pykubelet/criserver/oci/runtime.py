@@ -1,0 +1,171 @@
+"""One OCI runtime by its command line (the runtime-spec's operations, with runc's spelling).
+
+``create`` is not here: conmon calls it, since it must be the parent of what comes of it.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.proc import ExitError, ProgramTimeout, run
+from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.types import ContainerID
+from pykubelet.linux.pidfd import PidFd
+
+_log = logging.getLogger(__name__)
+_CALL: Seconds = 60.0
+EXEC_OUTPUT = 16 * MIB
+OWNER = "PYKUBELET_CRISERVER"
+"""Variable in the environment of short programs we start: by it the next server finds those still running."""
+_PATH = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command in a container ended. Output over the cap was read and dropped."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class _LogLine(msgspec.Struct):
+    msg: str = ""
+    level: str = ""
+
+
+class OciRuntime:
+    """A runtime program with a state folder of its own."""
+
+    def __init__(self, program: str, root: Path, scratch: Path, *, systemd: bool = False) -> None:
+        """``scratch`` holds files of single calls and is emptied at each start. NotFound: there is no such program."""
+        found = shutil.which(program)
+        if found is None:
+            raise NotFound(f"OCI runtime {program} is not installed or not on PATH")
+        self.path = found
+        self.root = root
+        self._scratch = scratch
+        self._env = {"PATH": _PATH, OWNER: str(scratch)}
+        self.systemd = systemd
+
+    def global_arguments(self) -> list[str]:
+        """What stands before every command."""
+        return [f"--root={self.root}", *(["--systemd-cgroup"] if self.systemd else [])]
+
+    async def version(self) -> str:
+        """The runtime's version, as it says."""
+        completed = await run([self.path, "--version"], timeout=_CALL)
+        words = completed.stdout.decode(errors="replace").split()
+        return words[2] if len(words) > 2 else "unknown"
+
+    async def start(self, container: ContainerID) -> None:
+        """Let a created container's program run. Permanent: the runtime's words."""
+        await self._call("start", container)
+
+    async def delete(self, container: ContainerID) -> None:
+        """Remove the cgroup and state of a container whose process has ended; done if there is none.
+
+        Without ``--force``, which polls for a tenth of a second. Processes left in a shared PID namespace are killed.
+        """
+        if not (self.root / container).exists():
+            return
+        try:
+            await self._call("delete", container)
+        except Permanent as error:
+            if "does not exist" in str(error):
+                return
+            # Half-made state (a create that was killed) is refused without force.
+            await self._call("delete", "--force", container)
+
+    async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
+        """Change the cgroup limits of a created or running container; ``resources`` as in the OCI spec."""
+        data = json.dumps(resources).encode()
+        await self._call("update", "--resources", "-", container, input=data)
+
+    async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
+        """Run a process (OCI form) in a running container and return its end and output.
+
+        ProgramTimeout after ``timeout`` seconds (0: none); the process is killed then.
+        """
+        with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as folder:
+            spec, pid_file = Path(folder, "process.json"), Path(folder, "pid")
+            spec.write_text(json.dumps(process))
+            argv = [*self._argv(folder), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
+            try:
+                completed = await run(
+                    argv, timeout=timeout or 10**9, check=False, max_output=EXEC_OUTPUT // 2, cwd="/", env=self._env
+                )
+            except (ProgramTimeout, asyncio.CancelledError):
+                _kill(pid_file)
+                raise
+            if not pid_file.exists() and completed.returncode != 0:
+                raise Permanent(_words(Path(folder, "log")) or completed.stderr.decode(errors="replace").strip())
+        code = completed.returncode
+        return ExecResult(code if code >= 0 else 128 - code, completed.stdout, completed.stderr)
+
+    def exec_command(
+        self, container: ContainerID, process: Mapping[str, object], terminal: bool
+    ) -> tuple[list[str], Path, Path]:
+        """For a command whose streams somebody else handles: what to run, the file with the process number, and the
+        folder of these, to be removed afterwards. Blocking."""
+        folder = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
+        spec, pid_file = folder / "process.json", folder / "pid"
+        spec.write_text(json.dumps(process))
+        flags = ["--tty"] if terminal else []
+        argv = [
+            *self._argv(str(folder)),
+            "exec",
+            "--process",
+            str(spec),
+            "--pid-file",
+            str(pid_file),
+            *flags,
+            container,
+        ]
+        return argv, pid_file, folder
+
+    async def _call(self, *arguments: str, input: bytes = b"") -> None:
+        with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as folder:
+            argv = [*self._argv(folder), *arguments]
+            try:
+                await run(argv, timeout=_CALL, input=input, cwd="/", env=self._env)
+            except ExitError as error:
+                words = _words(Path(folder, "log")) or str(error)
+                raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error
+            except ProgramTimeout as error:
+                raise Transient(f"{Path(self.path).name} {arguments[0]} hung and was killed") from error
+
+    def _argv(self, folder: str) -> list[str]:
+        return [self.path, *self.global_arguments(), f"--log={folder}/log", "--log-format=json"]
+
+
+def words_of_log(path: Path) -> str:
+    """The errors a runtime wrote to its JSON log, last first; empty when there are none."""
+    return _words(path)
+
+
+def _words(path: Path) -> str:
+    found: list[str] = []
+    with suppress(OSError):
+        for line in path.read_bytes()[-65536:].splitlines():
+            with suppress(msgspec.DecodeError):
+                entry = msgspec.json.decode(line, type=_LogLine)
+                if entry.level in ("error", "fatal"):
+                    found.append(entry.msg)
+    return found[-1] if found else ""
+
+
+def _kill(pid_file: Path) -> None:
+    with suppress(OSError, ValueError, NotFound), PidFd(int(pid_file.read_text())) as process:
+        process.send_signal(signal.SIGKILL)

@@ -1,0 +1,146 @@
+"""What a sandbox request means: names, namespaces, sysctls, network and file contents. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.criserver.cni.types import AttachRequest, PortMap
+from pykubelet.criserver.netns.types import Kind, NamespaceSpec
+from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
+from pykubelet.models.quantity import to_value
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+TRANSITIONS: dict[SandboxPhase, frozenset[SandboxPhase]] = {
+    SandboxPhase.MAKING: frozenset({SandboxPhase.READY, SandboxPhase.REMOVING}),
+    SandboxPhase.READY: frozenset({SandboxPhase.STOPPED}),
+    SandboxPhase.STOPPED: frozenset({SandboxPhase.STOPPED, SandboxPhase.REMOVING}),
+    SandboxPhase.REMOVING: frozenset({SandboxPhase.REMOVING}),
+}
+
+_PROTOCOLS = {pb.TCP: "tcp", pb.UDP: "udp", pb.SCTP: "sctp"}
+_INGRESS, _EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
+_SYSCTL = re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+")
+_IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+# As the kernel would let a container's root do on a machine of its own: low ports and ping need no capability.
+_OWN_NETWORK = {"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"}
+
+
+def move(record: SandboxRecord, phase: SandboxPhase, **changes: object) -> SandboxRecord:
+    """The record in another phase. Permanent when there is no way from here to there."""
+    if phase not in TRANSITIONS[record.phase]:
+        raise Permanent(f"sandbox {record.id} is {record.phase.value}, it cannot become {phase.value}")
+    return replace(record, phase=phase, **changes)
+
+
+def name_of(config: pb.PodSandboxConfig) -> str:
+    """What may exist once. Invalid when the pod is not named fully."""
+    metadata = config.metadata
+    for field, value in (("name", metadata.name), ("namespace", metadata.namespace), ("uid", metadata.uid)):
+        if not value:
+            raise Invalid(f"a sandbox needs metadata.{field}")
+    return "_".join((metadata.name, metadata.namespace, metadata.uid, str(metadata.attempt)))
+
+
+def namespace_options(config: pb.PodSandboxConfig) -> pb.NamespaceOption:
+    """The pod's choice of namespaces."""
+    return config.linux.security_context.namespace_options
+
+
+def own_network(config: pb.PodSandboxConfig) -> bool:
+    """Whether the pod has a network of its own."""
+    return namespace_options(config).network != pb.NODE
+
+
+def needs_infra(config: pb.PodSandboxConfig) -> bool:
+    """Whether a process must hold a PID namespace open for the containers to share."""
+    return namespace_options(config).pid == pb.POD
+
+
+def namespaces(config: pb.PodSandboxConfig) -> NamespaceSpec:
+    """What to make. The host name is the pod's own exactly when its network is. Invalid for a forbidden sysctl."""
+    kinds: list[Kind] = []
+    if own_network(config):
+        kinds += [Kind.NETWORK, Kind.UTS]
+    if namespace_options(config).ipc != pb.NODE:
+        kinds.append(Kind.IPC)
+    if len(config.hostname.encode()) > 64:
+        raise Invalid(f"host name {config.hostname!r} is longer than 64 bytes")
+    return NamespaceSpec(tuple(kinds), config.hostname, sysctls(config.linux.sysctls, kinds))
+
+
+def sysctls(asked: Mapping[str, str], kinds: list[Kind]) -> dict[str, str]:
+    """The sysctls to set. Only those of a namespace that the pod has for itself are allowed (CVE-2022-0811)."""
+    wanted = dict(_OWN_NETWORK) if Kind.NETWORK in kinds else {}
+    for name, value in asked.items():
+        dotted = name.replace("/", ".")
+        if not _SYSCTL.fullmatch(name) or ".." in name:
+            raise Invalid(f"sysctl {name!r} is not a name")
+        if any(letter in value for letter in "+=\n\0"):
+            raise Invalid(f"sysctl {name}: the value {value!r} has a character that is not allowed")
+        network = dotted.startswith("net.") and Kind.NETWORK in kinds
+        ipc = dotted.startswith(_IPC_SYSCTLS) and Kind.IPC in kinds
+        if not network and not ipc:
+            raise Invalid(
+                f"sysctl {name} is not allowed: it does not belong to a namespace that the pod has for itself"
+            )
+        wanted[name] = value
+    return wanted
+
+
+def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) -> AttachRequest:
+    """What the network is asked for."""
+    return AttachRequest(
+        sandbox=sandbox,
+        netns=netns,
+        namespace=config.metadata.namespace,
+        pod=config.metadata.name,
+        uid=config.metadata.uid,
+        ports=tuple(
+            PortMap(port.host_port, port.container_port, _PROTOCOLS[port.protocol], port.host_ip)
+            for port in config.port_mappings
+            if port.host_port > 0
+        ),
+        ingress_rate=_rate(config, _INGRESS),
+        egress_rate=_rate(config, _EGRESS),
+        dns_servers=tuple(config.dns_config.servers),
+        dns_searches=tuple(config.dns_config.searches),
+        dns_options=tuple(config.dns_config.options),
+    )
+
+
+def _rate(config: pb.PodSandboxConfig, annotation: str) -> int:
+    text = config.annotations.get(annotation, "")
+    if not text:
+        return 0
+    try:
+        rate = to_value(text)
+    except (ValueError, Invalid) as error:
+        raise Invalid(f"annotation {annotation}: {text!r} is not a rate") from error
+    # The range that Kubernetes documents for these annotations.
+    if not 1000 <= rate <= 10**15:
+        raise Invalid(f"annotation {annotation}: {text} must be from 1k to 1P bits per second")
+    return rate
+
+
+def resolv_conf(dns: pb.DNSConfig, of_node: str) -> str:
+    """The text of /etc/resolv.conf (resolv.conf(5)); the node's when the request has none."""
+    if not (dns.servers or dns.searches or dns.options):
+        return of_node
+    lines = []
+    if dns.searches:
+        lines.append("search " + " ".join(dns.searches))
+    lines += [f"nameserver {server}" for server in dns.servers]
+    if dns.options:
+        lines.append("options " + " ".join(dns.options))
+    if any("\n" in line for line in lines):
+        raise Invalid("the DNS configuration has line breaks")
+    return "\n".join(lines) + "\n"
+
+
+def adopted_phase(record: SandboxRecord, *, namespaces_there: bool, infra_alive: bool) -> SandboxPhase:
+    """The phase of a recorded sandbox at start: one that has lost what its containers need is not ready any more."""
+    if record.phase is SandboxPhase.READY and not (namespaces_there and infra_alive):
+        return SandboxPhase.STOPPED
+    return record.phase

@@ -1,0 +1,74 @@
+"""The infra process of sandboxes with a shared PID namespace: an init that reaps, run like a container."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound
+from pykubelet.criserver.config.machine import cgroup_of
+from pykubelet.criserver.conmon import Launch
+from pykubelet.criserver.container.prepare import write_bundle
+from pykubelet.criserver.container.processes import kill_group, noted_monitor, open_process, reference
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.sandbox.ports import SandboxDeps
+from pykubelet.criserver.spec import build_infra
+from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_OOM_SCORE = -998
+
+
+class Infra:
+    """Starts and ends infra processes. Its OCI container has the sandbox's id."""
+
+    def __init__(self, deps: SandboxDeps) -> None:
+        self._deps = deps
+
+    async def start(
+        self, sandbox: SandboxID, handler: str, config: pb.PodSandboxConfig, namespaces: dict[str, str]
+    ) -> ProcessRef:
+        """Run one; the process to hold on to. Permanent when it cannot run."""
+        runtime, bundle = self._deps.runtimes[handler], self._bundle(sandbox)
+        program = shutil.which(self._deps.folders.infra)
+        if program is None:
+            raise NotFound(f"{self._deps.folders.infra} is not installed; a shared PID namespace needs it")
+        spec = build_infra(
+            program=program,
+            rootfs=str(bundle / "root"),
+            cgroup=cgroup_of(config.linux.cgroup_parent, sandbox, runtime.systemd),
+            namespaces=namespaces,
+            oom_score=max(_OOM_SCORE, self._deps.host.least_oom_score),
+        )
+        await asyncio.to_thread(_write, bundle, spec)
+        identity = ContainerID(sandbox)
+        launched = await self._deps.conmon.launch(Launch(identity, bundle, None, runtime))
+        await runtime.start(identity)
+        process = reference(launched.pid)
+        if process is None:
+            raise NotFound(f"the infra process of sandbox {sandbox} ended at once")
+        return process
+
+    async def stop(self, sandbox: SandboxID, runtime: OciRuntime, config: pb.PodSandboxConfig) -> None:
+        """End it and remove what there is of it; done is done. Can be repeated, also after a cut start."""
+        bundle = self._bundle(sandbox)
+        if not bundle.exists():
+            return
+        monitor = open_process(noted_monitor(bundle, sandbox))
+        if monitor is not None:
+            with monitor:
+                await kill_group(monitor)
+        if not runtime.systemd:
+            cgroup = cgroup_of(config.linux.cgroup_parent, sandbox, False)
+            await asyncio.to_thread(self._deps.cgroups.delete, cgroup)
+        await runtime.delete(ContainerID(sandbox))
+        await asyncio.to_thread(shutil.rmtree, bundle, True)
+
+    def _bundle(self, sandbox: SandboxID) -> Path:
+        return self._deps.folders.sandboxes / sandbox / "infra"
+
+
+def _write(bundle: Path, spec: dict[str, object]) -> None:
+    for folder in (bundle, bundle / "root", bundle / "root" / "proc"):
+        folder.mkdir(mode=0o755, exist_ok=True)
+    (bundle / "root" / "init").touch()
+    write_bundle(bundle, spec)

@@ -1,0 +1,307 @@
+"""The life of sandboxes. The record is stored before anything is touched; every step can be repeated."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
+from pykubelet.base.shield import shielded
+from pykubelet.base.supervise import supervise
+from pykubelet.criserver.container.processes import is_alive, open_process
+from pykubelet.criserver.events import Event, EventKind
+from pykubelet.criserver.netns import Kind
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.sandbox.decide import (
+    adopted_phase,
+    attach_request,
+    move,
+    name_of,
+    namespaces,
+    needs_infra,
+    own_network,
+)
+from pykubelet.criserver.sandbox.files import SandboxFiles
+from pykubelet.criserver.sandbox.infra import Infra
+from pykubelet.criserver.sandbox.ports import SandboxDeps
+from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.spec import SandboxView
+from pykubelet.criserver.spec.refuse import check_sandbox
+from pykubelet.criserver.types import ProcessRef, SandboxID, SandboxPhase, SandboxRecord, new_id
+from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.system import hostname
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+
+class SandboxManager:
+    """All sandboxes."""
+
+    def __init__(self, deps: SandboxDeps) -> None:
+        self._deps = deps
+        self._sandboxes: dict[SandboxID, Sandbox] = {}
+        self._infra = Infra(deps)
+        self._leftovers = asyncio.Event()
+
+    # What there is
+
+    def all(self) -> Iterator[Sandbox]:
+        """Every sandbox that is fully made."""
+        hidden = (SandboxPhase.MAKING, SandboxPhase.REMOVING)
+        return (each for each in self._sandboxes.values() if each.record.phase not in hidden)
+
+    def get(self, sandbox: str) -> Sandbox:
+        """One sandbox by its id or an unambiguous beginning of it. NotFound."""
+        found = self._sandboxes.get(SandboxID(sandbox))
+        if found is None and sandbox:
+            matches = [each for key, each in self._sandboxes.items() if key.startswith(sandbox)]
+            found = matches[0] if len(matches) == 1 else None
+        if found is None or found.record.phase is SandboxPhase.MAKING:
+            raise NotFound(f"sandbox {sandbox!r} does not exist")
+        return found
+
+    def view(self, sandbox: SandboxID) -> SandboxView:
+        """What a container sees of its sandbox. NotFound; Permanent when it is not ready."""
+        found = self.get(sandbox)
+        if not found.ready:
+            raise Permanent(f"sandbox {sandbox} is not ready")
+        files = self._files(found.id)
+        return SandboxView(
+            hostname=found.config.hostname or hostname(),
+            config=found.config,
+            namespaces=self._namespace_paths(found),
+            resolv_conf=str(files.resolv_conf),
+            hosts=str(files.hosts),
+            hostname_file=str(files.hostname),
+            shm=str(files.shm),
+        )
+
+    def handler(self, sandbox: SandboxID) -> str:
+        """The handler that it was made with; the default one when nobody remembers, or it is no longer configured."""
+        found = self._sandboxes.get(sandbox)
+        known = found is not None and found.record.handler in self._deps.runtimes
+        return found.record.handler if found is not None and known else self._deps.default_handler
+
+    def netns(self, sandbox: Sandbox) -> Path | None:
+        """The file of its network namespace; None when it has the node's."""
+        return self._deps.namespaces.path(sandbox.id, Kind.NETWORK) if own_network(sandbox.config) else None
+
+    def infra_pid(self, sandbox: SandboxID) -> int:
+        """The process that holds its PID namespace, 0 when there is none."""
+        infra = self.get(sandbox).record.infra
+        return infra.pid if infra else 0
+
+    # Calls
+
+    async def run(self, config: pb.PodSandboxConfig, handler: str) -> SandboxID:
+        """Make a sandbox. Errors: Invalid, Conflict (the name is taken), Transient (network), Permanent."""
+        handler = handler or self._deps.default_handler
+        if handler not in self._deps.runtimes:
+            known = ", ".join(sorted(self._deps.runtimes))
+            raise Invalid(f"no runtime is configured for handler {handler!r}; there are: {known}")
+        record = SandboxRecord(
+            id=SandboxID(new_id()),
+            name=name_of(config),
+            handler=handler,
+            config=config.SerializeToString(),
+            created_at=self._now(),
+        )
+        check_sandbox(config)
+        namespaces(config)
+        await self._deps.store.add_sandbox(record)
+        sandbox = self._sandboxes[record.id] = Sandbox(record)
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._undone, sandbox)
+            ips, infra = await self._make(sandbox)
+            await self._put(sandbox, move(record, SandboxPhase.READY, ips=ips, infra=infra))
+            undo.pop_all()
+        self._watch_infra(sandbox)
+        for kind in (EventKind.CREATED, EventKind.STARTED):
+            self._publish(sandbox, kind)
+        return record.id
+
+    async def stop(self, identity: str) -> None:
+        """Kill its containers and free its network. Can be repeated; an error means that it must be.
+
+        NotFound when there is no such sandbox.
+        """
+        sandbox = self.get(identity)
+        async with sandbox.lock:
+            if sandbox.record.phase is SandboxPhase.REMOVING:
+                return
+            was_ready = sandbox.ready
+            await self._stop(sandbox)
+        if was_ready:
+            self._publish(sandbox, EventKind.STOPPED)
+
+    async def remove(self, identity: str) -> None:
+        """Remove it and its containers, stopping them first; done is done when it does not exist."""
+        try:
+            sandbox = self.get(identity)
+        except NotFound:
+            return
+        async with sandbox.lock:
+            if sandbox.id not in self._sandboxes:
+                return
+            if sandbox.record.phase is not SandboxPhase.REMOVING:
+                await self._stop(sandbox)
+            await self._put(sandbox, move(sandbox.record, SandboxPhase.REMOVING))
+            await self._purge(sandbox)
+        self._publish(sandbox, EventKind.DELETED)
+
+    # At start and beside the calls
+
+    async def recover(self, records: list[SandboxRecord]) -> None:
+        """Take in what is remembered. Containers must have been taken in after this, then call ``tidy``."""
+        for record in records:
+            self._sandboxes[record.id] = Sandbox(record)
+
+    async def tidy(self) -> None:
+        """Undo half-made sandboxes, finish removals, and see which are still whole. After the containers' recovery."""
+        for sandbox in list(self._sandboxes.values()):
+            match sandbox.record.phase:
+                case SandboxPhase.MAKING | SandboxPhase.REMOVING:
+                    _log.info("undoing a sandbox that was cut", extra={"sandbox": sandbox.id})
+                    await self._undone(sandbox)
+                case SandboxPhase.READY:
+                    await self._look_at(sandbox)
+                case SandboxPhase.STOPPED:
+                    pass
+        for stray in set(self._deps.namespaces.known()) - set(self._sandboxes):
+            await self._deps.namespaces.release(stray)
+        for folder in await asyncio.to_thread(_folders, self._deps.folders.sandboxes):
+            if SandboxID(folder.name) not in self._sandboxes:
+                await asyncio.to_thread(SandboxFiles(folder).remove)
+        self._leftovers.set()
+
+    async def retry_network(self) -> None:
+        """For ever: take back addresses whose release failed, of sandboxes that are gone or stopped."""
+        backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
+        while True:
+            await self._leftovers.wait()
+            self._leftovers.clear()
+            while left := [each for each in self._deps.network.held() if not self._uses_network(each)]:
+                for sandbox in left:
+                    try:
+                        await self._deps.network.detach(sandbox)
+                    except PykubeletError as error:
+                        _log.warning("a network address is still held", extra={"sandbox": sandbox, "error": str(error)})
+                if any(not self._uses_network(each) for each in self._deps.network.held()):
+                    await self._deps.clock.sleep(backoff.next("network", self._deps.clock.monotonic()))
+
+    # Inside
+
+    async def _make(self, sandbox: Sandbox) -> tuple[tuple[str, ...], ProcessRef | None]:
+        config, identity = sandbox.config, sandbox.id
+        own_name = config.hostname or hostname()
+        await self._deps.namespaces.make(identity, namespaces(config))
+        ips: tuple[str, ...] = ()
+        infra: ProcessRef | None = None
+        files = asyncio.ensure_future(asyncio.to_thread(self._files(identity).make, config, own_name))
+        try:
+            if own_network(config):
+                netns = str(self._deps.namespaces.path(identity, Kind.NETWORK))
+                ips = (await self._deps.network.attach(attach_request(identity, config, netns))).ips
+        finally:
+            await files
+        if needs_infra(config):
+            paths = self._namespace_paths(sandbox)
+            infra = await self._infra.start(identity, sandbox.record.handler, config, paths)
+        return ips, infra
+
+    async def _undone(self, sandbox: Sandbox) -> None:
+        """Take everything of it back and forget it, whatever happens to the caller meanwhile."""
+
+        async def work() -> None:
+            await self._deps.containers.remove_all(sandbox.id)
+            try:
+                await self._deps.network.detach(sandbox.id)
+            except PykubeletError as error:
+                _log.warning("a network address is still held", extra={"sandbox": sandbox.id, "error": str(error)})
+                self._leftovers.set()
+            await self._purge(sandbox)
+
+        await shielded(work)
+
+    async def _stop(self, sandbox: Sandbox) -> None:
+        await self._deps.containers.stop_all(sandbox.id)
+        await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
+        if sandbox.ready:
+            await self._put(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
+        try:
+            await self._deps.network.detach(sandbox.id)
+        except PykubeletError:
+            self._leftovers.set()
+            raise
+        if sandbox.record.ips:
+            await self._put(sandbox, move(sandbox.record, SandboxPhase.STOPPED, ips=()))
+        await self._deps.namespaces.release(sandbox.id)
+        await asyncio.to_thread(self._files(sandbox.id).unmount)
+
+    async def _purge(self, sandbox: Sandbox) -> None:
+        await self._deps.containers.remove_all(sandbox.id)
+        await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
+        await self._deps.namespaces.release(sandbox.id)
+        await asyncio.to_thread(self._files(sandbox.id).remove)
+        await self._deps.store.delete_sandbox(sandbox.id)
+        self._sandboxes.pop(sandbox.id, None)
+
+    async def _look_at(self, sandbox: Sandbox) -> None:
+        paths = self._namespace_paths(sandbox).values()
+        whole = await asyncio.to_thread(lambda: all(is_mount_point(path) for path in paths))
+        infra = sandbox.record.infra
+        phase = adopted_phase(sandbox.record, namespaces_there=whole, infra_alive=infra is None or is_alive(infra))
+        if phase is SandboxPhase.STOPPED:
+            _log.warning("a sandbox has lost its namespaces", extra={"sandbox": sandbox.id})
+            await self._put(sandbox, move(sandbox.record, phase, ips=()))
+        else:
+            self._watch_infra(sandbox)
+
+    def _watch_infra(self, sandbox: Sandbox) -> None:
+        if sandbox.record.infra is not None:
+            name = f"infra-{sandbox.id[:13]}"
+            watch = supervise(name, lambda: self._infra_ended(sandbox), clock=self._deps.clock)
+            self._deps.tasks.create_task(watch, name=name)
+
+    async def _infra_ended(self, sandbox: Sandbox) -> None:
+        process = open_process(sandbox.record.infra)
+        if process is not None:
+            with process:
+                await process.wait()
+        async with sandbox.lock:
+            if not sandbox.ready or sandbox.id not in self._sandboxes:
+                return
+            _log.warning("the infra process of a sandbox has ended", extra={"sandbox": sandbox.id})
+            await self._put(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
+        self._publish(sandbox, EventKind.STOPPED)
+
+    def _uses_network(self, sandbox: SandboxID) -> bool:
+        found = self._sandboxes.get(sandbox)
+        return found is not None and found.record.phase in (SandboxPhase.MAKING, SandboxPhase.READY)
+
+    def _namespace_paths(self, sandbox: Sandbox) -> dict[str, str]:
+        kinds = namespaces(sandbox.config).kinds
+        return {kind.value: str(self._deps.namespaces.path(sandbox.id, kind)) for kind in kinds}
+
+    def _runtime(self, sandbox: Sandbox) -> OciRuntime:
+        return self._deps.runtimes[self.handler(sandbox.id)]
+
+    def _files(self, sandbox: SandboxID) -> SandboxFiles:
+        return SandboxFiles(self._deps.folders.sandboxes / sandbox)
+
+    async def _put(self, sandbox: Sandbox, record: SandboxRecord) -> None:
+        await self._deps.store.put_sandbox(record)
+        sandbox.record = record
+
+    def _publish(self, sandbox: Sandbox, kind: EventKind) -> None:
+        self._deps.events.publish(Event(sandbox.id, sandbox.id, kind, self._now()))
+
+    def _now(self) -> int:
+        return int(self._deps.clock.now() * 1e9)
+
+
+def _folders(parent: Path) -> list[Path]:
+    return list(parent.iterdir()) if parent.is_dir() else []

@@ -1,0 +1,73 @@
+"""What the sandbox manager needs of others."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.spec import Host
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.cgroups import CgroupDriver
+
+
+class Containers(Protocol):
+    """The containers in a sandbox."""
+
+    async def stop_all(self, sandbox: SandboxID) -> None:
+        """Kill them all."""
+        ...
+
+    async def remove_all(self, sandbox: SandboxID) -> None:
+        """Remove them all."""
+        ...
+
+
+class PodNetwork(Protocol):
+    """The network pods are attached to."""
+
+    async def attach(self, request: AttachRequest) -> Attached:
+        """Give a network namespace an address."""
+        ...
+
+    async def detach(self, sandbox: SandboxID) -> None:
+        """Take it back; an error means that it must be tried again."""
+        ...
+
+    def held(self) -> list[SandboxID]:
+        """The sandboxes that still have something."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxFolders:
+    """Where things lie. ``infra`` is the program that holds PID namespaces open."""
+
+    sandboxes: Path
+    infra: str
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxDeps:
+    """Everything the manager works with."""
+
+    store: Store
+    namespaces: PinnedNamespaces
+    network: PodNetwork
+    containers: Containers
+    runtimes: Mapping[str, OciRuntime]
+    default_handler: str
+    conmon: Conmon
+    cgroups: CgroupDriver
+    events: EventHub
+    host: Host
+    folders: SandboxFolders
+    tasks: asyncio.TaskGroup
+    clock: Clock

@@ -1,0 +1,65 @@
+"""A table of calls. What is not in it is answered UNIMPLEMENTED by gRPC itself."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from pykubelet.criserver.server.errors import status_of
+
+_log = logging.getLogger(__name__)
+_Context = grpc.aio.ServicerContext[Message, Message]
+_Request = TypeVar("_Request", bound=Message)
+_Item = TypeVar("_Item")
+_CHUNK = 500
+
+
+class Calls:
+    """The calls of one gRPC service."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._methods: dict[str, grpc.RpcMethodHandler[Message, Message]] = {}
+
+    def unary(self, name: str, request: type[_Request], function: Callable[[_Request], Awaitable[Message]]) -> None:
+        """Serve a call with one reply."""
+
+        async def handle(message: _Request, context: _Context) -> Message:
+            try:
+                return await function(message)
+            except Exception as error:
+                code, details = status_of(error, name)
+                _log.debug("call refused", extra={"call": name, "code": code.name, "error": details})
+                await context.abort(code, details)
+
+        self._methods[name] = grpc.unary_unary_rpc_method_handler(handle, request.FromString, _serialise)
+
+    def stream(
+        self, name: str, request: type[_Request], function: Callable[[_Request], AsyncIterator[Message]]
+    ) -> None:
+        """Serve a call with a stream of replies."""
+
+        async def handle(message: _Request, context: _Context) -> AsyncGenerator[Message, None]:
+            try:
+                async for reply in function(message):
+                    yield reply
+            except Exception as error:
+                code, details = status_of(error, name)
+                await context.abort(code, details)
+
+        self._methods[name] = grpc.unary_stream_rpc_method_handler(handle, request.FromString, _serialise)
+
+    def handler(self) -> "grpc.GenericRpcHandler[Message, Message]":
+        """The table as gRPC takes it."""
+        return grpc.method_handlers_generic_handler(self._service, self._methods)
+
+
+def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    """Pieces of a list for the calls that stream one; an empty list gives one empty piece."""
+    return [items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK)] or [items]
+
+
+def _serialise(message: Message) -> bytes:
+    return message.SerializeToString()

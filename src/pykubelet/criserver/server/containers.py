@@ -1,0 +1,109 @@
+"""Calls about containers and the commands in them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.container import Container, ContainerManager
+from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.once import Once
+from pykubelet.criserver.server.view import container_matches, container_status, container_summary
+from pykubelet.criserver.types import ContainerID
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class ContainerCalls:
+    """From CreateContainer to RemoveContainer, and ExecSync."""
+
+    def __init__(self, containers: ContainerManager, sandboxes: SandboxManager, tasks: asyncio.TaskGroup) -> None:
+        self._containers = containers
+        self._sandboxes = sandboxes
+        self._once: Once[ContainerID] = Once(tasks)
+
+    def register(self, calls: Calls) -> None:
+        """Put the calls into the table."""
+        calls.unary("CreateContainer", pb.CreateContainerRequest, self.create)
+        calls.unary("StartContainer", pb.StartContainerRequest, self.start)
+        calls.unary("StopContainer", pb.StopContainerRequest, self.stop)
+        calls.unary("RemoveContainer", pb.RemoveContainerRequest, self.remove)
+        calls.unary("ListContainers", pb.ListContainersRequest, self.listed)
+        calls.stream("StreamContainers", pb.StreamContainersRequest, self.stream)
+        calls.unary("ContainerStatus", pb.ContainerStatusRequest, self.status)
+        calls.unary("UpdateContainerResources", pb.UpdateContainerResourcesRequest, self.update)
+        calls.unary("ReopenContainerLog", pb.ReopenContainerLogRequest, self.reopen_log)
+        calls.unary("ExecSync", pb.ExecSyncRequest, self.exec_sync)
+
+    async def create(self, request: pb.CreateContainerRequest) -> pb.CreateContainerResponse:
+        """Make a container; a retry of the same request gets what the first one made."""
+        if not request.HasField("config"):
+            raise Invalid("CreateContainer needs a config")
+        sandbox = self._sandboxes.get(request.pod_sandbox_id).id
+        metadata = request.config.metadata
+        name = f"{sandbox}/{metadata.name}/{metadata.attempt}"
+        content = request.SerializeToString(deterministic=True)
+        made = await self._once.run(name, content, lambda: self._containers.create(sandbox, request.config))
+        return pb.CreateContainerResponse(container_id=made)
+
+    async def start(self, request: pb.StartContainerRequest) -> pb.StartContainerResponse:
+        """Run one."""
+        await self._containers.start(request.container_id)
+        return pb.StartContainerResponse()
+
+    async def stop(self, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
+        """Stop one."""
+        await self._containers.stop(request.container_id, float(max(0, request.timeout)))
+        return pb.StopContainerResponse()
+
+    async def remove(self, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
+        """Remove one."""
+        await self._containers.remove(request.container_id)
+        self._once.forget(ContainerID(request.container_id))
+        return pb.RemoveContainerResponse()
+
+    async def listed(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
+        """Those that pass a filter."""
+        return pb.ListContainersResponse(containers=self._found(request.filter))
+
+    async def stream(self, request: pb.StreamContainersRequest) -> AsyncIterator[pb.StreamContainersResponse]:
+        """The list in pieces."""
+        for piece in chunks(self._found(request.filter)):
+            yield pb.StreamContainersResponse(containers=piece)
+
+    async def status(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
+        """All about one."""
+        container = self._containers.get(request.container_id)
+        info = {"info": json.dumps(_details(container))} if request.verbose else {}
+        return pb.ContainerStatusResponse(status=container_status(container), info=info)
+
+    async def update(self, request: pb.UpdateContainerResourcesRequest) -> pb.UpdateContainerResourcesResponse:
+        """Change limits."""
+        await self._containers.update(request.container_id, request.linux)
+        return pb.UpdateContainerResourcesResponse()
+
+    async def reopen_log(self, request: pb.ReopenContainerLogRequest) -> pb.ReopenContainerLogResponse:
+        """After a rotation."""
+        await self._containers.reopen_log(request.container_id)
+        return pb.ReopenContainerLogResponse()
+
+    async def exec_sync(self, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
+        """Run a command to its end."""
+        if not request.cmd:
+            raise Invalid("ExecSync needs a command")
+        result = await self._containers.execute(request.container_id, list(request.cmd), float(max(0, request.timeout)))
+        return pb.ExecSyncResponse(stdout=result.stdout, stderr=result.stderr, exit_code=result.exit_code)
+
+    def _found(self, wanted: pb.ContainerFilter) -> list[pb.Container]:
+        return [container_summary(each) for each in self._containers.all() if container_matches(each, wanted)]
+
+
+def _details(container: Container) -> dict[str, object]:
+    record = container.record
+    return {
+        "sandboxID": record.sandbox_id,
+        "pid": record.process.pid if record.process else 0,
+        "monitor": record.monitor.pid if record.monitor else 0,
+        "cgroup": record.cgroup,
+        "phase": record.phase.value,
+    }

@@ -1,0 +1,47 @@
+"""The stream of container events."""
+
+from collections.abc import AsyncIterator
+
+from pykubelet.base.errors import NotFound
+from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.events import EventHub, EventKind
+from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.view import container_status, sandbox_status
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_KINDS = {
+    EventKind.CREATED: pb.CONTAINER_CREATED_EVENT,
+    EventKind.STARTED: pb.CONTAINER_STARTED_EVENT,
+    EventKind.STOPPED: pb.CONTAINER_STOPPED_EVENT,
+    EventKind.DELETED: pb.CONTAINER_DELETED_EVENT,
+}
+
+
+class EventCalls:
+    """GetContainerEvents."""
+
+    def __init__(self, hub: EventHub, sandboxes: SandboxManager, containers: ContainerManager) -> None:
+        self._hub = hub
+        self._sandboxes = sandboxes
+        self._containers = containers
+
+    def register(self, calls: Calls) -> None:
+        """Put the call into the table."""
+        calls.stream("GetContainerEvents", pb.GetEventsRequest, self.events)
+
+    async def events(self, request: pb.GetEventsRequest) -> AsyncIterator[pb.ContainerEventResponse]:
+        """Events from now on, each with the state of its pod."""
+        async for event in self._hub.subscribe():
+            reply = pb.ContainerEventResponse(
+                container_id=event.id, container_event_type=_KINDS[event.kind], created_at=event.at
+            )
+            try:
+                sandbox = self._sandboxes.get(event.sandbox)
+                reply.pod_sandbox_status.CopyFrom(sandbox_status(sandbox))
+                reply.containers_statuses.extend(
+                    container_status(each) for each in self._containers.of_sandbox(sandbox.id)
+                )
+            except NotFound:
+                pass  # it is gone; the event itself says so
+            yield reply

@@ -1,0 +1,143 @@
+"""Calls about images."""
+
+import time
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.criserver.images.types import AuthConfig, FsInfo, ImageRecord
+from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.stats.ports import LayerUsage
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class ImageStore(Protocol):
+    """The images of this node."""
+
+    async def pull(self, reference: str, auth: AuthConfig | None) -> ImageRecord:
+        """Fetch one."""
+        ...
+
+    def list(self) -> "list[ImageRecord]":
+        """All of them."""
+        ...
+
+    def status(self, reference: str) -> ImageRecord | None:
+        """One by name, digest or id."""
+        ...
+
+    async def remove(self, reference: str) -> None:
+        """Remove one."""
+        ...
+
+    async def fs_info(self) -> FsInfo:
+        """What they take on the disk."""
+        ...
+
+
+class WritableLayers(Protocol):
+    """The layers containers write to."""
+
+    async def total(self) -> LayerUsage:
+        """What all of them take on the disk."""
+        ...
+
+
+class ImageCalls:
+    """The whole ImageService."""
+
+    def __init__(self, images: ImageStore, layers: WritableLayers) -> None:
+        self._images = images
+        self._layers = layers
+
+    def register(self, calls: Calls) -> None:
+        """Put the calls into the table."""
+        calls.unary("ListImages", pb.ListImagesRequest, self.listed)
+        calls.stream("StreamImages", pb.StreamImagesRequest, self.stream)
+        calls.unary("ImageStatus", pb.ImageStatusRequest, self.status)
+        calls.unary("PullImage", pb.PullImageRequest, self.pull)
+        calls.unary("RemoveImage", pb.RemoveImageRequest, self.remove)
+        calls.unary("ImageFsInfo", pb.ImageFsInfoRequest, self.fs_info)
+
+    async def listed(self, request: pb.ListImagesRequest) -> pb.ListImagesResponse:
+        """All images, or the one that a filter names."""
+        return pb.ListImagesResponse(images=self._found(request.filter))
+
+    async def stream(self, request: pb.StreamImagesRequest) -> AsyncIterator[pb.StreamImagesResponse]:
+        """The list in pieces."""
+        for piece in chunks(self._found(request.filter)):
+            yield pb.StreamImagesResponse(images=piece)
+
+    async def status(self, request: pb.ImageStatusRequest) -> pb.ImageStatusResponse:
+        """One image; an empty reply when it is not here."""
+        record = self._images.status(_reference(request.image))
+        return pb.ImageStatusResponse() if record is None else pb.ImageStatusResponse(image=image_of(record))
+
+    async def pull(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
+        """Fetch an image; the id of what is here then."""
+        auth = request.auth
+        given = AuthConfig(
+            username=auth.username,
+            password=auth.password,
+            auth=auth.auth,
+            identity_token=auth.identity_token,
+            registry_token=auth.registry_token,
+            server_address=auth.server_address,
+        )
+        record = await self._images.pull(_reference(request.image), given if request.HasField("auth") else None)
+        return pb.PullImageResponse(image_ref=record.id)
+
+    async def remove(self, request: pb.RemoveImageRequest) -> pb.RemoveImageResponse:
+        """Remove an image; done is done when it is not here."""
+        try:
+            await self._images.remove(_reference(request.image))
+        except NotFound:
+            pass
+        return pb.RemoveImageResponse()
+
+    async def fs_info(self, request: pb.ImageFsInfoRequest) -> pb.ImageFsInfoResponse:
+        """What images and containers take on the disk."""
+        images, containers = await self._images.fs_info(), await self._layers.total()
+        return pb.ImageFsInfoResponse(
+            image_filesystems=[_usage(images.mountpoint, images.used_bytes, images.inodes_used)],
+            container_filesystems=[_usage(containers.mountpoint, containers.used, containers.inodes)],
+        )
+
+    def _found(self, wanted: pb.ImageFilter) -> list[pb.Image]:
+        if wanted.image.image:
+            record = self._images.status(wanted.image.image)
+            return [] if record is None else [image_of(record)]
+        return [image_of(record) for record in self._images.list()]
+
+
+def image_of(record: ImageRecord) -> pb.Image:
+    """A record as a CRI message; the user is that of the image's configuration."""
+    image = pb.Image(
+        id=record.id,
+        repo_tags=record.tags,
+        repo_digests=record.digests,
+        size=record.size,
+        spec=pb.ImageSpec(image=record.id),
+        pinned=record.pinned,
+    )
+    user = record.config.user.partition(":")[0]
+    if user.isdecimal() and user.isascii():
+        image.uid.value = int(user[:19])
+    elif user:
+        image.username = user
+    return image
+
+
+def _reference(image: pb.ImageSpec) -> str:
+    if not image.image:
+        raise Invalid("an image reference is needed")
+    return image.image
+
+
+def _usage(mountpoint: str, used: int, inodes: int) -> pb.FilesystemUsage:
+    return pb.FilesystemUsage(
+        timestamp=time.time_ns(),
+        fs_id=pb.FilesystemIdentifier(mountpoint=mountpoint),
+        used_bytes=pb.UInt64Value(value=used),
+        inodes_used=pb.UInt64Value(value=inodes),
+    )

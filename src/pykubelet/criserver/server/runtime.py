@@ -1,0 +1,71 @@
+"""Calls about the runtime itself."""
+
+import json
+from collections.abc import Callable, Iterable
+
+from pykubelet import __version__
+from pykubelet.criserver.config import CgroupManager, Settings
+from pykubelet.criserver.server.calls import Calls
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+NAME = "pykubelet"
+API_VERSION = "v1"
+
+
+class RuntimeCalls:
+    """Version, Status, RuntimeConfig, UpdateRuntimeConfig."""
+
+    def __init__(self, settings: Settings, network_problem: Callable[[], str], handlers: Iterable[str]) -> None:
+        self._settings = settings
+        self._network_problem = network_problem
+        self._handlers = tuple(handlers)
+
+    def register(self, calls: Calls) -> None:
+        """Put the calls into the table."""
+        calls.unary("Version", pb.VersionRequest, self.version)
+        calls.unary("Status", pb.StatusRequest, self.status)
+        calls.unary("RuntimeConfig", pb.RuntimeConfigRequest, self.runtime_config)
+        calls.unary("UpdateRuntimeConfig", pb.UpdateRuntimeConfigRequest, self.update_runtime_config)
+
+    async def version(self, request: pb.VersionRequest) -> pb.VersionResponse:
+        """Who we are."""
+        return pb.VersionResponse(
+            version="0.1.0", runtime_name=NAME, runtime_version=__version__, runtime_api_version=API_VERSION
+        )
+
+    async def status(self, request: pb.StatusRequest) -> pb.StatusResponse:
+        """Whether pods can be run, and what handlers there are."""
+        problem = self._network_problem()
+        network = pb.RuntimeCondition(type="NetworkReady", status=not problem)
+        if problem:
+            network.reason, network.message = "NetworkPluginNotReady", problem
+        conditions = [pb.RuntimeCondition(type="RuntimeReady", status=True), network]
+        features = pb.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
+        names = dict.fromkeys(("", *self._handlers))
+        return pb.StatusResponse(
+            status=pb.RuntimeStatus(conditions=conditions),
+            runtime_handlers=[pb.RuntimeHandler(name=name, features=features) for name in names],
+            features=pb.RuntimeFeatures(supplemental_groups_policy=True),
+            info={"config": json.dumps(self._described())} if request.verbose else {},
+        )
+
+    async def runtime_config(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:
+        """Who manages cgroups, so that the kubelet does it the same way."""
+        systemd = self._settings.cgroup_manager is CgroupManager.SYSTEMD
+        linux = pb.LinuxRuntimeConfiguration(cgroup_driver=pb.SYSTEMD if systemd else pb.CGROUPFS)
+        return pb.RuntimeConfigResponse(linux=linux)
+
+    async def update_runtime_config(self, request: pb.UpdateRuntimeConfigRequest) -> pb.UpdateRuntimeConfigResponse:
+        """The pod range of the node. CNI plugins have their own, so there is nothing to do with it."""
+        return pb.UpdateRuntimeConfigResponse()
+
+    def _described(self) -> dict[str, object]:
+        settings = self._settings
+        return {
+            "root": str(settings.root),
+            "run": str(settings.run),
+            "defaultHandler": settings.default_handler,
+            "handlers": {name: handler.path for name, handler in settings.handlers.items()},
+            "cgroupManager": settings.cgroup_manager.value,
+            "cniConfDir": str(settings.cni.conf_dir),
+        }

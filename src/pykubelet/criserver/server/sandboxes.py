@@ -1,0 +1,82 @@
+"""Calls about pod sandboxes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.once import Once
+from pykubelet.criserver.server.view import container_status, sandbox_matches, sandbox_status, sandbox_summary
+from pykubelet.criserver.types import SandboxID
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class SandboxCalls:
+    """From RunPodSandbox to RemovePodSandbox."""
+
+    def __init__(self, sandboxes: SandboxManager, containers: ContainerManager, tasks: asyncio.TaskGroup) -> None:
+        self._sandboxes = sandboxes
+        self._containers = containers
+        self._once: Once[SandboxID] = Once(tasks)
+
+    def register(self, calls: Calls) -> None:
+        """Put the calls into the table."""
+        calls.unary("RunPodSandbox", pb.RunPodSandboxRequest, self.run)
+        calls.unary("StopPodSandbox", pb.StopPodSandboxRequest, self.stop)
+        calls.unary("RemovePodSandbox", pb.RemovePodSandboxRequest, self.remove)
+        calls.unary("PodSandboxStatus", pb.PodSandboxStatusRequest, self.status)
+        calls.unary("ListPodSandbox", pb.ListPodSandboxRequest, self.listed)
+        calls.stream("StreamPodSandboxes", pb.StreamPodSandboxesRequest, self.stream)
+
+    async def run(self, request: pb.RunPodSandboxRequest) -> pb.RunPodSandboxResponse:
+        """Make a sandbox; a retry of the same request gets what the first one made."""
+        if not request.HasField("config"):
+            raise Invalid("RunPodSandbox needs a config")
+        metadata = request.config.metadata
+        name = f"{metadata.namespace}/{metadata.name}/{metadata.uid}/{metadata.attempt}"
+        content = request.SerializeToString(deterministic=True)
+        made = await self._once.run(name, content, lambda: self._sandboxes.run(request.config, request.runtime_handler))
+        return pb.RunPodSandboxResponse(pod_sandbox_id=made)
+
+    async def stop(self, request: pb.StopPodSandboxRequest) -> pb.StopPodSandboxResponse:
+        """Stop one."""
+        await self._sandboxes.stop(request.pod_sandbox_id)
+        return pb.StopPodSandboxResponse()
+
+    async def remove(self, request: pb.RemovePodSandboxRequest) -> pb.RemovePodSandboxResponse:
+        """Remove one."""
+        await self._sandboxes.remove(request.pod_sandbox_id)
+        self._once.forget(SandboxID(request.pod_sandbox_id))
+        return pb.RemovePodSandboxResponse()
+
+    async def status(self, request: pb.PodSandboxStatusRequest) -> pb.PodSandboxStatusResponse:
+        """All about one, with its containers."""
+        sandbox = self._sandboxes.get(request.pod_sandbox_id)
+        info = {}
+        if request.verbose:
+            facts = {
+                "phase": sandbox.record.phase.value,
+                "handler": sandbox.record.handler,
+                "name": sandbox.record.name,
+            }
+            info["info"] = json.dumps(facts)
+        return pb.PodSandboxStatusResponse(
+            status=sandbox_status(sandbox),
+            info=info,
+            containers_statuses=[container_status(each) for each in self._containers.of_sandbox(sandbox.id)],
+        )
+
+    async def listed(self, request: pb.ListPodSandboxRequest) -> pb.ListPodSandboxResponse:
+        """Those that pass a filter."""
+        return pb.ListPodSandboxResponse(items=self._found(request.filter))
+
+    async def stream(self, request: pb.StreamPodSandboxesRequest) -> AsyncIterator[pb.StreamPodSandboxesResponse]:
+        """The list in pieces."""
+        for piece in chunks(self._found(request.filter)):
+            yield pb.StreamPodSandboxesResponse(pod_sandboxes=piece)
+
+    def _found(self, wanted: pb.PodSandboxFilter) -> list[pb.PodSandbox]:
+        return [sandbox_summary(each) for each in self._sandboxes.all() if sandbox_matches(each, wanted)]

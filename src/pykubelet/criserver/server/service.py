@@ -1,0 +1,84 @@
+"""The gRPC server on its socket."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.server.calls import Calls
+
+_MAX_MESSAGE = 16 * MIB
+_MAX_SOCKET_PATH = 107
+_OPTIONS = (
+    ("grpc.max_receive_message_length", _MAX_MESSAGE),
+    ("grpc.max_send_message_length", _MAX_MESSAGE),
+    # Clients of a unix socket need no pings, and those of Go send more than gRPC's core likes.
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.so_reuseport", 0),
+)
+_GOODBYE: Seconds = 2.0
+
+
+class Group(Protocol):
+    """Some calls of a service."""
+
+    def register(self, calls: Calls) -> None:
+        """Put them into the table."""
+        ...
+
+
+Groups = tuple[Group, ...]
+
+
+class CriServer:
+    """Serves RuntimeService and ImageService."""
+
+    def __init__(self, path: Path, runtime: Groups, images: Groups) -> None:
+        """Invalid when no socket can have that path."""
+        if len(str(path).encode()) > _MAX_SOCKET_PATH:
+            raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter folder")
+        self._path = path
+        self._tables = (Calls("runtime.v1.RuntimeService"), Calls("runtime.v1.ImageService"))
+        for table, groups in zip(self._tables, (runtime, images), strict=True):
+            for group in groups:
+                group.register(table)
+
+    async def run(self) -> None:
+        """Serve until cancelled. Conflict when another server listens on the socket."""
+        server = grpc.aio.server(options=_OPTIONS)
+        server.add_generic_rpc_handlers([table.handler() for table in self._tables])
+        with self._place():
+            server.add_insecure_port(f"unix:{self._path}")
+        await server.start()
+        self._path.chmod(0o660)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await server.stop(_GOODBYE)
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
+        """Make room for the socket: a dead one of a killed server is removed, a live one is a conflict."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._path.exists():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(str(self._path))
+                except OSError:
+                    self._path.unlink(missing_ok=True)
+                else:
+                    raise Conflict(f"another server listens on {self._path}")
+        # From the first moment nobody else may connect.
+        before = os.umask(0o177)
+        try:
+            yield
+        finally:
+            os.umask(before)

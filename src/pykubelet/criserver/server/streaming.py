@@ -1,0 +1,72 @@
+"""Calls that give URLs: Exec, Attach, PortForward."""
+
+import asyncio
+from pathlib import Path
+
+from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming.types import Streams
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class StreamingCalls:
+    """They only leave a request with the streaming server."""
+
+    def __init__(self, server: StreamingServer, containers: ContainerManager, sandboxes: SandboxManager) -> None:
+        self._server = server
+        self._containers = containers
+        self._sandboxes = sandboxes
+
+    def register(self, calls: Calls) -> None:
+        """Put the calls into the table."""
+        calls.unary("Exec", pb.ExecRequest, self.exec)
+        calls.unary("Attach", pb.AttachRequest, self.attach)
+        calls.unary("PortForward", pb.PortForwardRequest, self.port_forward)
+
+    async def exec(self, request: pb.ExecRequest) -> pb.ExecResponse:
+        """A URL for a command in a running container."""
+        container = self._containers.running(request.container_id)
+        if not request.cmd:
+            raise Invalid("Exec needs a command")
+        streams = _streams(request)
+        target = Execution(container.id, tuple(request.cmd), streams)
+        return pb.ExecResponse(url=self._server.url(target))
+
+    async def attach(self, request: pb.AttachRequest) -> pb.AttachResponse:
+        """A URL for a running container's own streams."""
+        container = self._containers.running(request.container_id)
+        target = AttachTo(container.id, self._containers.bundle(container.id), _streams(request))
+        return pb.AttachResponse(url=self._server.url(target))
+
+    async def port_forward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
+        """A URL for the ports of a ready sandbox."""
+        sandbox = self._sandboxes.get(request.pod_sandbox_id)
+        if not sandbox.ready:
+            raise Permanent(f"sandbox {sandbox.id} is not ready")
+        target = Forward(sandbox.id, self._sandboxes.netns(sandbox))
+        return pb.PortForwardResponse(url=self._server.url(target))
+
+
+class ContainerExecutor:
+    """A ``streaming.types.Executor`` on the container manager."""
+
+    def __init__(self, containers: ContainerManager) -> None:
+        self._containers = containers
+
+    async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
+        """What to run. NotFound, Permanent: the container has ended meanwhile."""
+        container = self._containers.running(execution.container)
+        process = await self._containers.exec_process(container, execution.command, execution.streams.terminal)
+        runtime = self._containers.runtime(container)
+        return await asyncio.to_thread(runtime.exec_command, container.id, process, execution.streams.terminal)
+
+
+def _streams(request: pb.ExecRequest | pb.AttachRequest) -> Streams:
+    if request.tty and request.stderr:
+        raise Invalid("with a terminal there is no stderr of its own")
+    if not (request.stdin or request.stdout or request.stderr):
+        raise Invalid("at least one of stdin, stdout and stderr is needed")
+    return Streams(request.stdin, request.stdout, request.stderr, request.tty)

@@ -1,0 +1,139 @@
+"""Records as CRI messages. Pure."""
+
+from collections.abc import Mapping
+
+from pykubelet.criserver.container import Container
+from pykubelet.criserver.sandbox import Sandbox
+from pykubelet.criserver.spec.signals import signal_value
+from pykubelet.criserver.types import ContainerPhase, SandboxPhase
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_CONTAINER_STATES = {
+    ContainerPhase.MAKING: pb.CONTAINER_UNKNOWN,
+    ContainerPhase.CREATED: pb.CONTAINER_CREATED,
+    ContainerPhase.RUNNING: pb.CONTAINER_RUNNING,
+    ContainerPhase.EXITED: pb.CONTAINER_EXITED,
+    ContainerPhase.REMOVING: pb.CONTAINER_EXITED,
+}
+
+
+def sandbox_state(sandbox: Sandbox) -> "pb.PodSandboxState.ValueType":
+    """Ready or not."""
+    return pb.SANDBOX_READY if sandbox.record.phase is SandboxPhase.READY else pb.SANDBOX_NOTREADY
+
+
+def sandbox_summary(sandbox: Sandbox) -> pb.PodSandbox:
+    """For lists."""
+    config, record = sandbox.config, sandbox.record
+    return pb.PodSandbox(
+        id=record.id,
+        metadata=config.metadata,
+        state=sandbox_state(sandbox),
+        created_at=record.created_at,
+        labels=config.labels,
+        annotations=config.annotations,
+        runtime_handler=record.handler,
+    )
+
+
+def sandbox_status(sandbox: Sandbox) -> pb.PodSandboxStatus:
+    """All that CRI tells of a sandbox."""
+    config, record = sandbox.config, sandbox.record
+    network = pb.PodSandboxNetworkStatus()
+    if record.ips:
+        network.ip = record.ips[0]
+        network.additional_ips.extend(pb.PodIP(ip=ip) for ip in record.ips[1:])
+    options = config.linux.security_context.namespace_options
+    return pb.PodSandboxStatus(
+        id=record.id,
+        metadata=config.metadata,
+        state=sandbox_state(sandbox),
+        created_at=record.created_at,
+        network=network,
+        linux=pb.LinuxPodSandboxStatus(namespaces=pb.Namespace(options=options)),
+        labels=config.labels,
+        annotations=config.annotations,
+        runtime_handler=record.handler,
+    )
+
+
+def container_state(container: Container) -> "pb.ContainerState.ValueType":
+    """The phase in CRI's words."""
+    return _CONTAINER_STATES[container.record.phase]
+
+
+def container_summary(container: Container) -> pb.Container:
+    """For lists."""
+    config, record = container.config, container.record
+    return pb.Container(
+        id=record.id,
+        pod_sandbox_id=record.sandbox_id,
+        metadata=config.metadata,
+        image=_image(config),
+        image_ref=record.image_ref,
+        state=container_state(container),
+        created_at=record.created_at,
+        labels=config.labels,
+        annotations=config.annotations,
+        image_id=record.image_id,
+    )
+
+
+def container_status(container: Container) -> pb.ContainerStatus:
+    """All that CRI tells of a container."""
+    config, record = container.config, container.record
+    user = record.user
+    return pb.ContainerStatus(
+        id=record.id,
+        metadata=config.metadata,
+        state=container_state(container),
+        created_at=record.created_at,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        exit_code=record.exit_code,
+        image=_image(config),
+        image_ref=record.image_ref,
+        image_id=record.image_id,
+        reason=record.reason,
+        message=record.message,
+        labels=config.labels,
+        annotations=config.annotations,
+        mounts=config.mounts,
+        log_path=record.log_path,
+        resources=pb.ContainerResources(linux=config.linux.resources),
+        user=pb.ContainerUser(linux=pb.LinuxContainerUser(uid=user.uid, gid=user.gid, supplemental_groups=user.groups)),
+        stop_signal=signal_value(record.stop_signal),
+    )
+
+
+def labels_match(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+    """Whether all labels of the selector are there."""
+    return all(labels.get(name) == value for name, value in selector.items())
+
+
+def sandbox_matches(sandbox: Sandbox, wanted: pb.PodSandboxFilter) -> bool:
+    """Whether a sandbox passes a filter; an id may be shortened."""
+    if wanted.id and not sandbox.id.startswith(wanted.id):
+        return False
+    if wanted.HasField("state") and wanted.state.state != sandbox_state(sandbox):
+        return False
+    return labels_match(sandbox.config.labels, wanted.label_selector)
+
+
+def container_matches(container: Container, wanted: pb.ContainerFilter) -> bool:
+    """Whether a container passes a filter; ids may be shortened."""
+    if wanted.id and not container.id.startswith(wanted.id):
+        return False
+    if wanted.pod_sandbox_id and not container.record.sandbox_id.startswith(wanted.pod_sandbox_id):
+        return False
+    if wanted.HasField("state") and wanted.state.state != container_state(container):
+        return False
+    return labels_match(container.config.labels, wanted.label_selector)
+
+
+def _image(config: pb.ContainerConfig) -> pb.ImageSpec:
+    # As the user named it, when the client resolved the name before it asked.
+    image = pb.ImageSpec()
+    image.CopyFrom(config.image)
+    image.image = config.image.user_specified_image or config.image.image
+    return image

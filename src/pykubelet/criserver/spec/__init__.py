@@ -1,0 +1,25 @@
+"""Builds OCI runtime specifications (config.json) from requests, images and facts of the machine. Pure."""
+
+from pykubelet.criserver.spec.container import build_container
+from pykubelet.criserver.spec.exec import build_exec
+from pykubelet.criserver.spec.infra import build_infra
+from pykubelet.criserver.spec.resources import build_resources
+from pykubelet.criserver.spec.types import (
+    ContainerInput,
+    Host,
+    HostDevice,
+    ImageDefaults,
+    SandboxView,
+)
+
+__all__ = [
+    "ContainerInput",
+    "Host",
+    "HostDevice",
+    "ImageDefaults",
+    "SandboxView",
+    "build_container",
+    "build_exec",
+    "build_infra",
+    "build_resources",
+]

@@ -1,0 +1,76 @@
+"""A container's whole spec. Pure."""
+
+from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
+from pykubelet.criserver.spec.process import build_process
+from pykubelet.criserver.spec.resources import build_resources, device_rules
+from pykubelet.criserver.spec.types import OCI_VERSION, ContainerInput, HostDevice, Json
+
+
+def build_container(given: ContainerInput) -> Json:
+    """``config.json``. Invalid names what is wrong in the request."""
+    context = given.config.linux.security_context
+    return {
+        "ociVersion": OCI_VERSION,
+        "process": build_process(given),
+        "root": {"path": given.rootfs, "readonly": context.readonly_rootfs},
+        "mounts": build_mounts(given),
+        "annotations": _annotations(given),
+        "linux": _linux(given),
+    }
+
+
+def _annotations(given: ContainerInput) -> dict[str, str]:
+    # Only what identifies it: annotations of pods must not reach an OCI runtime, which may obey some.
+    metadata = given.sandbox.config.metadata
+    return {
+        "io.kubernetes.cri.container-name": given.config.metadata.name,
+        "io.kubernetes.cri.container-type": "container",
+        "io.kubernetes.cri.sandbox-name": metadata.name,
+        "io.kubernetes.cri.sandbox-namespace": metadata.namespace,
+        "io.kubernetes.cri.sandbox-uid": metadata.uid,
+    }
+
+
+def _linux(given: ContainerInput) -> Json:
+    context = given.config.linux.security_context
+    resources = build_resources(given.config.linux.resources, given.host)
+    resources["devices"] = device_rules(given.devices, context.privileged)
+    linux: Json = {
+        "cgroupsPath": given.cgroup,
+        "resources": resources,
+        "namespaces": namespaces(given),
+        "devices": [_device(device) for device in given.devices],
+    }
+    if not context.privileged:
+        # There are no defaults: kubelets always send the lists, and send them empty for procMount: Unmasked.
+        linux["maskedPaths"] = list(context.masked_paths)
+        linux["readonlyPaths"] = list(context.readonly_paths)
+    if given.seccomp is not None and not context.privileged:
+        linux["seccomp"] = given.seccomp
+    propagation = rootfs_propagation(given.config)
+    if propagation:
+        linux["rootfsPropagation"] = propagation
+    return linux
+
+
+def namespaces(given: ContainerInput) -> list[dict[str, str]]:
+    """The namespaces to join or to make; those of the node are not mentioned."""
+    found = [{"type": "mount"}]
+    found += [{"type": kind, "path": path} for kind, path in given.sandbox.namespaces.items()]
+    if given.pid_namespace is not None:
+        found.append({"type": "pid", "path": given.pid_namespace} if given.pid_namespace else {"type": "pid"})
+    if given.host.cgroup_version == 2 and not given.config.linux.security_context.privileged:
+        found.append({"type": "cgroup"})
+    return found
+
+
+def _device(device: HostDevice) -> Json:
+    return {
+        "path": device.target,
+        "type": device.kind,
+        "major": device.major,
+        "minor": device.minor,
+        "fileMode": device.mode & 0o7777,
+        "uid": device.uid,
+        "gid": device.gid,
+    }

@@ -1,0 +1,83 @@
+"""The mounts of a container. Pure."""
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec.types import ContainerInput, Json
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_HARD = ["nosuid", "noexec", "nodev"]
+_PROPAGATION = {
+    pb.PROPAGATION_PRIVATE: "rprivate",
+    pb.PROPAGATION_HOST_TO_CONTAINER: "rslave",
+    pb.PROPAGATION_BIDIRECTIONAL: "rshared",
+}
+
+
+def build_mounts(given: ContainerInput) -> list[Json]:
+    """All mounts, parents before children; what the request mounts takes the place of a default one."""
+    asked = {_clean(mount.container_path): mount for mount in given.config.mounts}
+    mounts = [each for each in _defaults(given) if each["destination"] not in asked]
+    mounts += [_asked(path, mount, given) for path, mount in asked.items()]
+    return sorted(mounts, key=lambda each: str(each["destination"]).count("/") if each["destination"] != "/" else 0)
+
+
+def rootfs_propagation(config: pb.ContainerConfig) -> str:
+    """The weakest propagation of the root that the mounts can work under; empty for the runtime's default."""
+    kinds = {mount.propagation for mount in config.mounts}
+    if pb.PROPAGATION_BIDIRECTIONAL in kinds:
+        return "rshared"
+    return "rslave" if pb.PROPAGATION_HOST_TO_CONTAINER in kinds else ""
+
+
+def _clean(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise Invalid(f"mount path {path!r} must be absolute")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise Invalid(f"mount path {path!r} must not contain '..'")
+    return "/" + "/".join(parts)
+
+
+def _defaults(given: ContainerInput) -> list[Json]:
+    context = given.config.linux.security_context
+    # The kernel refuses to mount sysfs or cgroups for writing where the container should only read them.
+    access = "rw" if context.privileged else "ro"
+    files = "ro" if context.readonly_rootfs else "rw"
+    sandbox = given.sandbox
+    own_ipc = "ipc" in sandbox.namespaces
+    return [
+        _mount("/proc", "proc", "proc", _HARD),
+        _mount("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        _mount(
+            "/dev/pts", "devpts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]
+        ),
+        _mount("/dev/mqueue", "mqueue", "mqueue", _HARD),
+        _mount("/sys", "sysfs", "sysfs", [*_HARD, access]),
+        _mount("/sys/fs/cgroup", "cgroup", "cgroup", [*_HARD, "relatime", access]),
+        _mount("/dev/shm", "bind", sandbox.shm if own_ipc else "/dev/shm", ["rbind", "rprivate", "rw"]),
+        *(
+            _mount(path, "bind", source, ["rbind", "rprivate", files])
+            for path, source in (
+                ("/etc/resolv.conf", sandbox.resolv_conf),
+                ("/etc/hostname", sandbox.hostname_file),
+                ("/etc/hosts", sandbox.hosts),
+            )
+            if source
+        ),
+    ]
+
+
+def _asked(path: str, mount: pb.Mount, given: ContainerInput) -> Json:
+    source = given.mount_sources.get(mount.container_path, mount.host_path)
+    if not source.startswith("/"):
+        raise Invalid(f"mount {path}: the host path {source!r} must be absolute")
+    options = ["rbind", _PROPAGATION[mount.propagation]]
+    if mount.recursive_read_only:
+        if not mount.readonly or mount.propagation != pb.PROPAGATION_PRIVATE:
+            raise Invalid(f"mount {path}: recursive read-only needs readonly and private propagation")
+        options.append("rro")
+    options.append("ro" if mount.readonly or mount.HasField("image") else "rw")
+    return _mount(path, "bind", source, options)
+
+
+def _mount(destination: str, kind: str, source: str, options: list[str]) -> Json:
+    return {"destination": destination, "type": kind, "source": source, "options": options}

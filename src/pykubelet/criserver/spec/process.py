@@ -1,0 +1,69 @@
+"""The ``process`` of a spec: arguments, environment, user, rights. Pure."""
+
+from collections.abc import Iterable
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec.capabilities import capability_set
+from pykubelet.criserver.spec.types import ContainerInput, ImageDefaults, Json
+from pykubelet.criserver.types import ContainerUser
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def arguments(config: pb.ContainerConfig, image: ImageDefaults) -> list[str]:
+    """The command line: the request's command stands for the image's entrypoint, its args for the image's cmd.
+
+    A command without args drops the image's cmd too (CRI, ``ContainerConfig``). Invalid when nothing is left to run.
+    """
+    entrypoint = list(config.command) or list(image.entrypoint)
+    args = list(config.args)
+    if not args and not config.command:
+        args = list(image.cmd)
+    if not entrypoint and not args:
+        raise Invalid(f"container {config.metadata.name}: neither the request nor the image names a command")
+    return entrypoint + args
+
+
+def environment(config: pb.ContainerConfig, image: ImageDefaults, hostname: str) -> list[str]:
+    """The environment; the request wins over the image, and both over what every container gets."""
+    base = [_PATH, f"HOSTNAME={hostname}", *(["TERM=xterm"] if config.tty else []), *image.env]
+    # The bytes are given on as they are: an environment need not be UTF-8.
+    asked = (f"{each.key}={each.value.decode(errors='surrogateescape')}" for each in config.envs)
+    return merged((*base, *asked))
+
+
+def merged(variables: Iterable[str]) -> list[str]:
+    """Later values in the place of earlier ones of the same name."""
+    table: dict[str, str] = {}
+    for variable in variables:
+        name, _, value = variable.partition("=")
+        if name:
+            table[name] = value
+    return [f"{name}={value}" for name, value in table.items()]
+
+
+def user(of: ContainerUser) -> Json:
+    """The ``user`` of an OCI process."""
+    return {"uid": of.uid, "gid": of.gid, "additionalGids": list(of.groups)}
+
+
+def build_process(given: ContainerInput) -> Json:
+    """The whole ``process``."""
+    config, context = given.config, given.config.linux.security_context
+    variables = environment(config, given.image, given.sandbox.hostname)
+    if given.user.home and not any(each.startswith("HOME=") for each in variables):
+        variables.append(f"HOME={given.user.home}")
+    process: Json = {
+        "terminal": config.tty,
+        "user": user(given.user),
+        "args": arguments(config, given.image),
+        "env": variables,
+        "cwd": config.working_dir or given.image.working_dir or "/",
+        "capabilities": capability_set(context.capabilities, context.privileged, given.host.capabilities),
+        "noNewPrivileges": context.no_new_privs,
+        "oomScoreAdj": max(config.linux.resources.oom_score_adj, given.host.least_oom_score),
+    }
+    if not str(process["cwd"]).startswith("/"):
+        raise Invalid(f"container {config.metadata.name}: the working directory {process['cwd']!r} is not absolute")
+    return process

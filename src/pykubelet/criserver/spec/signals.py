@@ -1,0 +1,52 @@
+"""Signals by the names that images and requests use. Pure."""
+
+import signal
+
+from pykubelet.base.errors import Invalid
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+DEFAULT = "SIGTERM"
+
+
+def stop_signal(config: pb.ContainerConfig, image: str) -> str:
+    """The name of the signal that asks the container to end: the request's, the image's, or SIGTERM."""
+    if config.stop_signal != pb.RUNTIME_DEFAULT:
+        return pb.Signal.Name(config.stop_signal).replace("PLUS", "+").replace("MINUS", "-")
+    return image or DEFAULT
+
+
+def signal_number(name: str) -> int:
+    """Number of ``SIGTERM``, ``TERM``, ``15`` or ``SIGRTMIN+3``. Invalid when there is no such signal."""
+    text = name.strip().upper()
+    if text.isdecimal():
+        number = int(text)
+    else:
+        base, sign, offset = _split(text if text.startswith("SIG") else f"SIG{text}")
+        try:
+            number = signal.Signals[base].value + (int(sign + offset) if offset else 0)
+        except (KeyError, ValueError) as error:
+            raise Invalid(f"there is no signal {name!r}") from error
+    if not 1 <= number <= 64:
+        raise Invalid(f"there is no signal {name!r}")
+    return number
+
+
+def signal_value(name: str) -> "pb.Signal.ValueType":
+    """The CRI value of a signal's name; RUNTIME_DEFAULT for one that CRI has no value for."""
+    try:
+        number = signal_number(name)
+    except Invalid:
+        return pb.RUNTIME_DEFAULT
+    for value in pb.Signal.DESCRIPTOR.values:
+        text = value.name.replace("PLUS", "+").replace("MINUS", "-")
+        if value.number and signal_number(text) == number:
+            return pb.Signal.ValueType(value.number)
+    return pb.RUNTIME_DEFAULT
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    for sign in "+-":
+        base, found, offset = text.partition(sign)
+        if found:
+            return base, sign, offset
+    return text, "", ""

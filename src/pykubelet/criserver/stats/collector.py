@@ -1,0 +1,101 @@
+"""Reads cgroups, writable layers and network counters."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.criserver.container import Container
+from pykubelet.criserver.sandbox import Sandbox
+from pykubelet.criserver.stats.decide import Interface, Sample, parse_net_dev, rate
+from pykubelet.criserver.stats.ports import Layers, LayerUsage
+from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
+from pykubelet.linux.namespaces import Namespace, call_in
+
+_EMPTY = CgroupStats()
+_KEPT = 1_000_000_000
+"""Nanoseconds a CPU sample is kept at least: rates over shorter times are noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """``at`` in nanoseconds since the epoch; ``cores_ns`` is CPU time in a second, None before two samples."""
+
+    at: int
+    cgroup: CgroupStats
+    cores_ns: int | None
+    layer: LayerUsage | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """A pod's cgroup and network."""
+
+    at: int
+    cgroup: CgroupStats
+    cores_ns: int | None
+    interfaces: tuple[Interface, ...]
+
+
+class StatsCollector:
+    """Measures on demand. Samples of CPU time are kept by cgroup, to tell rates."""
+
+    def __init__(self, cgroups: CgroupDriver, layers: Layers, clock: Clock) -> None:
+        self._cgroups = cgroups
+        self._layers = layers
+        self._clock = clock
+        self._samples: dict[str, tuple[Sample | None, Sample]] = {}
+
+    async def container(self, container: Container) -> ContainerUsage:
+        """What one uses now; zeros when it does not run."""
+        cgroup = await asyncio.to_thread(self._read, container.record.cgroup) if container.running else _EMPTY
+        layer = await self._layers.usage(container.id)
+        at = self._now()
+        return ContainerUsage(at, cgroup, self._rate(container.record.cgroup, at, cgroup), layer)
+
+    async def pod(self, sandbox: Sandbox, netns: Path | None) -> PodUsage:
+        """What all of a pod uses now."""
+        path = sandbox.config.linux.cgroup_parent
+        cgroup = await asyncio.to_thread(self._read, path) if path else _EMPTY
+        interfaces: tuple[Interface, ...] = ()
+        if netns is not None and sandbox.ready:
+            interfaces = await asyncio.to_thread(_interfaces, str(netns))
+        at = self._now()
+        return PodUsage(at, cgroup, self._rate(path, at, cgroup), interfaces)
+
+    def keep_only(self, cgroups: Iterable[str]) -> None:
+        """Forget the samples of all other cgroups."""
+        kept = set(cgroups)
+        self._samples = {path: samples for path, samples in self._samples.items() if path in kept}
+
+    def _rate(self, path: str, at: int, cgroup: CgroupStats) -> int | None:
+        if cgroup.cpu_usage_ns is None:
+            return None
+        now = Sample(at, cgroup.cpu_usage_ns)
+        older, last = self._samples.get(path, (None, None))
+        if last is None:
+            self._samples[path] = (None, now)
+            return None
+        if now.at - last.at >= _KEPT:
+            self._samples[path] = (last, now)
+            return rate(last, now)
+        return rate(older, now)
+
+    def _read(self, path: str) -> CgroupStats:
+        try:
+            return self._cgroups.stats(path)
+        except NotFound:
+            return _EMPTY
+
+    def _now(self) -> int:
+        return int(self._clock.now() * 1e9)
+
+
+def _interfaces(netns: str) -> tuple[Interface, ...]:
+    try:
+        text = call_in(netns, Namespace.NET, lambda: Path("/proc/thread-self/net/dev").read_text())
+    except (PykubeletError, OSError):
+        return ()  # it was taken down a moment ago
+    return parse_net_dev(text)

@@ -1,0 +1,40 @@
+"""Parsing and arithmetic. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Counters of a network device since it was made."""
+
+    name: str
+    rx_bytes: int
+    rx_errors: int
+    tx_bytes: int
+    tx_errors: int
+
+
+def parse_net_dev(text: str) -> tuple[Interface, ...]:
+    """/proc/net/dev (proc_pid_net(5)), without the loopback device."""
+    found = []
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if name.strip() != "lo" and len(fields) >= 11:
+            found.append(Interface(name.strip(), int(fields[0]), int(fields[2]), int(fields[8]), int(fields[10])))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """CPU time used until a moment, both in nanoseconds."""
+
+    at: int
+    used: int
+
+
+def rate(before: Sample | None, now: Sample) -> int | None:
+    """Nanoseconds of CPU time used in a second, between two samples; None when that cannot be told."""
+    if before is None or now.at <= before.at or now.used < before.used:
+        return None
+    return (now.used - before.used) * 1_000_000_000 // (now.at - before.at)

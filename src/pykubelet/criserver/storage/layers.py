@@ -1,0 +1,273 @@
+"""Unpacked layers on disk: each is made whole or not at all, once, by a worker process that cannot leave its folder.
+
+Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
+``merge/`` (mounts while a layer is unpacked over those below it).
+"""
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from pykubelet.base import proc
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.safe_path import close_quietly, open_in_root
+from pykubelet.base.threads import to_its_end
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.criserver.images.types import Layer
+from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.storage.types import LayerMeta
+from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.linux.errors import wrap
+from pykubelet.linux.mounts import unmount, unmount_all_under
+from pykubelet.linux.overlay import mount_overlay, sync_filesystem
+from pykubelet.linux.system import boot_id
+
+_log = logging.getLogger(__name__)
+_WORKER = "pykubelet.criserver.unpack.worker"
+_TIMEOUT: Seconds = 1800.0
+EMPTY = "0"
+"""The folder for images without layers, as overlayfs must have one."""
+_decoder = msgspec.json.Decoder(LayerMeta)
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """What the worker prints."""
+
+    kind: str = ""
+    error: str = ""
+    errno: int = 0
+    bytes: int = 0
+    entries: int = 0
+    has_root: bool = False
+    implicit: tuple[str, ...] = ()
+    missing_links: tuple[str, ...] = ()
+    diff_id: str = ""
+
+
+class Layers:
+    """The unpacked layers. ``blob`` gives the file of a blob by its digest. Call ``load`` before all else."""
+
+    def __init__(self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None) -> None:
+        self.folder = root / "layers"
+        self._meta = root / "meta"
+        self._merge = root / "merge"
+        self._blob = blob
+        self._limits = json.dumps(asdict(limits or Limits()))
+        self._known: dict[str, LayerMeta] = {}
+        self._next = 1
+        self._pins: Counter[str] = Counter()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
+
+    def load(self) -> None:
+        """Learn what is on the disk and remove what a crash left half-made. Blocks; nothing else may run yet."""
+        for folder in (self.folder, self._meta, self._merge):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unmount_all_under(str(self._merge.resolve()), lazy=True)
+        remove_tree(str(self._merge))
+        self._merge.mkdir(mode=0o700)
+        this_boot = boot_id()
+        for file in self._meta.iterdir():
+            meta = _read(file)
+            present = meta is not None and (self.folder / str(meta.folder)).is_dir()
+            if meta is not None and present and (meta.synced or meta.boot == this_boot):
+                self._known[meta.chain_id] = meta
+            else:
+                file.unlink()
+        known = {str(meta.folder) for meta in self._known.values()}
+        for folder in self.folder.iterdir():
+            if folder.name not in known and folder.name != EMPTY:
+                remove_tree(str(folder))
+        self._next = 1 + max((meta.folder for meta in self._known.values()), default=0)
+
+    def get(self, chain_id: str) -> LayerMeta | None:
+        """An unpacked layer, or None."""
+        return self._known.get(chain_id)
+
+    async def ensure(self, stack: Sequence[Layer]) -> LayerMeta:
+        """Unpack the topmost layer of the stack, and where its content needs them those below; once, however many ask.
+
+        Layers of one image may be asked for side by side. Invalid: the layer is bad; Transient: the machine
+        (disk full).
+        """
+        layer = stack[-1]
+        lock = self._locks.setdefault(layer.chain_id, asyncio.Lock())
+        async with lock:
+            known = self._known.get(layer.chain_id)
+            if known is not None:
+                return known
+            number = self._next
+            self._next += 1
+            folder = self.folder / str(number)
+            try:
+                outcome = await self._unpack(stack, folder)
+                meta = LayerMeta(
+                    folder=number,
+                    chain_id=layer.chain_id,
+                    diff_id=layer.diff_id,
+                    bytes=outcome.bytes,
+                    inodes=outcome.entries,
+                    has_root=outcome.has_root,
+                    boot=boot_id(),
+                )
+                await to_its_end(self._publish, meta)
+            except BaseException:
+                await to_its_end(remove_tree, str(folder))
+                raise
+            return meta
+
+    @asynccontextmanager
+    async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
+        """Within, these layers are not removed."""
+        self._pins.update(chain_ids)
+        try:
+            yield
+        finally:
+            self._pins.subtract(chain_ids)
+            self._pins += Counter()
+
+    async def prune(self, wanted: Collection[str]) -> None:
+        """Remove the layers that are neither wanted nor pinned."""
+        for chain_id in [c for c in self._known if c not in wanted and not self._pins[c]]:
+            meta = self._known.pop(chain_id)
+            await to_its_end(self._drop, meta)
+
+    async def sync(self, chain_ids: Iterable[str]) -> None:
+        """Make sure that these layers are on the disk, so that they need not be unpacked anew after a loss of power."""
+        new = [meta for chain_id in chain_ids if (meta := self._known.get(chain_id)) and not meta.synced]
+        if new:
+            await asyncio.to_thread(sync_filesystem, self.folder)
+            for meta in new:
+                if self._known.get(meta.chain_id) is meta:
+                    await to_its_end(self._publish, msgspec.structs.replace(meta, synced=True))
+
+    def used(self) -> tuple[Bytes, int]:
+        """Bytes and inodes of all layers."""
+        known = self._known.values()
+        return Bytes(sum(meta.bytes for meta in known)), sum(meta.inodes for meta in known)
+
+    async def _unpack(self, stack: Sequence[Layer], folder: Path) -> _Outcome:
+        await to_its_end(folder.mkdir, 0o755)
+        outcome = await self._run(stack[-1], folder, merged=False)
+        if len(stack) == 1 or not (outcome.implicit or outcome.missing_links):
+            if outcome.missing_links:
+                raise Invalid(
+                    f"layer {stack[-1].digest}: hard link to {outcome.missing_links[0]!r}, which does not exist"
+                )
+            return outcome
+        # Parts of it are known only from the layers below: folders it does not describe, or files it links to.
+        below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
+        roots = [self.folder / str(meta.folder) for meta in below]
+        exists = await asyncio.to_thread(_any_exists, roots, outcome.implicit)
+        if exists or outcome.missing_links:
+            await to_its_end(remove_tree, str(folder))
+            await to_its_end(folder.mkdir, 0o755)
+            async with self._merged(below, folder) as merged:
+                again = await self._run(stack[-1], merged, merged=True)
+            return msgspec.structs.replace(again, has_root=outcome.has_root)
+        return outcome
+
+    @asynccontextmanager
+    async def _merged(self, below: Sequence[LayerMeta], folder: Path) -> AsyncIterator[Path]:
+        """The layers below with the new folder on top, mounted."""
+        place = self._merge / folder.name
+        target = place / "fs"
+        lowers = [str(meta.folder) for meta in reversed(below)]
+
+        def enter() -> None:
+            for part in (place, place / "work", target):
+                part.mkdir(mode=0o700)
+            mount_overlay(str(self.folder), lowers, str(folder), str(place / "work"), str(target), volatile=False)
+
+        def leave() -> None:
+            try:
+                unmount(str(target), lazy=True)
+            except NotFound:
+                pass
+            remove_tree(str(place))
+
+        try:
+            await to_its_end(enter)
+            yield target
+        finally:
+            await to_its_end(leave)
+
+    async def _run(self, layer: Layer, folder: Path, *, merged: bool) -> _Outcome:
+        path = self._blob(layer.digest)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise wrap(error, f"cannot read layer {layer.digest}") from error
+        try:
+            argv = [sys.executable, "-P", "-m", _WORKER, str(folder), str(fd), str(int(merged)), self._limits]
+            async with self._workers:
+                done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd,))
+        finally:
+            os.close(fd)
+        outcome = _decode(done, layer)
+        if outcome.kind == "bad":
+            raise Invalid(f"layer {layer.digest}: {outcome.error}")
+        if outcome.kind:
+            kind = Permanent if outcome.errno in (errno.EPERM, errno.ENOSYS) else Transient
+            raise kind(f"cannot unpack layer {layer.digest}: {outcome.error}")
+        if outcome.diff_id != layer.diff_id:
+            raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
+        return outcome
+
+    def _publish(self, meta: LayerMeta) -> None:
+        file = self._file(meta.chain_id)
+        try:
+            write_atomic(file, msgspec.json.encode(meta))
+        except OSError as error:
+            raise wrap(error, f"cannot write {file}") from error
+        self._known[meta.chain_id] = meta
+
+    def _drop(self, meta: LayerMeta) -> None:
+        self._file(meta.chain_id).unlink(missing_ok=True)
+        remove_tree(str(self.folder / str(meta.folder)))
+
+    def _file(self, chain_id: str) -> Path:
+        return self._meta / f"{chain_id.replace(':', '-')}.json"
+
+
+def _read(file: Path) -> LayerMeta | None:
+    try:
+        return _decoder.decode(file.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        _log.warning(
+            "unreadable record of a layer; it is unpacked again", extra={"file": str(file), "error": str(error)}
+        )
+        return None
+
+
+def _decode(done: proc.Completed, layer: Layer) -> _Outcome:
+    try:
+        return msgspec.json.decode(done.stdout, type=_Outcome)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        said = done.stderr[-500:].decode(errors="replace").strip()
+        raise Transient(
+            f"cannot unpack layer {layer.digest}: the worker ended with {done.returncode}: {said}"
+        ) from error
+
+
+def _any_exists(roots: Sequence[Path], paths: Sequence[str]) -> bool:
+    for root in roots:
+        for path in paths:
+            try:
+                close_quietly(open_in_root(root, path, os.O_PATH | os.O_NOFOLLOW))
+            except (PykubeletError, OSError):
+                continue
+            return True
+    return False

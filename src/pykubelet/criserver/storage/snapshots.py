@@ -1,0 +1,165 @@
+"""Root file systems of containers: an overlay mount each.
+
+Layout below the root: ``containers/ID/rootfs.json`` (written first: it keeps the layers), ``upper``, ``work`` and
+``rootfs``, where it is mounted. What a crash leaves is found by ``recover``.
+"""
+
+import asyncio
+import logging
+import os
+import re
+import stat
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.threads import to_its_end
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.storage.layers import EMPTY, Layers
+from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.storage.types import LayerMeta, RootfsMeta
+from pykubelet.linux.errors import wrap
+from pykubelet.linux.fsusage import tree_usage
+from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.overlay import mount_overlay
+
+_log = logging.getLogger(__name__)
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_META = "rootfs.json"
+_decoder = msgspec.json.Decoder(RootfsMeta)
+
+
+@dataclass(frozen=True, slots=True)
+class RootfsUsage:
+    """What a container has written into its root file system."""
+
+    bytes: Bytes
+    inodes: int
+
+
+class Snapshots:
+    """The root file systems. Call ``load`` before all else, then ``recover``."""
+
+    def __init__(self, root: Path, layers: Layers) -> None:
+        self._folder = root / "containers"
+        self._empty = layers.folder / EMPTY
+        self._layers = layers
+        self._retained: Collection[str] | None = None
+        self._used: dict[str, tuple[str, ...]] = {}
+        """Chain ids by container."""
+
+    def load(self) -> None:
+        """Learn what is on the disk. Blocks; nothing else may run yet."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._layers.load()
+        self._empty.mkdir(mode=0o755, exist_ok=True)
+        for place in self._folder.iterdir():
+            self._used[place.name] = _chain_ids(place)
+
+    async def prepare_rootfs(self, image: ImageRecord, container_id: str) -> Path:
+        """Mount a root file system of the image for a container and return where; layers are unpacked if need be.
+
+        Asking again gives the same one. Invalid: a layer is bad; Transient: the machine (disk full, say).
+        """
+        place = self._place(container_id)
+        async with self._layers.pinned(image.layers):
+            metas = [await self._layers.ensure(image.stack[: count + 1]) for count in range(len(image.stack))]
+            self._used[container_id] = image.layers
+            await to_its_end(self._mount, place, image, metas)
+        return place / "rootfs"
+
+    async def remove_rootfs(self, container_id: str) -> None:
+        """Unmount a container's root file system and remove what it wrote; done is done. Transient: it is busy."""
+        place = self._place(container_id)
+        await to_its_end(_remove, place)
+        chain_ids = self._used.pop(container_id, ())
+        if self._retained is not None and not set(chain_ids) <= set(self._retained):
+            await self._prune()
+
+    async def recover(self, wanted: Collection[str]) -> frozenset[str]:
+        """Remove the root file systems of containers that are not wanted; returns those that are here and mounted.
+
+        After a reboot none is mounted; what the containers wrote is kept until they are removed.
+        """
+        for container_id in [found for found in self._used if found not in wanted]:
+            try:
+                await self.remove_rootfs(container_id)
+            except Transient as error:
+                _log.warning("left-over root file system", extra={"container": container_id, "error": str(error)})
+        mounted = await asyncio.to_thread(
+            lambda: [found for found in self._used if is_mount_point(self._folder / found / "rootfs")]
+        )
+        return frozenset(mounted)
+
+    async def retain(self, chain_ids: Collection[str]) -> None:
+        """Keep these layers, and those of containers; remove the others, now and whenever a container goes."""
+        self._retained = frozenset(chain_ids)
+        await self._prune()
+
+    def containers(self) -> tuple[str, ...]:
+        """Those that have a root file system here."""
+        return tuple(self._used)
+
+    async def usage(self, container_id: str) -> RootfsUsage:
+        """What the container has written. NotFound: it has no root file system here."""
+        found = await asyncio.to_thread(tree_usage, str(self._place(container_id) / "upper"))
+        return RootfsUsage(found.bytes, found.inodes)
+
+    async def _prune(self) -> None:
+        assert self._retained is not None
+        used = {chain_id for chain_ids in self._used.values() for chain_id in chain_ids}
+        await self._layers.prune(used | set(self._retained))
+
+    def _place(self, container_id: str) -> Path:
+        if not _ID.fullmatch(container_id):
+            raise Invalid(f"{container_id!r} cannot be the name of a container's folder")
+        return self._folder / container_id
+
+    def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta]) -> None:
+        target = place / "rootfs"
+        if is_mount_point(target) and _chain_ids(place) == image.layers:
+            return
+        _remove(place)
+        try:
+            place.mkdir(mode=0o700)
+            write_atomic(place / _META, msgspec.json.encode(RootfsMeta(image.id, image.layers)))
+            for folder in (place / "work", target):
+                folder.mkdir(mode=0o700)
+            self._make_upper(place / "upper", metas)
+        except OSError as error:
+            raise wrap(error, f"cannot make a root file system in {place}") from error
+        lowers = [str(meta.folder) for meta in reversed(metas)] or [self._empty.name]
+        layers = str(self._layers.folder)
+        mount_overlay(layers, lowers, str(place / "upper"), str(place / "work"), str(target), volatile=True)
+
+    def _make_upper(self, upper: Path, metas: Sequence[LayerMeta]) -> None:
+        """The writable folder; its owner and mode are those that ``/`` will have, so the topmost layer's that says."""
+        upper.mkdir(mode=0o755)
+        upper.chmod(0o755)
+        for meta in reversed(metas):
+            if meta.has_root:
+                facts = (self._layers.folder / str(meta.folder)).stat()
+                os.chown(upper, facts.st_uid, facts.st_gid)
+                upper.chmod(stat.S_IMODE(facts.st_mode))
+                return
+
+
+def _remove(place: Path) -> None:
+    try:
+        unmount_all_under(str(place / "rootfs"), lazy=True)
+    except NotFound:
+        pass
+    remove_tree(str(place))
+
+
+def _chain_ids(place: Path) -> tuple[str, ...]:
+    try:
+        return _decoder.decode((place / _META).read_bytes()).chain_ids
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return ()

@@ -1,0 +1,302 @@
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH112, PTH208, PTH211
+# A Path object for each entry would cost more than the calls do.
+"""Writes a layer's entries into the current root folder. Runs in the chrooted worker only.
+
+Rules of the OCI image specification, "Applying Changesets", for overlayfs: a whiteout becomes a character device
+0/0, an opaque folder gets ``trusted.overlay.opaque``. A symlink on the way is followed, and ends inside, as the
+layer's folder is the root. With ``merged`` the root shows the layers below as well, and whiteouts really remove.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pykubelet.criserver.unpack.limits import BadLayer
+from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
+
+_WHITEOUT = ".wh."
+_OPAQUE = ".wh..wh..opq"
+_OPAQUE_XATTR = "trusted.overlay.opaque"
+_MAX_COMPONENT = 255
+_MAX_DEPTH = 512
+"""Of folders; deeper trees are made to break those who walk them."""
+_MAX_IMPLICIT = 10_000
+_XATTRS = ("security.capability", "system.posix_acl_access", "system.posix_acl_default")
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class Written:
+    """What an unpacked layer holds."""
+
+    bytes: int = 0
+    entries: int = 0
+    has_root: bool = False
+    """Whether the layer says anything of ``/`` itself."""
+    implicit: list[str] = field(default_factory=list)
+    """Folders that the layer does not name but that its files lie in."""
+    missing_links: list[str] = field(default_factory=list)
+    """Hard links whose target is not in this layer, so it must be in one below."""
+
+
+class Extractor:
+    """Writes entries below ``/``, the root of the process, which is the layer's folder."""
+
+    def __init__(self, *, merged: bool = False) -> None:
+        self.written = Written()
+        self._merged = merged
+        self._times: dict[str, int] = {}
+        self._own: set[str] = set()
+        """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
+        self._implicit: set[str] = set()
+
+    def extract(self, reader: TarReader) -> Written:
+        """Write everything. Raises BadLayer, or OSError from the file system (disk full, say)."""
+        for entry in reader:
+            self.written.entries += 1
+            path = _inside(entry.name)
+            name = path.rpartition("/")[2]
+            if name.startswith(_WHITEOUT):
+                self._whiteout(path, name)
+            else:
+                self._write(entry, path, reader)
+        for folder, mtime in self._times.items():
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.utime(folder, ns=(mtime, mtime), follow_symlinks=False)
+        self.written.implicit = sorted(self._implicit)
+        return self.written
+
+    def _write(self, entry: Entry, path: str, reader: TarReader) -> None:
+        if path == "/":
+            if entry.kind is not Kind.FOLDER:
+                raise BadLayer(f"the root of the layer is a {entry.kind.name.lower()}")
+            self.written.has_root = True
+        elif entry.kind is Kind.FOLDER:
+            self._folder(path)
+        else:
+            self._retrying(path, lambda: self._make(entry, path, reader))
+            if entry.kind is Kind.HARDLINK:
+                return  # what it names has its metadata already
+        if self._merged:
+            self._note_own(path)
+        self._implicit.discard(path)
+        if entry.kind is not Kind.FILE:
+            self._describe(entry, path)
+
+    def _make(self, entry: Entry, path: str, reader: TarReader) -> None:
+        match entry.kind:
+            case Kind.FILE:
+                self._file(entry, path, reader)
+            case Kind.HARDLINK:
+                self._hardlink(entry, path)
+            case Kind.SYMLINK:
+                if not entry.link:
+                    raise BadLayer(f"{path!r}: a symbolic link to nowhere")
+                os.symlink(entry.link, path)
+            case Kind.CHAR | Kind.BLOCK:
+                kind = stat.S_IFCHR if entry.kind is Kind.CHAR else stat.S_IFBLK
+                os.mknod(path, kind | 0o600, os.makedev(*_device(entry)))
+            case _:
+                os.mkfifo(path, 0o600)
+
+    def _retrying(self, path: str, make: Callable[[], None]) -> None:
+        """Make it; if something is in the way, or the folder for it is missing, mend that and make it again."""
+        for _ in range(3):
+            try:
+                make()
+                return
+            except FileExistsError:
+                _remove_any(path)
+            except (FileNotFoundError, NotADirectoryError):
+                self._parents(path)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK):
+                    raise BadLayer(f"{path!r}: {error.strerror}") from error
+                raise
+        raise BadLayer(f"{path!r} cannot be made: something on its way leads nowhere")
+
+    def _file(self, entry: Entry, path: str, reader: TarReader) -> None:
+        fd = os.open(path, _NEW_FILE, 0o600)
+        try:
+            for piece in reader.data():
+                while piece:
+                    piece = piece[os.write(fd, piece) :]
+            if entry.uid or entry.gid:
+                os.fchown(fd, entry.uid, entry.gid)
+            os.fchmod(fd, entry.mode)  # after chown, which clears the set-id bits
+            for key, value in entry.xattrs.items():
+                _set_xattr(fd, key, value)
+            os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
+        finally:
+            os.close(fd)
+        self.written.bytes += entry.size
+
+    def _hardlink(self, entry: Entry, path: str) -> None:
+        target = _inside(entry.link)
+        try:
+            kind = os.lstat(target).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            self.written.missing_links.append(target)
+            if self._merged or len(self.written.missing_links) > _MAX_IMPLICIT:
+                raise BadLayer(f"{path!r} is a hard link to {target!r}, which does not exist") from None
+            return
+        if stat.S_ISDIR(kind) or (stat.S_ISCHR(kind) and os.lstat(target).st_rdev == 0):
+            raise BadLayer(f"{path!r} is a hard link to {target!r}, which is no file")
+        if path != target:
+            os.link(target, path, follow_symlinks=False)
+
+    def _folder(self, path: str) -> None:
+        try:
+            self._retrying(path, lambda: self._mkdir(path))
+        except IsADirectoryError:
+            return
+
+    def _mkdir(self, path: str) -> None:
+        """Make a folder; one that exists stays, and says so by IsADirectoryError."""
+        try:
+            os.mkdir(path, 0o755)
+        except FileExistsError:
+            facts = os.lstat(path)
+            if stat.S_ISDIR(facts.st_mode):
+                raise IsADirectoryError(path) from None
+            if _is_whiteout(facts):
+                # Removed and made anew in one layer: nothing of the old one may shine through.
+                os.unlink(path)
+                os.mkdir(path, 0o755)
+                os.setxattr(path, _OPAQUE_XATTR, b"y")
+                return
+            raise
+
+    def _describe(self, entry: Entry, path: str) -> None:
+        """Owner, mode, attributes and times of what is not a regular file."""
+        os.chown(path, entry.uid, entry.gid, follow_symlinks=False)
+        if entry.kind is not Kind.SYMLINK:
+            os.chmod(path, entry.mode)  # just made or looked at by us, and no link
+        for key, value in entry.xattrs.items():
+            _set_xattr(path, key, value)
+        if entry.kind is Kind.FOLDER:
+            self._times[path] = entry.mtime_ns  # set at the end: what is put into it changes it
+        else:
+            os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
+
+    def _parents(self, path: str) -> None:
+        """Make the missing folders above a path, as the tools that made the layer must have had them."""
+        missing = []
+        parent = os.path.realpath(path.rpartition("/")[0])
+        while len(parent) > 1 and not os.path.isdir(parent):
+            missing.append(parent)
+            parent = parent.rpartition("/")[0]
+        for folder in reversed(missing):
+            try:
+                self._mkdir(folder)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise BadLayer(f"{path!r}: {folder!r} is no folder") from error
+            if len(self._implicit) < _MAX_IMPLICIT:
+                self._implicit.add(folder)
+
+    def _whiteout(self, path: str, name: str) -> None:
+        parent = path.rpartition("/")[0] or "/"
+        if name == _OPAQUE:
+            self._retrying(path, lambda: self._opaque(parent))
+            return
+        if name.startswith(_WHITEOUT * 2):
+            return  # aufs' own book-keeping
+        hidden = name.removeprefix(_WHITEOUT)
+        if hidden in ("", ".", ".."):
+            raise BadLayer(f"{path!r} is a whiteout of {hidden!r}")
+        victim = f"{parent.rstrip('/')}/{hidden}"
+        if self._merged:
+            if victim not in self._own:
+                _remove_any(victim)
+            return
+        self._retrying(path, lambda: self._hide(victim))
+
+    def _opaque(self, folder: str) -> None:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise FileNotFoundError(folder)
+        if not self._merged:
+            os.setxattr(folder, _OPAQUE_XATTR, b"y", follow_symlinks=False)
+            return
+        for name in os.listdir(folder):
+            child = f"{folder.rstrip('/')}/{name}"
+            if child not in self._own:
+                _remove_any(child)
+
+    def _hide(self, victim: str) -> None:
+        try:
+            os.mknod(victim, stat.S_IFCHR, 0)
+        except FileExistsError:
+            # A whiteout concerns the layers below only; what this layer brought itself stays.
+            if stat.S_ISDIR(os.lstat(victim).st_mode):
+                os.setxattr(victim, _OPAQUE_XATTR, b"y", follow_symlinks=False)
+
+    def _note_own(self, path: str) -> None:
+        while path and path not in self._own:
+            self._own.add(path)
+            path = path.rpartition("/")[0]
+
+
+def _inside(name: str) -> str:
+    """The absolute path in the layer that an entry's name means."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if len(parts) > _MAX_DEPTH:
+        raise BadLayer(f"a name of {len(parts)} folders: {name[:80]!r}…")
+    for part in parts:
+        if part == "..":
+            raise BadLayer(f"{name!r} leads out of the layer")
+        if len(part) > _MAX_COMPONENT // 4 and len(os.fsencode(part)) > _MAX_COMPONENT:
+            raise BadLayer(f"a name longer than {_MAX_COMPONENT} bytes: {part[:80]!r}…")
+    return "/" + "/".join(parts)
+
+
+def _device(entry: Entry) -> tuple[int, int]:
+    major, minor = entry.device
+    if not (0 <= major < 1 << 12 and 0 <= minor < 1 << 20):
+        raise BadLayer(f"{entry.name!r}: device {major}:{minor} is out of range")
+    if entry.kind is Kind.CHAR and major == minor == 0:
+        raise BadLayer(f"{entry.name!r} is device 0:0, a whiteout in disguise")
+    return major, minor
+
+
+def _is_whiteout(facts: os.stat_result) -> bool:
+    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
+
+
+def _set_xattr(target: int | str, key: str, value: bytes) -> None:
+    """Set those attributes that images may have. ``trusted.overlay`` would steer the kernel, and is not among them."""
+    if key not in _XATTRS and (not key.startswith("user.") or key.startswith("user.overlay.")):
+        return
+    try:
+        if isinstance(target, int):
+            os.setxattr(target, key, value)
+        else:
+            os.setxattr(target, key, value, follow_symlinks=False)
+    except OSError as error:
+        # Links and devices cannot carry user attributes, and not every file system knows all kinds.
+        if error.errno not in (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL):
+            raise
+
+
+def _remove_any(path: str) -> None:
+    try:
+        os.unlink(path)
+    except IsADirectoryError:
+        _remove_tree(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+
+
+def _remove_tree(path: str) -> None:
+    """Remove a folder of the layer. Its depth is bounded, as ``_inside`` bounds every name."""
+    folders = [path]
+    for folder in folders:
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                os.unlink(entry.path)
+    for folder in reversed(folders):
+        os.rmdir(folder)

@@ -1,0 +1,181 @@
+"""From a blob's compressed bytes to the plain tar stream and its digest, in a thread beside the one that writes files.
+
+zlib, zstd and SHA-256 release the interpreter lock, so on two cores inflating costs next to no time.
+"""
+
+import hashlib
+import queue
+import threading
+import zlib
+from collections.abc import Iterator
+from typing import IO, cast
+
+from pykubelet.base.units import KIB, MIB
+from pykubelet.criserver.unpack.limits import BadLayer, Limits
+
+_READ = 256 * KIB
+_CHUNK = 1 * MIB
+_AHEAD = 8
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = (0x184D2A50, 0x184D2A5F)
+_ZSTD_WINDOW = 128 * MIB
+
+
+class _Counted:
+    """A file that counts what was read of it, and gives its first bytes once more."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.count = 0
+        self._head = self._read(_READ)
+        self.magic = self._head[:4]
+
+    def read(self, size: int = _READ) -> bytes:
+        if self._head:
+            head, self._head = self._head[:size], self._head[size:]
+            return head
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.count += len(data)
+        return data
+
+
+def plain_chunks(file: IO[bytes], limits: Limits) -> Iterator[bytes]:
+    """The uncompressed bytes of a gzip, zstd or plain file, by its first bytes; media types lie too often.
+
+    Raises BadLayer for damaged data and when a cap is passed.
+    """
+    source = _Counted(file)
+    total = 0
+    for chunk in _decompressed(source):
+        total += len(chunk)
+        if total > limits.max_bytes:
+            raise BadLayer(f"the layer is larger than {limits.max_bytes} bytes")
+        if total > limits.ratio_from and total > limits.max_ratio * source.count:
+            raise BadLayer(f"the layer grows more than {limits.max_ratio}-fold when uncompressed; it looks like a bomb")
+        yield chunk
+
+
+def _decompressed(source: _Counted) -> Iterator[bytes]:
+    if source.magic.startswith(_GZIP):
+        return _gunzip(source)
+    number = int.from_bytes(source.magic, "little")
+    if source.magic == _ZSTD or _SKIPPABLE[0] <= number <= _SKIPPABLE[1]:
+        return _unzstd(source)
+    return iter(lambda: source.read(_CHUNK), b"")
+
+
+def _gunzip(source: _Counted) -> Iterator[bytes]:
+    """All members of a gzip file, one after the other; estargz makes thousands of them."""
+    member = zlib.decompressobj(wbits=31)
+    fresh = True
+    while data := source.read():
+        while data:
+            if member.eof:
+                data = data.lstrip(b"\0") if fresh else data
+                if not data:
+                    break
+                member, fresh = zlib.decompressobj(wbits=31), True
+            try:
+                plain = member.decompress(data, _CHUNK)
+            except zlib.error as error:
+                raise BadLayer(f"the layer's gzip data are damaged: {error}") from error
+            fresh = member.eof
+            data = member.unused_data if member.eof else member.unconsumed_tail
+            if plain:
+                yield plain
+    if not member.eof:
+        raise BadLayer("the layer's gzip data end too early")
+
+
+def _unzstd(source: _Counted) -> Iterator[bytes]:
+    import zstandard  # only where a layer needs it
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    reader = decompressor.stream_reader(cast(IO[bytes], source), read_across_frames=True)  # it only calls read()
+    try:
+        while plain := reader.read(_CHUNK):
+            yield plain
+    except zstandard.ZstdError as error:
+        raise BadLayer(f"the layer's zstd data are damaged: {error}") from error
+
+
+class ByteStream:
+    """The plain stream for a reader that takes exact numbers of bytes. Close it, so that its thread ends."""
+
+    def __init__(self, file: IO[bytes], limits: Limits) -> None:
+        self._queue: queue.Queue[bytes | Exception] = queue.Queue(_AHEAD)
+        self._hash = hashlib.sha256()
+        self._stop = False
+        self._chunk = memoryview(b"")
+        self._ended = False
+        self.position = 0
+        self._thread = threading.Thread(target=self._produce, args=(file, limits), name="inflate", daemon=True)
+        self._thread.start()
+
+    def take(self, count: int) -> bytes:
+        """Exactly ``count`` bytes; fewer only at the end of the stream."""
+        piece = self.some(count)
+        if len(piece) == count or not piece:
+            return bytes(piece)
+        parts = [bytes(piece)]
+        missing = count - len(piece)
+        while missing and (piece := self.some(missing)):
+            parts.append(bytes(piece))
+            missing -= len(piece)
+        return b"".join(parts)
+
+    def some(self, limit: int) -> memoryview:
+        """What is at hand, at most ``limit`` bytes; empty at the end only."""
+        if not self._chunk and not self._ended:
+            self._refill()
+        piece, self._chunk = self._chunk[:limit], self._chunk[limit:]
+        self.position += len(piece)
+        return piece
+
+    def skip(self, count: int) -> bool:
+        """Pass over ``count`` bytes; False when the stream ended before."""
+        while count:
+            piece = self.some(count)
+            if not piece:
+                return False
+            count -= len(piece)
+        return True
+
+    def finish(self) -> str:
+        """Read to the end and return the digest of the whole plain stream, which is the layer's diff id."""
+        while self.some(_CHUNK):
+            pass
+        return "sha256:" + self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Stop the thread; what it has read ahead is dropped."""
+        self._stop = True
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.01)
+            except queue.Empty:
+                pass
+        self._thread.join()
+
+    def _refill(self) -> None:
+        item = self._queue.get()
+        if isinstance(item, Exception):
+            self._ended = True
+            raise item
+        self._ended = not item
+        self._chunk = memoryview(item)
+
+    def _produce(self, file: IO[bytes], limits: Limits) -> None:
+        try:
+            for chunk in plain_chunks(file, limits):
+                self._hash.update(chunk)
+                self._queue.put(chunk)
+                if self._stop:
+                    return
+            self._queue.put(b"")
+        except (BadLayer, OSError, MemoryError, ImportError) as error:
+            self._queue.put(error)

@@ -1,0 +1,236 @@
+"""Reads tar streams entry by entry: POSIX ustar and pax, and GNU's long names, big numbers.
+
+Not ``tarfile``: that one reads headers of any size into memory, keeps every entry, and costs thrice the time.
+Source of the format: POSIX.1-2017 pax, "ustar Interchange Format"; GNU tar manual, "Basic Tar Format".
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.stream import ByteStream
+
+BLOCK = 512
+_HEADER = struct.Struct("100s8s8s8s12s12s8s1s100s8s32s32s8s8s155s12x")
+_NUL_BLOCK = bytes(BLOCK)
+_XATTR = "SCHILY.xattr."
+_NANO = 1_000_000_000
+_MAX_SECONDS = 1 << 40
+
+
+class Kind(Enum):
+    """What an entry makes."""
+
+    FILE = "0"
+    HARDLINK = "1"
+    SYMLINK = "2"
+    CHAR = "3"
+    BLOCK = "4"
+    FOLDER = "5"
+    FIFO = "6"
+
+
+_KINDS = {kind.value.encode(): kind for kind in Kind} | {b"\0": Kind.FILE, b"7": Kind.FILE}
+_META = {b"x", b"g", b"L", b"K"}
+
+
+@dataclass(slots=True)
+class Entry:
+    """One entry's header; names are text with undecodable bytes as surrogates."""
+
+    name: str
+    kind: Kind
+    size: int
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+    link: str
+    device: tuple[int, int]
+    xattrs: dict[str, bytes] = field(default_factory=dict)
+
+
+class TarReader:
+    """Iterate to get entries; between two of them ``data`` gives the content of the last one."""
+
+    def __init__(self, stream: ByteStream, limits: Limits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._left = 0
+        self._padding = 0
+        self._global: dict[str, bytes] = {}
+
+    def __iter__(self) -> Iterator[Entry]:
+        extra: dict[str, bytes] = {}
+        count = 0
+        while (block := self._next_block()) is not None:
+            count += 1
+            if count > self._limits.max_entries:
+                raise BadLayer(f"the layer has more than {self._limits.max_entries} entries")
+            flag = block[156:157]
+            if flag in _META:
+                self._extend(extra, flag, block)
+                continue
+            entry = self._entry(block, flag, self._global | extra if self._global else extra)
+            extra = {}
+            if entry is not None:
+                yield entry
+        if extra:
+            raise BadLayer("the tar stream ends after an extended header")
+
+    def data(self) -> Iterator[memoryview]:
+        """The content of the current entry, in pieces that are valid until the next is asked for."""
+        while self._left:
+            piece = self._stream.some(self._left)
+            if not piece:
+                raise BadLayer("the tar stream ends inside a file")
+            self._left -= len(piece)
+            yield piece
+
+    def _next_block(self) -> bytes | None:
+        if not self._stream.skip(self._left + self._padding):
+            raise BadLayer("the tar stream ends inside a file")
+        self._left = self._padding = 0
+        block = self._stream.take(BLOCK)
+        if not block or block == _NUL_BLOCK:
+            return None
+        if len(block) < BLOCK:
+            raise BadLayer("the tar stream ends inside a header")
+        _check_sum(block)
+        return block
+
+    def _extend(self, extra: dict[str, bytes], flag: bytes, block: bytes) -> None:
+        size = _number(block[124:136], "size")
+        if size > self._limits.max_header:
+            raise BadLayer(f"an extended header of {size} bytes; at most {self._limits.max_header} are accepted")
+        self._open_data(size)
+        content = b"".join(map(bytes, self.data()))
+        if flag == b"g":
+            self._global |= _pax(content)
+        elif flag == b"x":
+            extra |= _pax(content)
+        else:
+            extra["path" if flag == b"L" else "linkpath"] = content.split(b"\0", 1)[0]
+
+    def _open_data(self, size: int) -> None:
+        self._left = size
+        self._padding = -size % BLOCK
+
+    def _entry(self, block: bytes, flag: bytes, pax: dict[str, bytes]) -> Entry | None:
+        name, mode, uid, gid, size_, mtime, _, _, link, magic, _, _, major, minor, prefix = _HEADER.unpack(block)
+        size = _decimal(pax["size"]) if "size" in pax else _number(size_, "size")
+        if size < 0 or size > self._limits.max_bytes:
+            raise BadLayer(f"an entry of {size} bytes")
+        kind = _KINDS.get(flag)
+        if kind is None or any(key.startswith("GNU.sparse.") for key in pax):
+            if flag == b"V":
+                self._open_data(size)
+                return None
+            what = "sparse files" if kind or flag == b"S" else f"entries of type {flag!r}"
+            raise BadLayer(f"{_text(name)!r}: {what} are not supported in layers")
+        path = pax.get("path") or _joined(name, prefix, magic)
+        if kind is Kind.FILE and path.endswith(b"/"):
+            kind = Kind.FOLDER
+        # Only files have content. Some writers give a hard link the size of its target, and no data.
+        self._open_data(size if kind is Kind.FILE else 0)
+        target = pax.get("linkpath") or link.split(b"\0", 1)[0]
+        for text in (path, target):
+            if len(text) > self._limits.max_name or b"\0" in text:
+                raise BadLayer(f"a name of {len(text)} bytes, or with a NUL in it: {_text(text[:80])!r}…")
+        return Entry(
+            name=_text(path),
+            kind=kind,
+            size=size,
+            mode=_number(mode, "mode") & 0o7777,
+            uid=_owner(pax, "uid", uid),
+            gid=_owner(pax, "gid", gid),
+            mtime_ns=_time(pax["mtime"]) if "mtime" in pax else _seconds(_number(mtime, "mtime")),
+            link=_text(target),
+            device=(_number(major, "devmajor"), _number(minor, "devminor")) if kind in _DEVICES else (0, 0),
+            xattrs=self._xattrs(pax) if pax else {},
+        )
+
+    def _xattrs(self, pax: dict[str, bytes]) -> dict[str, bytes]:
+        found = {key[len(_XATTR) :]: value for key, value in pax.items() if key.startswith(_XATTR)}
+        for key, value in found.items():
+            if len(value) > self._limits.max_xattr or len(key) > 255:
+                raise BadLayer(f"extended attribute {key[:80]!r} is too large")
+        return found
+
+
+_DEVICES = (Kind.CHAR, Kind.BLOCK)
+
+
+def _check_sum(block: bytes) -> None:
+    said = _number(block[148:156], "checksum")
+    rest = block[:148] + b"        " + block[156:]
+    if said not in (sum(rest), sum(byte - 256 if byte > 127 else byte for byte in rest)):
+        raise BadLayer("not a tar stream, or a damaged one: a header's checksum is wrong")
+
+
+def _number(raw: bytes, what: str) -> int:
+    """An octal number, or GNU's base-256 one."""
+    if raw[0] & 0x80:
+        value = int.from_bytes(raw, "big") & ((1 << (8 * len(raw) - 1)) - 1)
+        return value - (1 << (8 * len(raw) - 1)) if raw[0] & 0x40 else value
+    text = raw.split(b"\0", 1)[0].strip()
+    try:
+        return int(text, 8) if text else 0
+    except ValueError as error:
+        raise BadLayer(f"the tar header's {what} is no number: {raw!r}") from error
+
+
+def _decimal(raw: bytes) -> int:
+    if not raw.isdigit() or len(raw) > 20:
+        raise BadLayer(f"no number in an extended header: {raw[:40]!r}")
+    return int(raw)
+
+
+def _owner(pax: dict[str, bytes], key: str, raw: bytes) -> int:
+    value = _decimal(pax[key]) if key in pax else _number(raw, key)
+    if not 0 <= value < (1 << 32) - 1:
+        raise BadLayer(f"{key} {value} is out of range")
+    return value
+
+
+def _time(raw: bytes) -> int:
+    """Nanoseconds of a pax time: decimal seconds with a fraction."""
+    whole, _, fraction = raw.partition(b".")
+    sign = -1 if whole.startswith(b"-") else 1
+    if fraction and not fraction.isdigit():
+        raise BadLayer(f"no time in an extended header: {raw[:40]!r}")
+    nanos = int((fraction + b"000000000")[:9])
+    return _seconds(sign * _decimal(whole.removeprefix(b"-"))) + sign * nanos
+
+
+def _seconds(value: int) -> int:
+    return max(-_MAX_SECONDS, min(value, _MAX_SECONDS)) * _NANO
+
+
+def _joined(name: bytes, prefix: bytes, magic: bytes) -> bytes:
+    name = name.split(b"\0", 1)[0]
+    # GNU tar keeps other things where POSIX has the prefix.
+    front = prefix.split(b"\0", 1)[0] if magic[:6] == b"ustar\0" else b""
+    return front + b"/" + name if front else name
+
+
+def _pax(content: bytes) -> dict[str, bytes]:
+    """Records of the form ``length key=value\\n``, the length counting all of it."""
+    records: dict[str, bytes] = {}
+    position = 0
+    while position < len(content):
+        blank = content.find(b" ", position, position + 12)
+        length = _decimal(content[position:blank]) if blank > 0 else 0
+        record = content[blank + 1 : position + length]
+        key, equals, value = record[:-1].partition(b"=")
+        if position + length > len(content) or length < 5 or record[-1:] != b"\n" or not equals:
+            raise BadLayer("a damaged extended header")
+        records[_text(key)] = value
+        position += length
+    return records
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="surrogateescape")

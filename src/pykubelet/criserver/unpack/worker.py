@@ -1,0 +1,70 @@
+"""``python -m pykubelet.criserver.unpack.worker FOLDER FD MERGED LIMITS``: unpack the layer behind FD into FOLDER.
+
+Prints one JSON object: what was written, or ``error`` and ``kind`` ("bad": the layer, "system": the machine), and then
+ends with code 1. The stream is read from before the chroot to after it; its first byte is looked at inside only.
+"""
+
+import errno
+import json
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from pykubelet.base.units import GIB
+from pykubelet.criserver.unpack.extract import Extractor
+from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.stream import ByteStream
+from pykubelet.criserver.unpack.tarstream import TarReader
+
+_MEMORY = 2 * GIB
+_FILES = 64
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Unpack, print the outcome, return the exit code."""
+    folder, fd, merged, limits = arguments
+    try:
+        outcome = _unpack(folder, int(fd), merged == "1", Limits(**json.loads(limits)))
+    except BadLayer as error:
+        outcome = {"kind": "bad", "error": str(error)}
+    except OSError as error:
+        outcome = {"kind": "system", "error": f"{error.filename or folder}: {error.strerror}", "errno": error.errno}
+    except MemoryError:
+        outcome = {"kind": "bad", "error": f"unpacking needs more than {_MEMORY} bytes of memory"}
+    print(json.dumps(outcome))
+    return 1 if "error" in outcome else 0
+
+
+def _unpack(folder: str, fd: int, merged: bool, limits: Limits) -> dict[str, object]:
+    _load_everything()
+    os.umask(0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    os.chroot(folder)
+    os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
+    stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits)
+    try:
+        written = Extractor(merged=merged).extract(TarReader(stream, limits))
+        return asdict(written) | {"diff_id": stream.finish()}
+    finally:
+        stream.close()
+
+
+def _load_everything() -> None:
+    """What is imported when first used must be here before the chroot hides it."""
+    import encodings.ascii
+    import encodings.latin_1
+    import encodings.utf_8  # noqa: F401
+
+    try:
+        import zstandard  # noqa: F401
+    except ImportError:
+        pass  # a layer that needs it says so
+    os.strerror(errno.ENOSPC)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

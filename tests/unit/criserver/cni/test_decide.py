@@ -1,0 +1,132 @@
+"""The rules of the CNI specification."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.cni import AttachRequest, PortMap
+from pykubelet.criserver.cni.decide import (
+    SUPPORTED,
+    addresses,
+    candidates,
+    default_network,
+    environment,
+    failure,
+    parse_network,
+    parse_reply,
+    plugin_input,
+    runtime_arguments,
+    supports_check,
+)
+from pykubelet.criserver.cni.types import Json
+from pykubelet.criserver.types import SandboxID
+
+REQUEST = AttachRequest(SandboxID("s1"), "/ns/net", "default", "web", "u1")
+LIST = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "bridge"}, {"type": "portmap"}]}
+
+
+def test_files_are_tried_in_order() -> None:
+    assert candidates(["20-b.conf", "10-a.conflist", "README", ".hidden.conf", "15.json"]) == [
+        "10-a.conflist",
+        "15.json",
+        "20-b.conf",
+    ]
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_lists_of_every_version(version: str) -> None:
+    network = parse_network(json.dumps({**LIST, "cniVersion": version}).encode(), "f")
+    assert (network.name, network.version, len(network.plugins)) == ("net", version, 2)
+    assert supports_check(network) is (version >= "0.4.0")
+
+
+def test_a_single_configuration_is_a_list_of_one() -> None:
+    network = parse_network(b'{"cniVersion": "0.3.1", "name": "n", "type": "bridge", "bridge": "b0"}', "f")
+    assert [plugin["type"] for plugin in network.plugins] == ["bridge"]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("nope", "one object"),
+        ({**LIST, "name": ""}, "name"),
+        ({**LIST, "cniVersion": "9.9"}, "cniVersion"),
+        ({**LIST, "plugins": []}, "plugins"),
+        ({**LIST, "plugins": [{"type": "../evil"}]}, "bare name"),
+        ({**LIST, "plugins": [{"type": "/bin/sh"}]}, "bare name"),
+        ({**LIST, "plugins": [{}]}, r"plugins\[0\].type"),
+    ],
+)
+def test_bad_configurations(document: object, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        parse_network(json.dumps(document).encode(), "f")
+
+
+@given(strategies.binary(max_size=200))
+def test_no_bytes_break_the_parser(data: bytes) -> None:
+    try:
+        parse_network(data, "f")
+    except Invalid:
+        pass
+
+
+def test_plugin_input_has_capabilities_and_the_previous_result() -> None:
+    plugin: Json = {"type": "portmap", "capabilities": {"portMappings": True, "bandwidth": False, "dns": True}}
+    network = parse_network(json.dumps({**LIST, "plugins": [plugin]}).encode(), "f")
+    request = AttachRequest(
+        SandboxID("s1"), "/n", "d", "w", "u", (PortMap(80, 8080, "tcp", "127.0.0.1"),), dns_servers=("10.0.0.1",)
+    )
+    found = plugin_input(network, plugin, request, {"ips": []})
+    assert found["prevResult"] == {"ips": []}
+    assert "capabilities" not in found
+    assert found["runtimeConfig"] == {
+        "portMappings": [{"hostPort": 80, "containerPort": 8080, "protocol": "tcp", "hostIP": "127.0.0.1"}],
+        "dns": {"servers": ["10.0.0.1"]},
+    }
+    assert "runtimeConfig" not in plugin_input(network, plugin, REQUEST, None)
+
+
+def test_bandwidth_has_a_burst_for_each_rate() -> None:
+    request = AttachRequest(SandboxID("s"), "/n", "d", "w", "u", ingress_rate=1_000_000)
+    assert runtime_arguments(request) == {"bandwidth": {"ingressRate": 1_000_000, "ingressBurst": 2**31 - 1}}
+
+
+def test_environment_of_the_protocol() -> None:
+    found = environment("ADD", REQUEST, "/ns/net", "/bin")
+    assert found["CNI_COMMAND"] == "ADD"
+    assert found["CNI_CONTAINERID"] == "s1"
+    assert "K8S_POD_NAME=web" in found["CNI_ARGS"].split(";")
+
+
+def test_a_semicolon_cannot_smuggle_arguments() -> None:
+    with pytest.raises(Invalid, match="semicolon"):
+        environment("ADD", AttachRequest(SandboxID("s"), "/n", "d", "a;B=c", "u"), "/n", "/b")
+
+
+def test_addresses_of_the_pod_only() -> None:
+    result = {
+        "interfaces": [{"name": "br0"}, {"name": "eth0", "sandbox": "/ns/net"}],
+        "ips": [
+            {"address": "10.1.0.1/24", "interface": 0},
+            {"address": "10.1.0.2/24", "interface": 1},
+            {"address": "fd00::2/64"},
+            {"address": 7},
+        ],
+    }
+    assert addresses(result) == ("10.1.0.2", "fd00::2")
+    assert addresses({}) == ()
+
+
+def test_replies_and_failures() -> None:
+    assert parse_reply(b"", "bridge") == {}
+    with pytest.raises(Invalid, match="bridge"):
+        parse_reply(b"[]", "bridge")
+    assert failure(b'{"code": 7, "msg": "no", "details": "why"}', b"") == "no: why"
+    assert failure(b"oops", b"panic") == "panic"
+    assert failure(b"", b"") == "no message"
+
+
+def test_the_default_network_is_valid() -> None:
+    parse_network(json.dumps(default_network("b0", "10.0.0.0/16", "/ipam")).encode(), "f")

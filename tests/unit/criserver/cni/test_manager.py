@@ -1,0 +1,114 @@
+"""Attaching and detaching, with plugins that are scripts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig
+from pykubelet.criserver.cni.plugins import Plugins
+from pykubelet.criserver.types import SandboxID
+
+ID = SandboxID("s1")
+REQUEST = AttachRequest(ID, "/proc/self/ns/net", "default", "web", "u1")
+SCRIPT = """#!/bin/sh
+cat > {folder}/$CNI_COMMAND.{name}.json
+echo "$CNI_COMMAND {name} $CNI_NETNS" >> {folder}/calls
+if [ -e {folder}/fail-$CNI_COMMAND-{name} ]; then echo '{{"code": 11, "msg": "no addresses"}}'; exit 1; fi
+[ $CNI_COMMAND = ADD ] && echo '{{"cniVersion": "1.0.0", "ips": [{{"address": "10.9.0.{last}/24"}}]}}'
+exit 0
+"""
+
+
+class Rig:
+    """A network of two plugins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for last, name in enumerate(("first", "second"), 1):
+            path = folder / name
+            path.write_text(SCRIPT.format(folder=folder, name=name, last=last))
+            path.chmod(0o755)
+        (folder / "conf").mkdir()
+        self.network = Network(
+            NetworkConfig(folder / "conf", folder / "attachments"), Plugins((folder / "none", folder), 10.0)
+        )
+
+    def configure(self, *types: str) -> None:
+        plugins = [{"type": kind} for kind in types]
+        document = {"cniVersion": "1.0.0", "name": "net", "plugins": plugins}
+        (self.folder / "conf" / "10.conflist").write_text(json.dumps(document))
+
+    def calls(self) -> list[str]:
+        path = self.folder / "calls"
+        return [line.rsplit(" ", 1)[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> Rig:
+    rig = Rig(tmp_path)
+    rig.configure("first", "second")
+    await rig.network.start()
+    return rig
+
+
+async def test_plugins_are_chained_and_undone_in_reverse(rig: Rig) -> None:
+    attached = await rig.network.attach(REQUEST)
+    assert attached.ips == ("10.9.0.2",)
+    assert rig.network.held() == [ID]
+    passed = json.loads((rig.folder / "ADD.second.json").read_text())
+    assert passed["prevResult"]["ips"] == [{"address": "10.9.0.1/24"}]
+    await rig.network.check(ID)
+    await rig.network.detach(ID)
+    await rig.network.detach(ID)
+    assert rig.calls() == ["ADD first", "ADD second", "CHECK first", "CHECK second", "DEL second", "DEL first"]
+    assert rig.network.held() == []
+
+
+async def test_a_failed_add_is_taken_back(rig: Rig) -> None:
+    (rig.folder / "fail-ADD-second").touch()
+    with pytest.raises(Transient, match=r"second failed .ADD.: no addresses"):
+        await rig.network.attach(REQUEST)
+    assert rig.calls() == ["ADD first", "ADD second", "DEL second", "DEL first"]
+    assert rig.network.held() == []
+
+
+async def test_an_address_whose_release_failed_is_not_forgotten(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    (rig.folder / "fail-DEL-second").touch()
+    with pytest.raises(Transient, match="DEL"):
+        await rig.network.detach(ID)
+    assert rig.network.held() == [ID]
+    (rig.folder / "fail-DEL-second").unlink()
+    # Even if the network is no longer configured, and after a restart.
+    rig.configure("other")
+    again = Network(NetworkConfig(rig.folder / "conf", rig.folder / "attachments"), Plugins((rig.folder,), 10.0))
+    await again.start()
+    await again.detach(ID)
+    assert again.held() == []
+
+
+async def test_without_a_configuration_there_is_no_network(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    await rig.network.start()
+    assert "no network configuration" in rig.network.problem()
+    with pytest.raises(Transient, match="not ready"):
+        await rig.network.attach(REQUEST)
+    assert rig.network.held() == []
+
+
+async def test_a_default_network_is_written_once(tmp_path: Path) -> None:
+    config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
+    network = Network(config, Plugins((tmp_path,), 1.0))
+    await network.start()
+    assert network.problem() == ""
+    (written,) = (tmp_path / "conf").iterdir()
+    assert json.loads(written.read_text())["plugins"][0]["bridge"] == "b0"
+
+
+async def test_a_plugin_that_is_missing_is_named(rig: Rig) -> None:
+    rig.configure("first", "absent")
+    await rig.network.start()
+    with pytest.raises(Exception, match="absent is in none of"):
+        await rig.network.attach(REQUEST)

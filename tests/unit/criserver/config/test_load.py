@@ -1,0 +1,79 @@
+"""The configuration file."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.config import CgroupManager, load_settings
+from pykubelet.criserver.config.machine import cgroup_of, host_facts
+
+
+def test_defaults() -> None:
+    settings = load_settings(None)
+    assert settings.socket == Path("/run/pykubelet/criserver/criserver.sock")
+    assert settings.default_handler in settings.handlers
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "c.toml",
+            'root = "/r"\ncgroup_manager = "systemd"\n[cni]\nbin_dirs = ["/b"]\n[handlers.gvisor]\npath = "runsc"\n',
+        ),
+        ("c.yaml", "root: /r\ncgroup_manager: systemd\ncni: {bin_dirs: [/b]}\nhandlers: {gvisor: {path: runsc}}\n"),
+    ],
+)
+def test_both_kinds_of_file(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text + ("default_handler: gvisor\n" if name.endswith("yaml") else ""))
+    if name.endswith("toml"):
+        (tmp_path / name).write_text('default_handler = "gvisor"\n' + text)
+    settings = load_settings(tmp_path / name, run="/other", listen=None)
+    assert (settings.root, settings.run) == (Path("/r"), Path("/other"))
+    assert settings.cgroup_manager is CgroupManager.SYSTEMD
+    assert settings.cni.bin_dirs == (Path("/b"),)
+    assert settings.handlers["gvisor"].path == "runsc"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("roots: /r", "roots"),
+        ("root: 5", "root"),
+        ("root: relative", "absolute"),
+        ("default_handler: kata", "kata"),
+        ("[1, 2]", "one table"),
+        ("{", "not yaml"),
+        ("cni: {timeout: soon}", r"cni\.timeout"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(Invalid, match=message):
+        load_settings(tmp_path / "c.yaml")
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(Invalid, match="cannot be read"):
+        load_settings(Path("/no/such/file.toml"))
+
+
+@pytest.mark.parametrize(
+    ("parent", "systemd", "expected"),
+    [
+        ("/kubepods/pod1", False, "/kubepods/pod1/c1"),
+        ("", False, "/pykubelet/c1"),
+        ("kubepods-pod1.slice", True, "kubepods-pod1.slice:cri-pykubelet:c1"),
+        ("/kubepods.slice/kubepods-pod1.slice", True, "kubepods-pod1.slice:cri-pykubelet:c1"),
+        ("", True, "system.slice:cri-pykubelet:c1"),
+    ],
+)
+def test_cgroup_paths(parent: str, systemd: bool, expected: str) -> None:
+    assert cgroup_of(parent, "c1", systemd) == expected
+
+
+def test_facts_of_this_machine() -> None:
+    host = host_facts()
+    assert host.cgroup_version in (0, 1, 2)
+    assert -1000 <= host.least_oom_score <= 1000

@@ -1,0 +1,88 @@
+"""conmon's files and answers, with a script in its place."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched, read_exit, reopen_log
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.types import ContainerID
+
+ID = ContainerID("c1")
+SCRIPT = """#!{python}
+import os, sys
+arguments = sys.argv[1:]
+bundle = arguments[arguments.index("-b") + 1]
+open(bundle + "/argv", "w").write(" ".join(arguments))
+open(bundle + "/conmon.pid", "w").write("77")
+os.write(int(os.environ["_OCI_SYNCPIPE"]), {reply!r})
+"""
+
+
+def _launch(folder: Path, reply: bytes) -> tuple[Conmon, Launch]:
+    program = folder / "conmon"
+    program.write_text(SCRIPT.format(python=sys.executable, reply=reply))
+    program.chmod(0o755)
+    bundle = folder / "bundle"
+    bundle.mkdir()
+    runtime = OciRuntime("true", folder / "oci", folder)
+    return Conmon(str(program), folder / "exits"), Launch(ID, bundle, folder / "log", runtime, stdin=True)
+
+
+async def test_a_created_container(tmp_path: Path) -> None:
+    conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
+    assert await conmon.launch(launch) == Launched(42, 77)
+    said = (tmp_path / "bundle/argv").read_text()
+    assert f"-l k8s-file:{tmp_path}/log" in said
+    assert f"--runtime-arg=--root={tmp_path}/oci" in said
+    assert " -i " in said
+    assert " -t " not in said
+
+
+async def test_the_words_of_the_runtime(tmp_path: Path) -> None:
+    conmon, launch = _launch(tmp_path, b'{"data": -1, "message": "raw"}\n')
+    with pytest.raises(Permanent, match="raw"):
+        await conmon.launch(launch)
+    (tmp_path / "bundle/oci.log").write_text('{"level":"error","msg":"no such file"}\nnot json\n')
+    with pytest.raises(Permanent, match="no such file"):
+        await conmon.launch(launch)
+
+
+async def test_a_monitor_that_dies(tmp_path: Path) -> None:
+    conmon, launch = _launch(tmp_path, b"")
+    with pytest.raises(Transient, match="died"):
+        await conmon.launch(launch)
+
+
+def test_a_program_that_is_missing() -> None:
+    with pytest.raises(NotFound, match="apt-get install conmon"):
+        Conmon("no-such-conmon", Path("/"))
+
+
+@pytest.mark.parametrize(("text", "code"), [("0", 0), ("137", 137), ("", 255)])
+def test_exits(tmp_path: Path, text: str, code: int) -> None:
+    assert read_exit(tmp_path, tmp_path, ID) is None
+    (tmp_path / ID).write_text(text)
+    os.utime(tmp_path / ID, ns=(5, 7))
+    assert read_exit(tmp_path, tmp_path, ID) == Exit(code, 7, False)
+    (tmp_path / "oom").touch()
+    found = read_exit(tmp_path, tmp_path, ID)
+    assert found is not None
+    assert found.oom_killed
+
+
+def test_logs_are_reopened_through_the_fifo(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        reopen_log(tmp_path)
+    os.mkfifo(tmp_path / "ctl")
+    with pytest.raises(NotFound):
+        reopen_log(tmp_path)
+    reader = os.open(tmp_path / "ctl", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        reopen_log(tmp_path)
+        assert os.read(reader, 100) == b"2 0 0\n"
+    finally:
+        os.close(reader)

@@ -1,0 +1,157 @@
+"""A container manager whose conmon and OCI runtime are small scripts that run plain programs of this machine."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.container import Container, ContainerDeps, ContainerManager
+from pykubelet.criserver.container.ports import Folders, ImageFacts
+from pykubelet.criserver.container.recovery import ContainerRecovery
+from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.spec import ImageDefaults, SandboxView
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.types import ContainerID, SandboxID
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.spec.given import HOST
+
+SANDBOX = SandboxID("s1")
+CONMON = """#!{python} -S
+import json, os, signal, subprocess, sys
+given = sys.argv[1:]
+value = lambda flag: given[given.index(flag) + 1]
+bundle, container, exits = value("-b"), value("-c"), value("--exit-dir")
+reply = int(os.environ["_OCI_SYNCPIPE"])
+if os.fork():
+    os._exit(0)
+os.setsid()
+for fd in (0, 1, 2):
+    os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+open(bundle + "/conmon.pid", "w").write(str(os.getpid()))
+try:
+    spec = json.load(open(bundle + "/config.json"))
+    child = subprocess.Popen(spec["process"]["args"], start_new_session=True)
+except OSError as error:
+    os.write(reply, json.dumps({{"data": -1, "message": str(error)}}).encode() + b"\\n")
+    os._exit(1)
+open(bundle + "/pid", "w").write(str(child.pid))
+os.write(reply, json.dumps({{"data": child.pid}}).encode() + b"\\n")
+os.close(reply)
+code = child.wait()
+open(exits + "/.tmp", "w").write(str(code if code >= 0 else 128 - code))
+os.rename(exits + "/.tmp", exits + "/" + container)
+"""
+RUNTIME = "#!/bin/sh\nexit 0\n"
+
+
+class NoCgroups:
+    """There are none to remove."""
+
+    def delete(self, path: str) -> None:
+        assert path
+
+
+@dataclass
+class FakeImages:
+    """One image; root file systems are folders."""
+
+    folder: Path
+    held: set[str] = field(default_factory=set)
+
+    def find(self, reference: str) -> ImageFacts | None:
+        if reference != "app:1":
+            return None
+        return ImageFacts("sha256:1", "app@sha256:2", ImageDefaults(cmd=("sleep", "60")), "", "SIGINT", ("/data",))
+
+    async def prepare(self, image_id: str, container: ContainerID) -> Path:
+        self.held.add(container)
+        (self.folder / container).mkdir(parents=True, exist_ok=True)
+        return self.folder / container
+
+    async def release(self, container: ContainerID) -> None:
+        self.held.discard(container)
+
+
+class OneSandbox:
+    """A sandbox on the node's namespaces."""
+
+    ready = True
+
+    def view(self, sandbox: SandboxID) -> SandboxView:
+        if not self.ready:
+            raise Permanent("sandbox s1 is not ready")
+        return SandboxView("web", pb.PodSandboxConfig(), {}, "", "", "", "/dev/shm")
+
+    def handler(self, sandbox: SandboxID) -> str:
+        return "runc"
+
+    def infra_pid(self, sandbox: SandboxID) -> int:
+        return 0
+
+
+class Rig:
+    """The manager and what it stands on."""
+
+    def __init__(self, folder: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
+        for name in ("bundles", "exits", "oci", "tmp"):
+            (folder / name).mkdir(exist_ok=True)
+        self.store = store
+        self.oom_kills = 0
+        self.images = FakeImages(folder / "rootfs")
+        self.sandbox = OneSandbox()
+        self.events = EventHub()
+        self.deps = ContainerDeps(
+            store=store,
+            images=self.images,
+            sandboxes=self.sandbox,
+            runtimes={"runc": OciRuntime(_script(folder / "runc", RUNTIME), folder / "oci", folder / "tmp")},
+            conmon=Conmon(_script(folder / "conmon", CONMON.format(python=sys.executable)), folder / "exits"),
+            cgroups=cast(CgroupDriver, NoCgroups()),
+            oom_kills=lambda cgroup: self.oom_kills,
+            events=self.events,
+            host=HOST,
+            folders=Folders(folder / "bundles", folder / "exits", folder),
+            tasks=tasks,
+            clock=SystemClock(),
+        )
+        self.manager = ContainerManager(self.deps)
+
+    async def create(self, *command: str, image: str = "app:1", attempt: int = 0) -> Container:
+        config = pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name="app", attempt=attempt), image=pb.ImageSpec(image=image), command=command
+        )
+        config.linux.security_context.namespace_options.pid = pb.CONTAINER
+        return self.manager.get(await self.manager.create(SANDBOX, config))
+
+    async def recover(self) -> None:
+        """As a new server does with the records of the old one."""
+        await ContainerRecovery(self.manager, self.deps).run((await self.store.load())[1])
+
+
+@asynccontextmanager
+async def rig_in(folder: Path) -> AsyncIterator[Rig]:
+    """A server's life; leaving it is its death: containers run on and nobody watches."""
+    store = await Store.open(folder / "state.db")
+    try:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            before = asyncio.all_tasks()
+            yield Rig(folder, store, tasks)
+            for task in asyncio.all_tasks() - before:
+                task.cancel()
+    finally:
+        await store.close()
+
+
+def _script(path: Path, text: str) -> str:
+    if not path.exists():
+        path.write_text(text)
+        path.chmod(0o755)
+    return str(path)

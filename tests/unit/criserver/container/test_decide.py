@@ -1,0 +1,65 @@
+"""The container's machine and its recovery."""
+
+import itertools
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.container.decide import TRANSITIONS, Recovery, Traces, move, reason, recover
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID
+
+RECORD = ContainerRecord(ContainerID("c1"), "app_0", SandboxID("s1"), b"", 1, "i", "r", "", "/cg", "SIGTERM")
+NOTHING = Traces(alive=False, monitored=False, exit_noted=False, start_begun=False, program_runs=False, bundle=True)
+
+
+@pytest.mark.parametrize("pair", list(itertools.product(ContainerPhase, ContainerPhase)))
+def test_only_the_ways_of_the_table_are_open(pair: tuple[ContainerPhase, ContainerPhase]) -> None:
+    here, there = pair
+    record = replace(RECORD, phase=here)
+    if there in TRANSITIONS[here]:
+        assert move(record, there, exit_code=4).exit_code == 4
+    else:
+        with pytest.raises(Permanent, match="cannot become"):
+            move(record, there)
+
+
+def test_every_container_can_be_removed_in_the_end() -> None:
+    for phase in ContainerPhase:
+        reached, todo = {phase}, [phase]
+        while todo:
+            for following in TRANSITIONS[todo.pop()] - reached:
+                reached.add(following)
+                todo.append(following)
+        assert ContainerPhase.REMOVING in reached
+
+
+@pytest.mark.parametrize(
+    ("phase", "traces", "expected"),
+    [
+        (ContainerPhase.MAKING, {}, Recovery.REMOVE),
+        (ContainerPhase.REMOVING, {}, Recovery.REMOVE),
+        (ContainerPhase.EXITED, {"bundle": False}, Recovery.KEEP),
+        (ContainerPhase.RUNNING, {"alive": True, "monitored": True}, Recovery.ADOPT),
+        (ContainerPhase.RUNNING, {"alive": True}, Recovery.ADOPT),
+        (ContainerPhase.RUNNING, {"exit_noted": True}, Recovery.FINISH),
+        (ContainerPhase.RUNNING, {"bundle": False}, Recovery.LOST),
+        (ContainerPhase.CREATED, {}, Recovery.KEEP),
+        (ContainerPhase.CREATED, {"bundle": False}, Recovery.LOST),
+        (ContainerPhase.CREATED, {"start_begun": True}, Recovery.UNSTART),
+        (ContainerPhase.CREATED, {"start_begun": True, "monitored": True}, Recovery.UNSTART),
+        (ContainerPhase.CREATED, {"start_begun": True, "monitored": True, "program_runs": True}, Recovery.ADOPT),
+        (ContainerPhase.CREATED, {"start_begun": True, "exit_noted": True}, Recovery.FINISH),
+    ],
+)
+def test_recovery(phase: ContainerPhase, traces: dict[str, bool], expected: Recovery) -> None:
+    given = Traces(**{**{name: getattr(NOTHING, name) for name in Traces.__slots__}, **traces})
+    assert recover(replace(RECORD, phase=phase), given) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "oom", "expected"),
+    [(0, False, "Completed"), (0, True, "Completed"), (1, False, "Error"), (137, True, "OOMKilled")],
+)
+def test_reasons(code: int, oom: bool, expected: str) -> None:
+    assert reason(code, oom) == expected

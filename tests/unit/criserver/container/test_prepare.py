@@ -1,0 +1,75 @@
+"""What is read from images and the machine."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.container import prepare
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+Context = pb.LinuxContainerSecurityContext
+
+
+def test_users_of_the_image_are_found_inside_it_only(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").symlink_to("/real")
+    (tmp_path / "real").write_text("app:x:1000:1000::/home/app:/bin/sh\n")
+    assert prepare.find_user(Context(), "app", tmp_path).uid == 1000
+
+
+def test_an_image_without_users_runs_as_root(tmp_path: Path) -> None:
+    assert prepare.find_user(Context(), "", tmp_path).uid == 0
+
+
+def test_an_endless_passwd_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    with (tmp_path / "etc/passwd").open("wb") as file:
+        file.truncate(100 << 20)
+    with pytest.raises(Invalid, match="larger than 10 MiB"):
+        prepare.find_user(Context(), "app", tmp_path)
+
+
+def test_volumes_stay_inside_the_root(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "data").symlink_to(outside)
+    prepare.make_volumes(root, ("/data/deep", "/mounted", "/plain"), {"/mounted"})
+    assert list(outside.iterdir()) == []
+    assert (root / "plain").is_dir()
+    assert not (root / "mounted").exists()
+
+
+@pytest.mark.parametrize("reference", ["", "../x.json", "/etc/x.json", "a/../../x.json", "missing.json", "bad.json"])
+def test_profiles_that_are_refused(tmp_path: Path, reference: str) -> None:
+    folder = tmp_path / "seccomp"
+    folder.mkdir()
+    (tmp_path / "x.json").write_text("{}")
+    (folder / "bad.json").write_text("[]")
+    with pytest.raises(Invalid):
+        prepare.read_profile(folder, reference)
+
+
+def test_a_profile_is_read_by_relative_or_absolute_path(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text('{"defaultAction": "SCMP_ACT_LOG"}')
+    for reference in ("p.json", str(tmp_path / "p.json")):
+        assert prepare.read_profile(tmp_path, reference) == {"defaultAction": "SCMP_ACT_LOG"}
+
+
+def test_devices() -> None:
+    (device,) = prepare.find_devices(
+        pb.ContainerConfig(devices=[pb.Device(container_path="/dev/n", host_path="/dev/null", permissions="r")])
+    )
+    assert (device.target, device.kind, device.major, device.minor, device.access) == ("/dev/n", "c", 1, 3, "r")
+    with pytest.raises(Invalid, match="no device"):
+        prepare.find_devices(pb.ContainerConfig(devices=[pb.Device(container_path="/d", host_path="/etc/passwd")]))
+
+
+def test_bundles(tmp_path: Path) -> None:
+    prepare.write_bundle(tmp_path / "b", {"process": {"env": ["A=\udcff"]}})
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o700
+    assert prepare.read_bundle(tmp_path / "b") == {"process": {"env": ["A=\udcff"]}}
+    prepare.remove_bundle(tmp_path / "b")
+    prepare.remove_bundle(tmp_path / "b")
+    assert not (tmp_path / "b").exists()

@@ -1,0 +1,27 @@
+"""Processes by number and start time."""
+
+import subprocess
+
+from pykubelet.criserver.container.processes import is_alive, monitors, open_process, reference
+from pykubelet.criserver.types import ContainerID, ProcessRef
+
+
+def test_a_process_is_told_from_another_of_its_number() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        found = reference(process.pid)
+        assert found is not None
+        assert is_alive(found)
+        assert not is_alive(ProcessRef(found.pid, found.started + 1))
+        process.kill()
+        process.wait()
+        assert not is_alive(found)
+        assert open_process(found) is None
+    assert reference(process.pid) is None
+    assert not is_alive(None)
+
+
+def test_monitors_are_found_by_their_command_line() -> None:
+    with subprocess.Popen(["conmon-stand-in", "30", "-c", "c1"], executable="/bin/sleep") as other:
+        # `sleep` refuses the flag and ends; what matters is that nothing else is taken for a monitor.
+        other.wait()
+    assert ContainerID("c1") not in monitors("conmon-stand-in")

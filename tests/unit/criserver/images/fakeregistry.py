@@ -1,0 +1,151 @@
+"""A small registry on loopback that does what a test tells it, faults included."""
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from pykubelet.criserver.images import manifests
+
+
+def digest(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@dataclass
+class FakeRegistry:
+    """Its content, its faults, and what it was asked. ``host`` is known once it runs."""
+
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    manifests: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    host: str = ""
+    basic: str = ""
+    """``user:password`` that is wanted, directly."""
+    token: str = ""
+    """The bearer token that is wanted; ``token_user`` gets it at ``realm``."""
+    token_user: str = ""
+    realm: str = ""
+    cut: int = 0
+    """Ends each blob's answer after this many bytes."""
+    ranges: bool = True
+    failures: list[int] = field(default_factory=list)
+    """Statuses to answer before behaving."""
+    redirect: Callable[[str], str] | None = None
+    seen: list[tuple[str, str, str]] = field(default_factory=list)
+    """Method and path, Authorization header, Range header."""
+
+    def add_image(self, name: str, layers: list[bytes], diff_ids: list[str], **config: object) -> str:
+        """Add an image under ``repository:tag``; returns the manifest's digest."""
+        return self.add_manifest(name, *self.make_image(layers, diff_ids, **config))
+
+    def make_image(self, layers: list[bytes], diff_ids: list[str], **config: object) -> tuple[str, bytes]:
+        document = {"os": "linux", "architecture": "amd64", "rootfs": {"type": "layers", "diff_ids": diff_ids}}
+        described = [self.descriptor(manifests.OCI_LAYER, layer) for layer in layers]
+        body = {
+            "schemaVersion": 2,
+            "mediaType": manifests.OCI_MANIFEST,
+            "config": self.descriptor(manifests.OCI_CONFIG, json.dumps(document | {"config": config}).encode()),
+            "layers": described,
+        }
+        return manifests.OCI_MANIFEST, json.dumps(body).encode()
+
+    def add_manifest(self, name: str, media_type: str, data: bytes) -> str:
+        repository = name.partition(":")[0]
+        for target in (name.partition(":")[2], digest(data)):
+            self.manifests[f"{repository}:{target}"] = (media_type, data)
+        return digest(data)
+
+    def descriptor(self, media_type: str, data: bytes) -> dict[str, object]:
+        self.blobs[digest(data)] = data
+        return {"mediaType": media_type, "digest": digest(data), "size": len(data)}
+
+    @asynccontextmanager
+    async def run(self) -> "AsyncIterator[FakeRegistry]":
+        app = web.Application()
+        app.router.add_get("/token", self._token)
+        app.router.add_post("/token", self._token)
+        app.router.add_get("/v2/{repository:.+}/manifests/{target}", self._manifest)
+        app.router.add_get("/v2/{repository:.+}/blobs/{target}", self._blob)
+        app.router.add_get("/elsewhere/{target}", self._elsewhere)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        (port,) = {address[1] for address in runner.addresses}
+        self.host = f"127.0.0.1:{port}"
+        self.realm = self.realm or f"http://{self.host}/token"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    def _note(self, request: web.Request) -> None:
+        headers = request.headers
+        self.seen.append((str(request.rel_url), headers.get("Authorization", ""), headers.get("Range", "")))
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        self._note(request)
+        if self.failures:
+            return web.Response(status=self.failures.pop(0), headers={"Retry-After": "7"})
+        given = request.headers.get("Authorization", "")
+        if self.basic and given != "Basic " + base64.b64encode(self.basic.encode()).decode():
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="here"'})
+        if self.token and given != f"Bearer {self.token}":
+            challenge = f'Bearer realm="{self.realm}",service="fake",scope="repository:x:pull"'
+            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+        return None
+
+    async def _token(self, request: web.Request) -> web.Response:
+        self._note(request)
+        given = request.headers.get("Authorization", "")
+        if request.method == "POST":
+            given = str((await request.post()).get("refresh_token", ""))
+        elif given:
+            given = base64.b64decode(given.removeprefix("Basic ")).decode()
+        if given != self.token_user:
+            return web.Response(status=401)
+        return web.json_response({"token": self.token})
+
+    async def _manifest(self, request: web.Request) -> web.Response:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        key = f"{request.match_info['repository']}:{request.match_info['target']}"
+        if key not in self.manifests:
+            return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "no such"}]}, status=404)
+        media_type, data = self.manifests[key]
+        return web.Response(body=data, headers={"Content-Type": media_type})
+
+    async def _blob(self, request: web.Request) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        if self.redirect is not None:
+            return web.Response(status=307, headers={"Location": self.redirect(request.match_info["target"])})
+        return await self._send(request)
+
+    async def _elsewhere(self, request: web.Request) -> web.StreamResponse:
+        self._note(request)
+        return await self._send(request)
+
+    async def _send(self, request: web.Request) -> web.StreamResponse:
+        data = self.blobs.get(request.match_info["target"])
+        if data is None:
+            return web.Response(status=404)
+        start = request.http_range.start or 0 if self.ranges else 0
+        part = data[start:]
+        headers = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if start else {}
+        response = web.StreamResponse(status=206 if start else 200, headers=headers)
+        response.content_length = len(part)
+        await response.prepare(request)
+        await response.write(part[: self.cut] if self.cut else part)
+        if self.cut and len(part) > self.cut:
+            assert request.transport is not None
+            await asyncio.sleep(0)
+            request.transport.close()
+        return response

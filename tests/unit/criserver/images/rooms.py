@@ -1,0 +1,50 @@
+"""The image rooms on a temporary folder, with a registry that is given."""
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.images import AuthConfig, ContentStore, ImageDeps, ImageIndex, ImageManager, Platform
+from pykubelet.criserver.images.ports import Registry, Repository
+from pykubelet.criserver.images.reference import Reference
+from pykubelet.criserver.storage import Layers, Snapshots
+from pykubelet.linux.system import architecture
+from pykubelet.testing.clock import VirtualClock
+
+
+class NoRegistry:
+    """For tests that must not pull."""
+
+    def open(self, reference: Reference, auth: AuthConfig | None) -> AbstractAsyncContextManager[Repository]:
+        raise Transient("there is no registry in this test")
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """All of them."""
+
+    content: ContentStore
+    layers: Layers
+    snapshots: Snapshots
+    images: ImageManager
+
+
+def open_rooms(root: Path, registry: Registry | None = None, pinned: frozenset[str] = frozenset()) -> Rooms:
+    """Open the rooms on a folder, as the server does when it starts."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    content = ContentStore(root / "images")
+    layers = Layers(root / "storage", content.path)
+    snapshots = Snapshots(root / "storage", layers)
+    snapshots.load()
+    deps = ImageDeps(
+        content=content,
+        index=ImageIndex(root / "images" / "index.json"),
+        layers=layers,
+        retainer=snapshots,
+        registry=registry or NoRegistry(),
+        platform=Platform(architecture(), "linux"),
+        clock=VirtualClock(),
+        pinned=pinned,
+    )
+    return Rooms(content, layers, snapshots, ImageManager(deps))

@@ -1,0 +1,191 @@
+"""Archives in and out, and root file systems made of them, for real (chroot and overlay need root)."""
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.criserver.images import Phase, Progress
+from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.testing.ociimage import ImageSpec, pack
+from tests.unit.criserver.images.rooms import open_rooms
+
+pytestmark = pytest.mark.root
+
+NAME = "localhost/demo/busybox:1"
+SPEC = ImageSpec(
+    NAME, ("/bin/sh", "-c", "true"), environment=("A=1",), user="app", volumes=("/data",), files={"/etc/motd": b"hello"}
+)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "image.tar"
+    pack(SPEC, path, os.uname().machine)
+    return path
+
+
+async def test_an_oci_archive_becomes_an_image(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    seen: list[Progress] = []
+    (image,) = await rooms.images.import_archive(archive, seen.append)
+    assert image.tags == (NAME,)
+    assert image.id.startswith("sha256:")
+    assert image.config.user == "app" and image.config.volumes == ("/data",) and image.config.env == ("A=1",)
+    assert [step.phase for step in seen] == [Phase.UNPACKING, Phase.DONE]
+    for name in (NAME, image.id, image.id[7:], image.id[7:19], image.digests[0]):
+        assert rooms.images.status(name) == image
+    assert rooms.images.status("localhost/demo/busybox:2") is None
+    assert rooms.images.list() == [image]
+    # index.json and oci-layout are not blobs of an image, and do not stay.
+    assert rooms.content.digests() == image.blobs
+    info = await rooms.images.fs_info()
+    assert info.used_bytes > image.size and info.inodes_used > 250
+
+
+async def test_a_rootfs_is_mounted_written_to_and_removed(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await rooms.images.import_archive(archive)
+    rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
+    try:
+        assert (rootfs / "etc/motd").read_bytes() == b"hello"
+        assert (rootfs / "tmp").stat().st_mode & 0o7777 == 0o1777
+        (rootfs / "etc/motd").write_bytes(b"x" * 100_000)
+        assert (await rooms.snapshots.usage("c1")).bytes >= 100_000
+        assert await rooms.snapshots.prepare_rootfs(image, "c1") == rootfs
+        assert (rootfs / "etc/motd").stat().st_size == 100_000, "asking again must not wipe it"
+        other = await rooms.snapshots.prepare_rootfs(image, "c2")
+        assert (other / "etc/motd").read_bytes() == b"hello"
+    finally:
+        await rooms.snapshots.remove_rootfs("c1")
+        await rooms.snapshots.remove_rootfs("c2")
+    assert not rootfs.exists()
+    await rooms.snapshots.remove_rootfs("c1")
+    with pytest.raises(NotFound):
+        await rooms.snapshots.usage("c1")
+
+
+async def test_layers_stay_while_a_container_uses_them(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await rooms.images.import_archive(archive)
+    rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
+    try:
+        await rooms.images.remove(NAME)
+        await rooms.images.remove(NAME)
+        assert rooms.images.list() == [] and rooms.content.digests() == set()
+        assert rooms.layers.get(image.layers[0]) is not None
+        assert (rootfs / "etc/motd").read_bytes() == b"hello"
+    finally:
+        await rooms.snapshots.remove_rootfs("c1")
+    assert rooms.layers.get(image.layers[0]) is None
+    assert [path.name for path in (tmp_path / "root/storage/layers").iterdir()] == ["0"]
+
+
+async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await rooms.images.import_archive(archive)
+    await rooms.snapshots.prepare_rootfs(image, "keep")
+    gone = await rooms.snapshots.prepare_rootfs(image, "gone")
+    storage = tmp_path / "root/storage"
+    (storage / "layers/99").mkdir()
+    (storage / "layers/99/half").write_text("unpacked")
+    (storage / "containers/half").mkdir()
+    (tmp_path / "root/images/blobs/sha256" / ("0" * 64)).write_text("no image has this")
+
+    again = open_rooms(tmp_path / "root")
+    try:
+        assert await again.snapshots.recover({"keep"}) == {"keep"}
+        await again.images.recover()
+        assert again.images.list() == [image]
+        assert not gone.exists() and not (storage / "layers/99").exists() and not (storage / "containers/half").exists()
+        assert again.content.digests() == image.blobs
+        assert is_mount_point(storage / "containers/keep/rootfs")
+    finally:
+        await again.snapshots.remove_rootfs("keep")
+
+
+async def test_an_image_that_lost_a_blob_is_forgotten(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await rooms.images.import_archive(archive)
+    rooms.content.remove(image.stack[0].digest)
+    again = open_rooms(tmp_path / "root")
+    await again.images.recover()
+    assert again.images.list() == [] and again.content.digests() == set()
+    assert again.layers.get(image.layers[0]) is None
+
+
+async def test_an_export_can_be_imported(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await rooms.images.import_archive(archive)
+    await rooms.images.export_archive(NAME, tmp_path / "out.tar")
+    other = open_rooms(tmp_path / "other")
+    assert await other.images.import_archive(tmp_path / "out.tar") == (image,)
+    with pytest.raises(NotFound):
+        await rooms.images.export_archive("nothing/here:1", tmp_path / "no.tar")
+
+
+def save_for_docker(source: Path, target: Path) -> None:
+    """What ``docker save`` of old wrote: layers and configuration by free names, one layer a link to another."""
+    with tarfile.open(source) as archive:
+        blobs = {name: read(archive, name) for name in archive.getnames()}
+    top = json.loads(blobs["index.json"])["manifests"][0]["digest"]
+    manifest = json.loads(blobs[f"blobs/sha256/{top[7:]}"])
+    config = blobs["blobs/sha256/" + manifest["config"]["digest"][7:]]
+    layer = gzip.decompress(blobs["blobs/sha256/" + manifest["layers"][0]["digest"][7:]])
+    document = [{"Config": "abc.json", "RepoTags": [NAME], "Layers": ["two/layer.tar"]}]
+    files = {"abc.json": config, "one/layer.tar": layer, "manifest.json": json.dumps(document).encode()}
+    with tarfile.open(target, "w:gz" if target.suffix == ".gz" else "w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+        link = tarfile.TarInfo("two/layer.tar")
+        link.type, link.linkname = tarfile.SYMTYPE, "../one/layer.tar"
+        archive.addfile(link)
+
+
+def read(archive: tarfile.TarFile, name: str) -> bytes:
+    file = archive.extractfile(name)
+    assert file is not None
+    return file.read()
+
+
+@pytest.mark.parametrize("name", ["docker.tar", "docker.tar.gz"])
+async def test_a_docker_archive_is_read(tmp_path: Path, archive: Path, name: str) -> None:
+    save_for_docker(archive, tmp_path / name)
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await rooms.images.import_archive(tmp_path / name)
+    assert image.tags == (NAME,) and image.digests == ()
+    assert image.config.cmd == ("/bin/sh", "-c", "true")
+    assert rooms.content.digests() == image.blobs
+
+
+async def test_a_tag_moves_to_the_newer_image(tmp_path: Path, archive: Path) -> None:
+    rooms = open_rooms(tmp_path / "root", pinned=frozenset({NAME}))
+    (old,) = await rooms.images.import_archive(archive)
+    newer = tmp_path / "newer.tar"
+    pack(ImageSpec(NAME, files={"/new": b"1"}), newer, os.uname().machine)
+    (new,) = await rooms.images.import_archive(newer)
+    assert rooms.images.status(NAME) == new and new.pinned
+    kept = rooms.images.status(old.id)
+    assert kept is not None and kept.tags == () and not kept.pinned
+    await rooms.images.untag(NAME)
+    assert [image.id for image in rooms.images.list()] == [old.id]
+    with pytest.raises(NotFound):
+        await rooms.images.untag(NAME)
+
+
+@pytest.mark.parametrize("content", [b"", b"no tar at all" * 100, bytes(10240)], ids=["empty", "text", "zeros"])
+async def test_what_is_no_archive_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    rooms = open_rooms(tmp_path / "root")
+    path = tmp_path / "bad.tar"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match=r"bad\.tar"):
+        await rooms.images.import_archive(path)
+    with pytest.raises(NotFound):
+        await rooms.images.import_archive(tmp_path / "nothing.tar")

@@ -1,0 +1,79 @@
+"""References: what users write and what it stands for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.images.reference import id_prefix, parse
+
+D = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("busybox", "docker.io/library/busybox:latest"),
+        ("busybox:1.36", "docker.io/library/busybox:1.36"),
+        ("team/app", "docker.io/team/app:latest"),
+        ("docker.io/busybox", "docker.io/library/busybox:latest"),
+        ("index.docker.io/library/busybox:1", "docker.io/library/busybox:1"),
+        ("localhost/app:1", "localhost/app:1"),
+        ("localhost:5000/app", "localhost:5000/app:latest"),
+        ("10.0.0.1:5000/a/b/c:t", "10.0.0.1:5000/a/b/c:t"),
+        ("[::1]:5000/app:1", "[::1]:5000/app:1"),
+        ("registry.k8s.io/pause:3.9", "registry.k8s.io/pause:3.9"),
+        (f"busybox@{D}", f"docker.io/library/busybox@{D}"),
+        (f"quay.io/a/b:1@{D}", f"quay.io/a/b@{D}"),
+        ("UPPER/app", "UPPER/app:latest"),
+    ],
+)
+def test_full_form(text: str, full: str) -> None:
+    assert str(parse(text)) == full
+    assert str(parse(full)) == full
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Busybox",
+        "a b",
+        "app:",
+        "app:-x",
+        "app@sha256:12",
+        f"app@{D}0",
+        "a" * 64,
+        "/app",
+        "a//b",
+        "app:1:2",
+        "x/../y",
+        "host.com/" + "a" * 300,
+        "http://host/app",
+        "app\n",
+        "app:1\n",
+        "-host.com/app",
+        "app@",
+        "a___b",
+    ],
+)
+def test_what_is_no_reference(text: str) -> None:
+    with pytest.raises(Invalid, match="image reference"):
+        parse(text)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_reference_or_refused(text: str) -> None:
+    try:
+        full = str(parse(text))
+    except Invalid:
+        return
+    assert str(parse(full)) == full
+    assert not set(full) & set(" \n\t\0?#%\\")
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"), [("sha256:abc", "abc"), ("abcdef", "abcdef"), ("ab", ""), ("xyz", ""), ("a" * 65, "")]
+)
+def test_ids(text: str, digits: str) -> None:
+    assert id_prefix(text) == digits

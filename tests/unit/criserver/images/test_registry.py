@@ -1,0 +1,329 @@
+"""The client against a registry that misbehaves: what is fetched is right, and credentials go to nobody else."""
+
+import json
+import random
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images import (
+    AuthConfig,
+    ContentStore,
+    ImageDeps,
+    ImageIndex,
+    ImageManager,
+    ImageRecord,
+    Layer,
+    Phase,
+    Platform,
+    Progress,
+    manifests,
+)
+from pykubelet.criserver.images.registry import Host, RegistryClient
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
+
+SECRET = AuthConfig(username="alice", password="s3cret")
+BASIC = "Basic YWxpY2U6czNjcmV0"
+
+
+class NoUnpacking:
+    """A layer store for tests of the transfer alone; it needs no root."""
+
+    async def ensure(self, stack: Sequence[Layer]) -> object:
+        return stack
+
+    @asynccontextmanager
+    async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
+        yield
+
+    async def sync(self, chain_ids: Iterable[str]) -> None:
+        return
+
+    def used(self) -> tuple[Bytes, int]:
+        return Bytes(0), 0
+
+    async def retain(self, chain_ids: Collection[str]) -> None:
+        return
+
+
+class InstantClock(VirtualClock):
+    """Sleeps are noted, not slept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class World:
+    """A manager on a folder that pulls from given hosts."""
+
+    def __init__(self, root: Path, hosts: Mapping[str, Host] | None = None) -> None:
+        self.clock = InstantClock()
+        self.content = ContentStore(root / "images")
+        layers = NoUnpacking()
+        self.images = ImageManager(
+            ImageDeps(
+                content=self.content,
+                index=ImageIndex(root / "images" / "index.json"),
+                layers=layers,
+                retainer=layers,
+                registry=RegistryClient(hosts or {}, self.clock),
+                platform=Platform("amd64", "linux"),
+                clock=self.clock,
+            )
+        )
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[FakeRegistry]:
+    async with FakeRegistry().run() as running:
+        yield running
+
+
+@pytest.fixture
+async def other() -> AsyncIterator[FakeRegistry]:
+    async with FakeRegistry().run() as running:
+        yield running
+
+
+LAYERS = [random.Random(seed).randbytes(3_000_000 + seed) for seed in range(4)]
+DIFFS = [digest(layer) for layer in LAYERS]
+
+
+def check(world: World, image: ImageRecord) -> None:
+    """Everything of the image is in the store, whole, and nothing else."""
+    assert world.content.digests() == image.blobs
+    for blob in image.blobs:
+        assert digest(world.content.path(blob).read_bytes()) == blob
+    assert list((world.content.root / "ingest").iterdir()) == []
+
+
+async def test_a_pull_brings_all_layers_and_tells_how_far_it_is(registry: FakeRegistry, tmp_path: Path) -> None:
+    top = registry.add_image("team/app:1", LAYERS, DIFFS, Cmd=["/app"])
+    world = World(tmp_path)
+    steps: list[Progress] = []
+    image = await world.images.pull(f"{registry.host}/team/app:1", None, steps.append)
+    assert image.tags == (f"{registry.host}/team/app:1",) and image.digests == (f"{registry.host}/team/app@{top}",)
+    assert image.config.cmd == ("/app",) and len(image.layers) == 4 and image.layers[0] == DIFFS[0]
+    check(world, image)
+    for layer in image.stack:
+        mine = [step for step in steps if step.layer == layer.digest]
+        downloaded = [step.done for step in mine if step.phase is Phase.DOWNLOADING]
+        assert downloaded == sorted(downloaded) and downloaded[0] == 0 and downloaded[-1] == layer.size
+        assert mine[-1].phase is Phase.DONE
+    registry.seen.clear()
+    assert await world.images.pull(f"{registry.host}/team/app@{top}") == image
+    assert all("/blobs/" not in path for path, _, _ in registry.seen), "what is here is not fetched again"
+
+
+async def test_cut_connections_are_resumed_where_they_ended(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.cut = 1_100_000
+    world = World(tmp_path)
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    offsets = [ranged for path, _, ranged in registry.seen if DIFFS[0] in path]
+    assert len(offsets) == 3 and offsets[0] == "" and all(offset.startswith("bytes=") for offset in offsets[1:])
+
+
+async def test_a_server_without_ranges_starts_anew(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path)
+    registry.ranges = False
+    with world.content.writer(DIFFS[0], len(LAYERS[0])) as writer:
+        writer.restart()
+        writer.write(LAYERS[0][:1000])
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+
+
+async def test_a_partial_file_of_an_earlier_server_is_continued(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    for wrong in (False, True):
+        world = World(tmp_path / str(wrong))
+        with world.content.writer(DIFFS[0], len(LAYERS[0])) as writer:
+            writer.restart()
+            writer.write(b"?" * 500 if wrong else LAYERS[0][:500])
+        registry.seen.clear()
+        check(world, await world.images.pull(f"{registry.host}/app:1"))
+        ranges = [ranged for path, _, ranged in registry.seen if DIFFS[0] in path]
+        assert ranges == (["bytes=500-", ""] if wrong else ["bytes=500-"])
+
+
+async def test_errors_that_pass_are_waited_for(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.failures = [503, 429]
+    world = World(tmp_path)
+    await world.images.pull(f"{registry.host}/app:1")
+    assert world.clock.slept == [7.0, 7.0]
+    registry.failures = [500] * 50
+    with pytest.raises(Transient, match="answered 500"):
+        await world.images.pull(f"{registry.host}/app:1")
+    assert len(registry.failures) == 45
+
+
+async def test_what_is_not_there_says_so(registry: FakeRegistry, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    with pytest.raises(NotFound, match=r"nothing:1.*MANIFEST_UNKNOWN"):
+        await world.images.pull(f"{registry.host}/nothing:1")
+    with pytest.raises(Transient, match="cannot be reached"):
+        await world.images.pull("127.0.0.1:1/nothing:1")
+    assert world.content.digests() == set()
+
+
+@pytest.mark.parametrize("kind", ["digest", "longer", "shorter"])
+async def test_a_wrong_blob_is_refused_and_not_kept(registry: FakeRegistry, tmp_path: Path, kind: str) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    good = LAYERS[0]
+    registry.blobs[DIFFS[0]] = {"digest": b"x" + good[1:], "longer": good + b"x", "shorter": good[:-1]}[kind]
+    world = World(tmp_path)
+    with pytest.raises((Invalid, Transient), match=DIFFS[0]):
+        await world.images.pull(f"{registry.host}/app:1")
+    assert world.images.list() == [] and not world.content.has(DIFFS[0]) and world.content.digests() == set()
+
+
+async def test_a_manifest_must_have_the_digest_that_was_asked_for(registry: FakeRegistry, tmp_path: Path) -> None:
+    top = registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    media_type, data = registry.manifests[f"app:{top}"]
+    registry.manifests[f"app:{top}"] = (media_type, data + b" ")
+    with pytest.raises(Invalid, match="instead of"):
+        await World(tmp_path).images.pull(f"{registry.host}/app@{top}")
+
+
+@pytest.mark.parametrize(
+    ("served", "change", "error"),
+    [
+        (manifests.OCI_INDEX, {}, Invalid),
+        (manifests.DOCKER_MANIFEST, {}, Invalid),
+        (manifests.OCI_MANIFEST, {"manifests": []}, Invalid),
+        (manifests.OCI_MANIFEST, {"fsLayers": []}, Invalid),
+        (manifests.OCI_MANIFEST, {"schemaVersion": 1}, Unsupported),
+        (manifests.OCI_MANIFEST, {"layers": []}, Invalid),
+        ("text/html", {}, Invalid),
+    ],
+)
+async def test_confused_manifests_are_refused(
+    registry: FakeRegistry, tmp_path: Path, served: str, change: dict[str, object], error: type[PykubeletError]
+) -> None:
+    _, data = registry.make_image(LAYERS[:1], DIFFS[:1])
+    registry.add_manifest("app:1", served, json.dumps(json.loads(data) | change).encode())
+    with pytest.raises(error, match="app:1"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1")
+
+
+async def test_the_platform_is_chosen_from_an_index(registry: FakeRegistry, tmp_path: Path) -> None:
+    entries = []
+    for architecture, variant, layer in (("arm64", "v8", 1), ("amd64", "v3", 2), ("amd64", "", 0)):
+        kind, data = registry.make_image([LAYERS[layer]], [DIFFS[layer]])
+        registry.add_manifest("app:x", kind, data)
+        platform = {"os": "linux", "architecture": architecture, "variant": variant}
+        entries.append({"mediaType": kind, "digest": digest(data), "size": len(data), "platform": platform})
+    index = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
+    top = registry.add_manifest("app:1", manifests.OCI_INDEX, index)
+    image = await World(tmp_path).images.pull(f"{registry.host}/app:1")
+    assert image.layers == (DIFFS[0],) and image.digests == (f"{registry.host}/app@{top}",)
+    del entries[1:]
+    registry.add_manifest("app:2", manifests.OCI_INDEX, json.dumps({"schemaVersion": 2, "manifests": entries}).encode())
+    with pytest.raises(Invalid, match="linux/arm64/v8"):
+        await World(tmp_path / "2").images.pull(f"{registry.host}/app:2")
+
+
+async def test_basic_credentials(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.basic = "alice:s3cret"
+    await World(tmp_path / "1").images.pull(f"{registry.host}/app:1", SECRET)
+    encoded = AuthConfig(auth="YWxpY2U6czNjcmV0", server_address=f"http://{registry.host}/v1/")
+    await World(tmp_path / "2").images.pull(f"{registry.host}/app:1", encoded)
+    for wrong in (
+        None,
+        AuthConfig(username="alice", password="no"),
+        AuthConfig(auth="YWxpY2U6czNjcmV0", server_address="a.b"),
+    ):
+        with pytest.raises(Permanent, match="credentials"):
+            await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", wrong)
+    with pytest.raises(Invalid, match="base64"):
+        await World(tmp_path / "4").images.pull(f"{registry.host}/app:1", AuthConfig(auth="%"))
+    assert "s3cret" not in repr(SECRET)
+
+
+async def test_tokens(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.token, registry.token_user = "t0ken", "alice:s3cret"
+    await World(tmp_path / "1").images.pull(f"{registry.host}/app:1", SECRET)
+    asked = [path for path, _, _ in registry.seen if path.startswith("/token")]
+    assert asked == ["/token?scope=repository:app:pull&service=fake"], "one token serves all layers"
+    registry.token_user = "identity"
+    await World(tmp_path / "2").images.pull(f"{registry.host}/app:1", AuthConfig(identity_token="identity"))
+    await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", AuthConfig(registry_token="t0ken"))
+    registry.token_user = ""
+    await World(tmp_path / "4").images.pull(f"{registry.host}/app:1")
+
+
+async def test_a_token_service_elsewhere_never_sees_credentials(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.token = other.token = "t0ken"
+    other.token_user = "alice:s3cret"
+    registry.realm = f"http://localhost:{other.host.partition(':')[2]}/token"
+    with pytest.raises(Permanent, match="401"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1", SECRET)
+    assert other.seen and all(not authorization for _, authorization, _ in other.seen)
+
+
+async def test_redirects_to_another_host_lose_the_credentials(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.basic = "alice:s3cret"
+    other.blobs = registry.blobs
+    registry.redirect = lambda target: f"http://{other.host}/elsewhere/{target}"
+    world = World(tmp_path)
+    check(world, await world.images.pull(f"{registry.host}/app:1", SECRET))
+    assert len(other.seen) == 5 and all(not authorization for _, authorization, _ in other.seen)
+    registry.redirect = lambda target: f"/v2/app/blobs/{target}"
+    with pytest.raises(Permanent, match="without an end"):
+        await World(tmp_path / "2").images.pull(f"{registry.host}/app:1", SECRET)
+    registry.redirect = lambda target: "file:///etc/passwd"
+    with pytest.raises(Permanent, match="no URL"):
+        await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", SECRET)
+
+
+async def test_mirrors_come_first_and_get_no_credentials(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.add_image("team/app:1", LAYERS[:1], DIFFS[:1])
+    other.manifests, other.blobs = dict(registry.manifests), dict(registry.blobs)
+    hosts = {registry.host: Host((f"http://{other.host}",), plain_http=True)}
+    await World(tmp_path / "1", hosts).images.pull(f"{registry.host}/team/app:1", SECRET)
+    assert registry.seen == [] and all(f"?ns={registry.host}" in path for path, _, _ in other.seen)
+
+    registry.basic, other.basic = "alice:s3cret", "mirror:only"
+    await World(tmp_path / "2", hosts).images.pull(f"{registry.host}/team/app:1", SECRET)
+    assert all(authorization != BASIC for _, authorization, _ in other.seen)
+
+    other.basic = ""
+    other.blobs[DIFFS[0]] = b"!" * len(LAYERS[0])
+    world = World(tmp_path / "3", hosts)
+    check(world, await world.images.pull(f"{registry.host}/team/app:1", SECRET))
+
+
+async def test_foreign_urls_are_not_asked(registry: FakeRegistry, other: FakeRegistry, tmp_path: Path) -> None:
+    kind, data = registry.make_image(LAYERS[:1], DIFFS[:1])
+    body = json.loads(data)
+    body["layers"][0]["urls"] = [f"http://{other.host}/elsewhere/{DIFFS[0]}"]
+    registry.add_manifest("app:1", kind, json.dumps(body).encode())
+    del registry.blobs[DIFFS[0]]
+    with pytest.raises(NotFound):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1", SECRET)
+    body["layers"][0]["mediaType"] = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
+    registry.add_manifest("app:2", kind, json.dumps(body).encode())
+    with pytest.raises(Unsupported, match="must not be distributed"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:2", SECRET)
+    assert other.seen == []

@@ -1,0 +1,244 @@
+"""The life of sandboxes, with a network and namespaces that only note what is asked of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
+from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.types import SandboxID, SandboxPhase
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.criserver.spec.given import HOST
+
+
+class FakeNetwork:
+    """Gives out addresses."""
+
+    def __init__(self) -> None:
+        self.attached: dict[SandboxID, AttachRequest] = {}
+        self.fail_attach = False
+        self.fail_detach = False
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def attach(self, request: AttachRequest) -> Attached:
+        self.attached[request.sandbox] = request
+        await self.go.wait()
+        if self.fail_attach:
+            raise Transient("no address is free")
+        return Attached((f"10.0.0.{len(self.attached)}",))
+
+    async def detach(self, sandbox: SandboxID) -> None:
+        if self.fail_detach and sandbox in self.attached:
+            raise Transient("DEL failed")
+        self.attached.pop(sandbox, None)
+
+    def held(self) -> list[SandboxID]:
+        return list(self.attached)
+
+
+class FakeNamespaces:
+    """Notes which sandboxes have some."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made: dict[SandboxID, NamespaceSpec] = {}
+
+    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+        return self.folder / sandbox / kind.value
+
+    def known(self) -> list[SandboxID]:
+        return list(self.made)
+
+    async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
+        self.made[sandbox] = spec
+
+    async def release(self, sandbox: SandboxID) -> None:
+        self.made.pop(sandbox, None)
+
+
+class FakeContainers:
+    """Notes what is asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def stop_all(self, sandbox: SandboxID) -> None:
+        self.calls.append("stop")
+
+    async def remove_all(self, sandbox: SandboxID) -> None:
+        self.calls.append("remove")
+
+
+class Rig:
+    """The manager and what it stands on."""
+
+    def __init__(self, folder: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
+        self.store = store
+        self.network = FakeNetwork()
+        self.namespaces = FakeNamespaces(folder / "ns")
+        self.containers = FakeContainers()
+        self.clock = VirtualClock()
+        self.folder = folder / "sandboxes"
+        self.manager = SandboxManager(
+            SandboxDeps(
+                store=store,
+                namespaces=cast(PinnedNamespaces, self.namespaces),
+                network=self.network,
+                containers=self.containers,
+                runtimes={"runc": OciRuntime("true", folder / "oci", folder)},
+                default_handler="runc",
+                conmon=Conmon("true", folder),
+                cgroups=cast(CgroupDriver, None),
+                events=EventHub(),
+                host=HOST,
+                folders=SandboxFolders(self.folder, "true"),
+                tasks=tasks,
+                clock=self.clock,
+            )
+        )
+
+    def nothing_left(self) -> bool:
+        return not self.namespaces.made and (not self.folder.exists() or not list(self.folder.iterdir()))
+
+
+@asynccontextmanager
+async def rig_in(folder: Path) -> AsyncIterator[Rig]:
+    store = await Store.open(folder / "state.db")
+    try:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+            yield Rig(folder, store, tasks)
+    finally:
+        await store.close()
+
+
+def config(name: str = "web") -> pb.PodSandboxConfig:
+    """A pod with a network of its own and the node's shared memory, which needs no root to leave alone."""
+    found = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, namespace="default", uid="u1"), hostname=name)
+    options = found.linux.security_context.namespace_options
+    options.pid, options.ipc = pb.CONTAINER, pb.NODE
+    found.dns_config.servers.append("10.0.0.10")
+    return found
+
+
+async def test_from_creation_to_removal(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        sandbox = rig.manager.get(identity[:10])
+        assert sandbox.record.phase is SandboxPhase.READY
+        assert sandbox.record.ips == ("10.0.0.1",)
+        assert (rig.folder / identity / "resolv.conf").read_text() == "nameserver 10.0.0.10\n"
+        assert (rig.folder / identity / "hostname").read_text() == "web\n"
+        view = rig.manager.view(identity)
+        assert view.namespaces == {
+            "network": str(tmp_path / "ns" / identity / "network"),
+            "uts": str(tmp_path / "ns" / identity / "uts"),
+        }
+        for _ in range(2):
+            await rig.manager.stop(identity)
+        stopped = rig.manager.get(identity).record
+        assert (stopped.phase.value, stopped.ips) == ("stopped", ())
+        with pytest.raises(Permanent, match="not ready"):
+            rig.manager.view(identity)
+        for _ in range(2):
+            await rig.manager.remove(identity)
+        with pytest.raises(NotFound):
+            rig.manager.get(identity)
+        assert rig.nothing_left()
+        assert rig.network.attached == {}
+        assert (await rig.store.load())[0] == []
+
+
+async def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "runc")
+        with pytest.raises(Conflict, match=f"is reserved for {identity}"):
+            await rig.manager.run(config(), "runc")
+        await rig.manager.remove(identity)
+        assert await rig.manager.run(config(), "runc") != identity
+
+
+@pytest.mark.parametrize("handler", ["kata", "no-such"])
+async def test_unknown_handlers(tmp_path: Path, handler: str) -> None:
+    async with rig_in(tmp_path) as rig:
+        with pytest.raises(Invalid, match=handler):
+            await rig.manager.run(config(), handler)
+        assert (await rig.store.load())[0] == []
+
+
+async def test_a_failed_creation_is_undone(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.network.fail_attach = True
+        with pytest.raises(Transient, match="no address"):
+            await rig.manager.run(config(), "")
+        assert rig.nothing_left()
+        assert rig.network.attached == {}
+        assert (await rig.store.load())[0] == []
+        rig.network.fail_attach = False
+        await rig.manager.run(config(), "")
+
+
+async def test_a_cancelled_creation_is_undone(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.network.go.clear()
+        call = asyncio.ensure_future(rig.manager.run(config(), ""))
+        while not rig.network.attached:  # noqa: ASYNC110 - threads are at work before
+            await asyncio.sleep(0.005)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert rig.nothing_left()
+        assert (await rig.store.load())[0] == []
+
+
+async def test_an_address_that_cannot_be_released_is_tried_again(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        rig.network.fail_detach = True
+        for call in (rig.manager.stop, rig.manager.remove):
+            with pytest.raises(Transient, match="DEL failed"):
+                await call(identity)
+        assert rig.manager.get(identity).record.phase is SandboxPhase.STOPPED
+        retries = asyncio.ensure_future(rig.manager.retry_network())
+        await rig.clock.settle()
+        assert rig.network.held() == [identity]
+        rig.network.fail_detach = False
+        await rig.clock.advance(5)
+        assert rig.network.held() == []
+        retries.cancel()
+        await rig.manager.remove(identity)
+
+
+async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        whole = await rig.manager.run(config("whole"), "")
+        rig.network.go.clear()
+        cut = asyncio.ensure_future(rig.manager.run(config("cut"), ""))
+        while len(rig.network.attached) < 2:  # noqa: ASYNC110 - threads are at work before
+            await asyncio.sleep(0.005)
+        records = (await rig.store.load())[0]
+        assert {record.phase for record in records} == {SandboxPhase.READY, SandboxPhase.MAKING}
+        again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
+        again.namespaces.made = {SandboxID("stray"): NamespaceSpec(())}
+        (again.folder / "stray").mkdir()
+        await again.manager.recover(records)
+        await again.manager.tidy()
+        assert [sandbox.id for sandbox in again.manager.all()] == [whole]
+        # Its namespaces are files here and no mounts, so the pod is not whole any more.
+        assert again.manager.get(whole).record.phase is SandboxPhase.STOPPED
+        assert [path.name for path in again.folder.iterdir()] == [whole]
+        assert again.namespaces.made == {}
+        cut.cancel()
+        await asyncio.gather(cut, return_exceptions=True)

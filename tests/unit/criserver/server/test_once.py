@@ -1,0 +1,79 @@
+"""Retried creations."""
+
+import asyncio
+
+import pytest
+
+from pykubelet.base.errors import Conflict, Transient
+from pykubelet.criserver.server.once import Once
+
+
+class Maker:
+    """Counts creations; each waits to be let go."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.go = asyncio.Event()
+        self.fail: Exception | None = None
+
+    async def create(self) -> str:
+        self.made += 1
+        await self.go.wait()
+        if self.fail is not None:
+            raise self.fail
+        return f"id-{self.made}"
+
+
+async def test_a_second_caller_joins_the_first() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        once: Once[str] = Once(tasks)
+        maker = Maker()
+        calls = [asyncio.ensure_future(once.run("a", b"x", maker.create)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Conflict, match="under way"):
+            await once.run("a", b"other", maker.create)
+        maker.go.set()
+        assert await asyncio.gather(*calls) == ["id-1", "id-1"]
+    assert maker.made == 1
+
+
+async def test_a_creation_outlives_its_caller_and_waits_for_the_retry() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        once: Once[str] = Once(tasks)
+        maker = Maker()
+        call = asyncio.ensure_future(once.run("a", b"x", maker.create))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        maker.go.set()
+        await asyncio.sleep(0)
+        assert await once.run("a", b"x", maker.create) == "id-1"
+        # It was received now, so the name's next request is a new one.
+        assert await once.run("a", b"x", maker.create) == "id-2"
+
+
+async def test_a_result_that_was_removed_is_not_given_out() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        once: Once[str] = Once(tasks)
+        maker = Maker()
+        maker.go.set()
+        call = asyncio.ensure_future(once.run("a", b"x", maker.create))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await asyncio.sleep(0)
+        once.forget("id-1")
+        assert await once.run("a", b"x", maker.create) == "id-2"
+
+
+async def test_a_failure_is_told_and_ends_nothing_else() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        once: Once[str] = Once(tasks)
+        maker = Maker()
+        maker.go.set()
+        maker.fail = Transient("no address")
+        with pytest.raises(Transient, match="no address"):
+            await once.run("a", b"x", maker.create)
+        maker.fail = None
+        assert await once.run("a", b"x", maker.create) == "id-2"

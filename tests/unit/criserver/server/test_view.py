@@ -1,0 +1,143 @@
+"""Records as CRI messages, and errors as codes."""
+
+import pytest
+from grpc import StatusCode
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient, Unsupported
+from pykubelet.base.proc import ProgramTimeout
+from pykubelet.criserver.container import Container
+from pykubelet.criserver.sandbox import Sandbox
+from pykubelet.criserver.server import view
+from pykubelet.criserver.server.calls import chunks
+from pykubelet.criserver.server.errors import status_of
+from pykubelet.criserver.types import (
+    ContainerID,
+    ContainerPhase,
+    ContainerRecord,
+    ContainerUser,
+    SandboxID,
+    SandboxPhase,
+    SandboxRecord,
+)
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+SANDBOX_CONFIG = pb.PodSandboxConfig(
+    metadata=pb.PodSandboxMetadata(name="web", namespace="default", uid="u1"), labels={"a": "1", "b": "2"}
+)
+CONFIG = pb.ContainerConfig(
+    metadata=pb.ContainerMetadata(name="app", attempt=3),
+    image=pb.ImageSpec(image="sha256:1", user_specified_image="app:1"),
+    labels={"a": "1"},
+    mounts=[pb.Mount(container_path="/d", host_path="/h")],
+)
+SANDBOX = Sandbox(
+    SandboxRecord(
+        SandboxID("s123"),
+        "n",
+        "runc",
+        SANDBOX_CONFIG.SerializeToString(),
+        5,
+        SandboxPhase.READY,
+        ("10.0.0.1", "fd00::1"),
+    )
+)
+CONTAINER = Container(
+    ContainerRecord(
+        id=ContainerID("c123"),
+        name="app_3",
+        sandbox_id=SandboxID("s123"),
+        config=CONFIG.SerializeToString(),
+        created_at=1,
+        image_id="sha256:1",
+        image_ref="app@sha256:9",
+        log_path="/log/0.log",
+        cgroup="/p/c",
+        stop_signal="SIGINT",
+        user=ContainerUser(1000, 1001, (1001, 7)),
+        phase=ContainerPhase.EXITED,
+        started_at=2,
+        finished_at=3,
+        exit_code=4,
+        reason="Error",
+        message="m",
+    )
+)
+
+
+def test_sandbox_status() -> None:
+    status = view.sandbox_status(SANDBOX)
+    assert (status.id, status.state, status.created_at) == ("s123", pb.SANDBOX_READY, 5)
+    assert status.metadata == SANDBOX_CONFIG.metadata
+    assert (status.network.ip, [ip.ip for ip in status.network.additional_ips]) == ("10.0.0.1", ["fd00::1"])
+    assert view.sandbox_summary(SANDBOX).runtime_handler == "runc"
+
+
+def test_container_status() -> None:
+    status = view.container_status(CONTAINER)
+    assert (status.state, status.exit_code, status.reason, status.message) == (pb.CONTAINER_EXITED, 4, "Error", "m")
+    assert (status.created_at, status.started_at, status.finished_at) == (1, 2, 3)
+    assert (status.image.image, status.image_id, status.image_ref) == ("app:1", "sha256:1", "app@sha256:9")
+    user = status.user.linux
+    assert (user.uid, user.gid, list(user.supplemental_groups)) == (1000, 1001, [1001, 7])
+    assert status.stop_signal == pb.SIGINT
+    assert status.mounts == CONFIG.mounts
+    assert view.container_summary(CONTAINER).pod_sandbox_id == "s123"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (pb.PodSandboxFilter(), True),
+        (pb.PodSandboxFilter(id="s1"), True),
+        (pb.PodSandboxFilter(id="s2"), False),
+        (pb.PodSandboxFilter(label_selector={"a": "1"}), True),
+        (pb.PodSandboxFilter(label_selector={"a": "2"}), False),
+        (pb.PodSandboxFilter(state=pb.PodSandboxStateValue(state=pb.SANDBOX_NOTREADY)), False),
+    ],
+)
+def test_sandbox_filters(wanted: pb.PodSandboxFilter, expected: bool) -> None:
+    assert view.sandbox_matches(SANDBOX, wanted) is expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (pb.ContainerFilter(), True),
+        (pb.ContainerFilter(id="c12", pod_sandbox_id="s12"), True),
+        (pb.ContainerFilter(pod_sandbox_id="x"), False),
+        (pb.ContainerFilter(label_selector={"b": "2"}), False),
+        (pb.ContainerFilter(state=pb.ContainerStateValue(state=pb.CONTAINER_EXITED)), True),
+        (pb.ContainerFilter(state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)), False),
+    ],
+)
+def test_container_filters(wanted: pb.ContainerFilter, expected: bool) -> None:
+    assert view.container_matches(CONTAINER, wanted) is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NotFound("x"), StatusCode.NOT_FOUND),
+        (Conflict("x"), StatusCode.ALREADY_EXISTS),
+        (Invalid("x"), StatusCode.INVALID_ARGUMENT),
+        (Unsupported("x"), StatusCode.UNIMPLEMENTED),
+        (Permanent("x"), StatusCode.FAILED_PRECONDITION),
+        (ProgramTimeout("x"), StatusCode.DEADLINE_EXCEEDED),
+        (Transient("x"), StatusCode.UNKNOWN),
+        (ExceptionGroup("g", [ExceptionGroup("g", [NotFound("x")])]), StatusCode.NOT_FOUND),
+    ],
+)
+def test_codes(error: Exception, code: StatusCode) -> None:
+    assert status_of(error, "Call") == (code, "x")
+
+
+def test_a_defect_is_internal_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    code, details = status_of(KeyError("k"), "Call")
+    assert code is StatusCode.INTERNAL
+    assert "Call" in details
+    assert "unforeseen" in caplog.text
+
+
+def test_chunks() -> None:
+    assert [len(piece) for piece in chunks(list(range(1001)))] == [500, 500, 1]
+    assert chunks([]) == [[]]

@@ -1,0 +1,157 @@
+"""The whole spec: mounts, namespaces, limits, seccomp."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec import HostDevice, build_container, build_infra, build_resources
+from pykubelet.criserver.spec.mounts import build_mounts
+from pykubelet.criserver.spec.seccomp import profile
+from pykubelet.criserver.spec.types import Json
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.spec.given import HOST, NAMESPACES, given, in_node_network
+
+
+def _linux(spec: Mapping[str, object]) -> Json:
+    return cast(Json, spec["linux"])
+
+
+def _by_target(mounts: list[Json]) -> dict[object, Json]:
+    return {mount["destination"]: mount for mount in mounts}
+
+
+def test_namespaces_are_joined_and_made() -> None:
+    found = cast(list[dict[str, str]], _linux(build_container(given()))["namespaces"])
+    assert {"type": "mount"} in found
+    assert {"type": "pid"} in found
+    assert [{"type": kind, "path": path} for kind, path in NAMESPACES.items()] == found[1:4]
+
+
+@pytest.mark.parametrize(
+    ("pid", "expected"), [("/proc/7/ns/pid", [{"type": "pid", "path": "/proc/7/ns/pid"}]), (None, [])]
+)
+def test_pid_namespace_of_another_or_of_the_node(pid: str | None, expected: list[dict[str, str]]) -> None:
+    found = cast(list[dict[str, str]], _linux(build_container(replace(given(), pid_namespace=pid)))["namespaces"])
+    assert [each for each in found if each["type"] == "pid"] == expected
+
+
+def test_the_mounts_of_a_request_replace_defaults_and_parents_come_first() -> None:
+    config = pb.ContainerConfig(
+        mounts=[
+            pb.Mount(container_path="/etc/hosts", host_path="/pods/hosts"),
+            pb.Mount(
+                container_path="/data/deep/", host_path="/d", readonly=True, propagation=pb.PROPAGATION_BIDIRECTIONAL
+            ),
+            pb.Mount(container_path="/data", host_path="/c"),
+        ]
+    )
+    mounts = build_mounts(given(config))
+    targets = [mount["destination"] for mount in mounts]
+    assert len(targets) == len(set(targets))
+    assert targets.index("/data") < targets.index("/data/deep")
+    found = _by_target(mounts)
+    assert found["/etc/hosts"]["source"] == "/pods/hosts"
+    assert found["/data/deep"]["options"] == ["rbind", "rshared", "ro"]
+    assert found["/dev/shm"]["source"] == "/s/shm"
+    assert _linux(build_container(given(config)))["rootfsPropagation"] == "rshared"
+
+
+def test_shared_memory_of_the_node() -> None:
+    of = given()
+    of = replace(of, sandbox=replace(of.sandbox, namespaces={}))
+    assert _by_target(build_mounts(of))["/dev/shm"]["source"] == "/dev/shm"
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        pb.Mount(container_path="data", host_path="/c"),
+        pb.Mount(container_path="/a/../b", host_path="/c"),
+        pb.Mount(container_path="/a", host_path="c"),
+        pb.Mount(container_path="/a", host_path="/c", recursive_read_only=True),
+    ],
+)
+def test_impossible_mounts(mount: pb.Mount) -> None:
+    with pytest.raises(Invalid):
+        build_mounts(given(pb.ContainerConfig(mounts=[mount])))
+
+
+def test_recursive_read_only() -> None:
+    mount = pb.Mount(container_path="/a", host_path="/c", readonly=True, recursive_read_only=True)
+    assert _by_target(build_mounts(given(pb.ContainerConfig(mounts=[mount]))))["/a"]["options"] == [
+        "rbind",
+        "rprivate",
+        "rro",
+        "ro",
+    ]
+
+
+def test_paths_are_masked_as_asked_but_not_for_the_privileged() -> None:
+    config = pb.ContainerConfig()
+    config.linux.security_context.masked_paths.append("/proc/kcore")
+    assert _linux(build_container(given(config)))["maskedPaths"] == ["/proc/kcore"]
+    config.linux.security_context.privileged = True
+    linux = _linux(build_container(given(config)))
+    assert "maskedPaths" not in linux
+    assert cast(Json, linux["resources"])["devices"] == [{"allow": True, "access": "rwm"}]
+
+
+def test_devices_are_allowed_as_asked() -> None:
+    device = HostDevice("/dev/fuse", "c", 10, 229, 0o20666, 0, 0, "rw")
+    linux = _linux(build_container(replace(given(), devices=(device,))))
+    assert cast(list[Json], linux["devices"])[0]["path"] == "/dev/fuse"
+    rules = cast(list[Json], cast(Json, linux["resources"])["devices"])
+    assert rules[0] == {"allow": False, "access": "rwm"}
+    assert rules[1] == {"allow": True, "type": "c", "major": 10, "minor": 229, "access": "rw"}
+
+
+def test_annotations_of_the_pod_do_not_reach_the_runtime() -> None:
+    of = in_node_network(given())
+    of.sandbox.config.annotations["run.oci.hooks"] = "x"
+    assert "run.oci.hooks" not in cast(dict[str, str], build_container(of)["annotations"])
+
+
+def test_limits() -> None:
+    asked = pb.LinuxContainerResources(
+        cpu_shares=100,
+        cpu_quota=50000,
+        cpu_period=100000,
+        memory_limit_in_bytes=1 << 20,
+        hugepage_limits=[pb.HugepageLimit(page_size="2MB", limit=4), pb.HugepageLimit(page_size="1GB", limit=4)],
+        unified={"memory.high": "1"},
+    )
+    found = build_resources(asked, HOST)
+    assert found == {
+        "cpu": {"shares": 100, "quota": 50000, "period": 100000},
+        "memory": {"limit": 1 << 20},
+        "hugepageLimits": [{"pageSize": "2MB", "limit": 4}],
+    }
+    v2 = build_resources(asked, replace(HOST, cgroup_version=2, swap=True))
+    assert v2["unified"] == {"memory.high": "1"}
+    assert v2["memory"] == {"limit": 1 << 20, "swap": 1 << 20}
+    assert build_resources(pb.LinuxContainerResources(), HOST) == {}
+
+
+def test_seccomp_follows_the_capabilities() -> None:
+    plain, admin = profile(frozenset()), profile(frozenset({"CAP_SYS_ADMIN"}))
+    for found, allowed in ((plain, False), (admin, True)):
+        rules = cast(list[Json], found["syscalls"])
+        names = cast(list[str], rules[0]["names"])
+        assert ("mount" in names) is allowed
+        assert "read" in names
+        clone3 = [rule for rule in rules if rule["names"] == ["clone3"]]
+        assert bool(clone3) is not allowed
+    assert plain["defaultAction"] == "SCMP_ACT_ERRNO"
+
+
+def test_the_infra_process_has_no_rights() -> None:
+    spec = build_infra(
+        program="/usr/bin/catatonit", rootfs="/r", cgroup="/p/i", namespaces={"ipc": "/ns/ipc"}, oom_score=0
+    )
+    process = cast(Json, spec["process"])
+    assert process["capabilities"] == {}
+    assert process["args"] == ["/init", "-P"]
+    assert {"type": "ipc", "path": "/ns/ipc"} in cast(list[Json], _linux(spec)["namespaces"])

@@ -1,0 +1,37 @@
+"""Signals by name."""
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec.signals import signal_number, signal_value, stop_signal
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("SIGTERM", 15), ("term", 15), ("9", 9), ("SIGRTMIN+3", 37), ("RTMAX-1", 63), ("SIGRTMAX", 64)],
+)
+def test_numbers(name: str, number: int) -> None:
+    assert signal_number(name) == number
+
+
+@pytest.mark.parametrize("name", ["", "SIGNOPE", "0", "65", "SIGRTMIN+99", "SIGTERM+x"])
+def test_no_signals(name: str) -> None:
+    with pytest.raises(Invalid):
+        signal_number(name)
+
+
+def test_request_before_image_before_default() -> None:
+    assert stop_signal(pb.ContainerConfig(stop_signal=pb.SIGRTMINPLUS3), "SIGINT") == "SIGRTMIN+3"
+    assert stop_signal(pb.ContainerConfig(), "SIGINT") == "SIGINT"
+    assert stop_signal(pb.ContainerConfig(), "") == "SIGTERM"
+
+
+def test_every_value_of_cri_has_a_number_and_comes_back() -> None:
+    for value in pb.Signal.DESCRIPTOR.values:
+        if value.number:
+            name = stop_signal(pb.ContainerConfig(stop_signal=pb.Signal.ValueType(value.number)), "")
+            assert signal_number(stop_signal(pb.ContainerConfig(stop_signal=signal_value(name)), "")) == signal_number(
+                name
+            )
+    assert signal_value("nonsense") == pb.RUNTIME_DEFAULT

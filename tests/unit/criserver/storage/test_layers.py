@@ -1,0 +1,347 @@
+"""Hostile and odd layers against the real worker: nothing outside its folder changes, good layers come out exact."""
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.types import ImageConfig, ImageRecord, Layer
+from pykubelet.criserver.storage import Layers, Snapshots
+from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.linux.fsusage import tree_usage
+
+pytestmark = pytest.mark.root
+
+Entries = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def entry(
+    name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", **fields: object
+) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.mode = kind, len(data), 0o755 if kind == tarfile.DIRTYPE else 0o644
+    for key, value in fields.items():
+        setattr(info, key, value)
+    return info, data
+
+
+def link(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
+    return entry(name, tarfile.SYMTYPE, linkname=target)
+
+
+def hard(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
+    return entry(name, tarfile.LNKTYPE, linkname=target)
+
+
+def folder(name: str, mode: int = 0o755) -> tuple[tarfile.TarInfo, bytes]:
+    return entry(name, tarfile.DIRTYPE, mode=mode)
+
+
+def tar(entries: Entries, kind: int = tarfile.PAX_FORMAT) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
+        for info, data in entries:
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+class World:
+    """Layers on a folder, with files outside that must never change."""
+
+    def __init__(self, root: Path, limits: Limits | None = None) -> None:
+        self.root = root
+        self.blobs = root / "blobs"
+        self.blobs.mkdir()
+        self.outside = root / "outside"
+        self.outside.write_text("precious")
+        self.layers = Layers(root / "storage", lambda digest: self.blobs / digest[7:], limits)
+        self.snapshots = Snapshots(root / "storage", self.layers)
+        self.snapshots.load()
+        self.stack: list[Layer] = []
+
+    def add(self, plain: bytes, packed: bytes | None = None) -> None:
+        blob = plain if packed is None else packed
+        digest, diff_id = (f"sha256:{hashlib.sha256(data).hexdigest()}" for data in (blob, plain))
+        (self.blobs / digest[7:]).write_bytes(blob)
+        below = self.stack[-1].chain_id if self.stack else ""
+        chain = f"sha256:{hashlib.sha256(f'{below} {diff_id}'.encode()).hexdigest()}" if below else diff_id
+        self.stack.append(Layer(digest, len(blob), "", diff_id, chain))
+
+    async def unpack(self, entries: Entries) -> Path:
+        self.add(tar(entries))
+        meta = await self.layers.ensure(self.stack)
+        return self.layers.folder / str(meta.folder)
+
+    async def mount(self) -> Path:
+        image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), tuple(self.stack), "")
+        return await self.snapshots.prepare_rootfs(image, "c")
+
+    def assert_unharmed(self) -> None:
+        assert self.outside.read_text() == "precious"
+        assert self.outside.stat().st_nlink == 1 and self.outside.stat().st_mode & 0o777 == 0o644
+        known = {"blobs", "outside", "storage"}
+        assert {path.name for path in self.root.iterdir()} == known
+        assert {path.name for path in (self.root / "storage").iterdir()} == {"layers", "meta", "merge", "containers"}
+        assert list((self.root / "storage/merge").iterdir()) == []
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    root = tmp_path / "world"
+    root.mkdir()
+    made = World(root)
+    yield made
+    made.assert_unharmed()
+
+
+UP = "../" * 12
+HOSTILE: dict[str, Callable[[Path], Entries]] = {
+    "dots": lambda out: [entry(UP + str(out)[1:], data=b"evil")],
+    "dots inside": lambda out: [folder("a"), entry("a/../../../outside", data=b"evil")],
+    "absolute": lambda out: [entry(str(out), data=b"evil")],
+    "link then write": lambda out: [link("a", str(out)), entry("a", data=b"evil")],
+    "folder link then write": lambda out: [link("a", str(out.parent)), entry("a/outside", data=b"evil")],
+    "link chain": lambda out: [link("a", "b"), link("b", UP), entry("a/outside", data=b"evil")],
+    "link loop": lambda out: [link("a", "b"), link("b", "a"), entry("a/x", data=b"evil")],
+    "link up": lambda out: [link("a", UP), entry(f"a{out}", data=b"evil")],
+    "hard link outside": lambda out: [hard("a", str(out)), entry("a", data=b"evil")],
+    "hard link dots": lambda out: [hard("a", "../../../outside")],
+    "hard link through link": lambda out: [link("d", str(out.parent)), hard("a", "d/outside")],
+    "hard link to link": lambda out: [link("l", str(out)), hard("a", "l"), entry("a", data=b"evil")],
+    "hard link to folder": lambda out: [folder("d"), hard("a", "d")],
+    "whiteout outside": lambda out: [link("d", str(out.parent)), entry("d/.wh.outside")],
+    "whiteout dots": lambda out: [entry("a/.wh...")],
+    "whiteout dot": lambda out: [entry("a/.wh..")],
+    "empty whiteout": lambda out: [entry("a/.wh.")],
+    "opaque outside": lambda out: [link("d", str(out.parent)), entry("d/.wh..wh..opq")],
+    "mode through link": lambda out: [link("a", str(out)), entry("a", mode=0o777, data=b"")],
+    "folder over link": lambda out: [link("a", str(out.parent)), folder("a", 0o777), entry("a/outside", data=b"evil")],
+    "whiteout device": lambda out: [entry("a", tarfile.CHRTYPE, devmajor=0, devminor=0)],
+    "huge device": lambda out: [entry("a", tarfile.BLKTYPE, devmajor=5000, devminor=1)],
+    "deep": lambda out: [entry("d/" * 600 + "f")],
+    "long name": lambda out: [entry("n" * 300)],
+    "long path": lambda out: [entry("/".join(["n" * 200] * 30))],
+    "long link": lambda out: [link("a", "x" * 5000)],
+    "root is a file": lambda out: [entry("./")],
+    "root is a link": lambda out: [link(".", "/etc")],
+    "file below file": lambda out: [entry("a", data=b"x"), entry("a/b", data=b"y")],
+    "fifo": lambda out: [entry("a", tarfile.FIFOTYPE), entry("a", data=b"not blocked")],
+    "overlay redirect": lambda out: [
+        entry("d", tarfile.DIRTYPE, pax_headers={"SCHILY.xattr.trusted.overlay.redirect": "/x"})
+    ],
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_layers_change_nothing_outside(world: World, name: str) -> None:
+    try:
+        root = await world.unpack(HOSTILE[name](world.outside))
+    except Invalid:
+        assert [path.name for path in world.layers.folder.iterdir()] == ["0"], "a refused layer leaves nothing"
+        return
+    for path in root.rglob("*"):
+        if path.is_dir() and not path.is_symlink():
+            assert "trusted.overlay.redirect" not in os.listxattr(path)
+
+
+REFUSED = ("dots", "dots inside", "hard link outside", "hard link dots", "hard link to folder", "whiteout dots", "deep")
+
+
+@pytest.mark.parametrize("name", [*REFUSED, "link loop", "long name", "long path", "whiteout device", "huge device"])
+async def test_what_no_tool_makes_is_refused(world: World, name: str) -> None:
+    with pytest.raises(Invalid, match="layer sha256:"):
+        await world.unpack(HOSTILE[name](world.outside))
+
+
+@pytest.mark.parametrize(
+    ("limits", "plain"),
+    [
+        (Limits(max_bytes=Bytes(100_000)), tar([entry("a", data=bytes(200_000))])),
+        (Limits(ratio_from=Bytes(1 << 20)), tar([entry("a", data=bytes(50 << 20))])),
+        (Limits(max_entries=10), tar([entry(f"f{number}") for number in range(11)])),
+        (Limits(max_header=Bytes(1000)), tar([entry("a", pax_headers={"comment": "x" * 2000})])),
+        (Limits(max_xattr=Bytes(100)), tar([entry("a", pax_headers={"SCHILY.xattr.user.x": "x" * 200})])),
+    ],
+    ids=["bytes", "ratio", "entries", "header", "xattr"],
+)
+async def test_bombs_are_stopped(tmp_path: Path, limits: Limits, plain: bytes) -> None:
+    world = World(tmp_path, limits)
+    world.add(plain, gzip.compress(plain))
+    with pytest.raises(Invalid):
+        await world.layers.ensure(world.stack)
+    assert [path.name for path in world.layers.folder.iterdir()] == ["0"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "checksum", "text", "diff id"])
+async def test_damaged_streams_are_refused(world: World, damage: str) -> None:
+    good = tar([entry("a", data=os.urandom(100_000)), entry("b", data=b"b")])
+    packed = gzip.compress(good)
+    half = len(packed) // 2
+    bad = {
+        "cut": packed[:half],
+        "flipped": packed[:half] + bytes([packed[half] ^ 0xFF]) + packed[half + 1 :],
+        "checksum": b"x" + good[1:],
+        "text": b"hello" * 1000,
+        "diff id": tar([entry("other")]),
+    }[damage]
+    world.add(good, bad)
+    with pytest.raises(Invalid):
+        await world.layers.ensure(world.stack)
+
+
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT], ids=["pax", "gnu"])
+@pytest.mark.parametrize("packing", ["plain", "gzip", "members", "zstd"])
+async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: str) -> None:
+    long = "/".join(["n" * 100] * 3)
+    capability = bytes.fromhex("0100000200000400000000000000000000000000").decode("latin-1")
+    entries = [
+        folder("d", 0o1777),
+        entry("d/suid", data=b"#!", mode=0o4755, uid=1000, gid=2000, mtime=1_234_567_890),
+        hard("d/same", "d/suid"),
+        link("d/link", "/no/where"),
+        entry("null", tarfile.CHRTYPE, devmajor=1, devminor=3, mode=0o666),
+        entry("disk", tarfile.BLKTYPE, devmajor=8, devminor=1),
+        entry("pipe", tarfile.FIFOTYPE),
+        entry(long, data=b"long", uid=3_000_000),
+        entry("großé", data=b"x", pax_headers={"SCHILY.xattr.security.capability": capability}),
+        folder("d", 0o700),
+    ]
+    plain = tar(entries, kind)
+    if packing == "zstd":
+        zstandard = pytest.importorskip("zstandard")
+        packed = zstandard.compress(plain)
+    else:
+        middle = len(plain) // 2
+        members = gzip.compress(plain[:middle]) + gzip.compress(plain[middle:])
+        packed = {"plain": plain, "gzip": gzip.compress(plain), "members": members}[packing]
+    world.add(plain, packed)
+    meta = await world.layers.ensure(world.stack)
+    root = world.layers.folder / str(meta.folder)
+    facts = (root / "d/suid").stat()
+    assert (facts.st_mode & 0o7777, facts.st_uid, facts.st_gid, facts.st_mtime) == (0o4755, 1000, 2000, 1_234_567_890)
+    assert facts.st_nlink == 2 and (root / "d/same").samefile(root / "d/suid")
+    assert str((root / "d/link").readlink()) == "/no/where"
+    assert (root / "null").stat().st_rdev == os.makedev(1, 3) and (root / "disk").stat().st_rdev == os.makedev(8, 1)
+    assert stat.S_ISFIFO((root / "pipe").stat().st_mode)
+    assert (root / long).read_bytes() == b"long" and (root / long).stat().st_uid == 3_000_000
+    assert (root / "d").stat().st_mode & 0o7777 == 0o700
+    if kind == tarfile.PAX_FORMAT:
+        assert len(os.getxattr(root / "großé", "security.capability")) == 20
+    assert meta.inodes == len(entries)
+
+
+async def test_whiteouts_hide_what_lies_below(world: World) -> None:
+    await world.unpack([folder("keep"), entry("keep/a", data=b"a"), folder("gone"), entry("gone/x"), folder("new")])
+    await world.unpack([entry("new/old"), folder("opaque"), entry("opaque/low")])
+    await world.unpack(
+        [
+            folder("keep"),
+            entry("keep/.wh.a"),
+            entry(".wh.gone"),
+            folder("opaque"),
+            entry("opaque/.wh..wh..opq"),
+            entry("opaque/high"),
+            entry(".wh.new"),
+            folder("new"),
+            entry("new/fresh"),
+            entry(".wh..wh.plnk"),
+        ]
+    )
+    root = await world.mount()
+    try:
+        assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == [
+            "keep",
+            "new",
+            "new/fresh",
+            "opaque",
+            "opaque/high",
+        ]
+    finally:
+        await world.snapshots.remove_rootfs("c")
+
+
+async def test_a_layer_that_leans_on_those_below(world: World) -> None:
+    """Files in folders it does not describe, below links it does not have, linked to files it does not bring."""
+    await world.unpack(
+        [folder("tmp", 0o1777), folder("usr"), folder("usr/lib"), link("lib", "usr/lib"), entry("usr/lib/a", data=b"a")]
+    )
+    await world.unpack(
+        [entry("tmp/x", data=b"x"), entry("lib/b", data=b"b"), hard("c", "usr/lib/a"), entry("usr/.wh.none")]
+    )
+    root = await world.mount()
+    try:
+        assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777
+        assert (root / "lib").is_symlink()
+        assert sorted(path.name for path in (root / "usr/lib").iterdir()) == ["a", "b"]
+        assert (root / "c").read_bytes() == b"a"
+    finally:
+        await world.snapshots.remove_rootfs("c")
+
+
+async def test_the_root_has_the_mode_that_the_topmost_layer_says(world: World) -> None:
+    await world.unpack([entry("./", tarfile.DIRTYPE, mode=0o711, uid=7), entry("a")])
+    await world.unpack([entry("b")])
+    root = await world.mount()
+    try:
+        assert root.stat().st_mode & 0o7777 == 0o711 and root.stat().st_uid == 7
+    finally:
+        await world.snapshots.remove_rootfs("c")
+
+
+async def test_an_image_of_127_layers(world: World) -> None:
+    for number in range(127):
+        world.add(tar([entry(f"f{number}")]))
+    root = await world.mount()
+    try:
+        assert len(list(root.iterdir())) == 127
+    finally:
+        await world.snapshots.remove_rootfs("c")
+
+
+async def test_a_layer_unpacked_before_a_power_cut_is_not_trusted(world: World) -> None:
+    await world.unpack([entry("a")])
+    (meta,) = (world.root / "storage/meta").iterdir()
+    meta.write_text(meta.read_text().replace('"boot":"', '"boot":"earlier-'))
+    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+    again.load()
+    assert again.get(world.stack[0].chain_id) is None
+    await again.ensure(world.stack)
+    await again.sync([world.stack[0].chain_id])
+    (meta,) = (world.root / "storage/meta").iterdir()
+    meta.write_text(meta.read_text().replace('"boot":"', '"boot":"earlier-'))
+    again.load()
+    assert again.get(world.stack[0].chain_id) is not None
+
+
+@pytest.mark.parametrize("name", ["..", "", "a/b", "-x", "x" * 200])
+async def test_container_names_that_are_no_folder_names(world: World, name: str) -> None:
+    with pytest.raises(PykubeletError):
+        await world.snapshots.remove_rootfs(name)
+
+
+def test_trees_of_any_depth_and_with_links_are_removed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/file").write_text("stays")
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        os.symlink(tmp_path / "outside", "link", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    remove_tree(str(top))
+    remove_tree(str(top))
+    assert not top.exists() and (tmp_path / "outside/file").read_text() == "stays"
+    assert tree_usage(str(tmp_path)).inodes == 3
