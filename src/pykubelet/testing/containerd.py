@@ -20,6 +20,7 @@ from pykubelet.testing.traces import remove_firewall_rules, remove_mounts
 
 PAUSE_IMAGE = "localhost/pykubelet/pause:1"
 _START_SECONDS = 30.0
+_CNI_RESULTS = Path("/var/lib/cni/results")
 _STOP_SECONDS = 15.0
 
 _CONFIG = """\
@@ -151,6 +152,9 @@ class PrivateContainerd:
 
     def destroy(self) -> None:
         """Remove every trace: containers, shims, daemon, bridge, mounts and files. Works after any crash."""
+        # libcni keeps a file per sandbox for the loopback network, which belongs to no network of ours.
+        for sandbox in (self.home / "root" / "io.containerd.grpc.v1.cri" / "sandboxes").glob("*"):
+            (_CNI_RESULTS / f"cni-loopback-{sandbox.name}-lo").unlink(missing_ok=True)
         self.stop()
         for pid in self._shims():
             _kill_tree(pid)
@@ -159,7 +163,7 @@ class PrivateContainerd:
         remove_mounts(self.home)
         subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True)
         remove_firewall_rules(self.bridge)
-        for path in Path("/var/lib/cni/results").glob(f"{self.bridge}-*"):
+        for path in _CNI_RESULTS.glob(f"{self.bridge}-*"):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.home, ignore_errors=True)
 
