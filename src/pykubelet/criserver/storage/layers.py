@@ -1,15 +1,18 @@
 """Unpacked layers on disk: each is made whole or not at all, once, by a worker process that cannot leave its folder.
 
 Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
-``merge/`` (mounts while a layer is unpacked over those below it).
+``merge/`` (mounts while a layer is unpacked over those below it), ``lock`` (held by
+workers).
 """
 
 import asyncio
 import errno
+import fcntl
 import json
 import logging
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -39,6 +42,8 @@ _WORKER = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Seconds = 1800.0
 EMPTY = "0"
 """The folder for images without layers, as overlayfs must have one."""
+_LOCK_PAUSE: Seconds = 0.02
+_LOCK_TRIES = 1500
 _decoder = msgspec.json.Decoder(LayerMeta)
 
 
@@ -63,6 +68,7 @@ class Layers:
         self.folder = root / "layers"
         self._meta = root / "meta"
         self._merge = root / "merge"
+        self._lock = root / "lock"
         self._blob = blob
         self._limits = json.dumps(asdict(limits or Limits()))
         self._known: dict[str, LayerMeta] = {}
@@ -75,6 +81,7 @@ class Layers:
         """Learn what is on the disk and remove what a crash left half-made. Blocks; nothing else may run yet."""
         for folder in (self.folder, self._meta, self._merge):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._wait_for_workers()
         unmount_all_under(str(self._merge.resolve()), lazy=True)
         remove_tree(str(self._merge))
         self._merge.mkdir(mode=0o700)
@@ -211,9 +218,14 @@ class Layers:
         except OSError as error:
             raise wrap(error, f"cannot read layer {layer.digest}") from error
         try:
-            argv = [sys.executable, "-P", "-m", _WORKER, str(folder), str(fd), str(int(merged)), self._limits]
+            flags = (str(int(merged)), str(os.getpid()))
+            argv = [sys.executable, "-P", "-m", _WORKER, str(folder), str(fd), *flags, self._limits]
             async with self._workers:
-                done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd,))
+                lock = self._open_lock(fcntl.LOCK_SH)
+                try:
+                    done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd, lock))
+                finally:
+                    os.close(lock)
         finally:
             os.close(fd)
         outcome = _decode(done, layer)
@@ -225,6 +237,26 @@ class Layers:
         if outcome.diff_id != layer.diff_id:
             raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome
+
+    def _open_lock(self, kind: int) -> int:
+        """Held by each worker as long as it lives, which can be longer than the server that started it."""
+        fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _wait_for_workers(self) -> None:
+        for _ in range(_LOCK_TRIES):
+            try:
+                os.close(self._open_lock(fcntl.LOCK_EX))
+            except BlockingIOError:
+                time.sleep(_LOCK_PAUSE)
+            else:
+                return
+        raise Transient(f"a worker of an earlier server still unpacks a layer in {self.folder}")
 
     def _publish(self, meta: LayerMeta) -> None:
         file = self._file(meta.chain_id)

@@ -166,7 +166,8 @@ _DEVICES = (Kind.CHAR, Kind.BLOCK)
 def _check_sum(block: bytes) -> None:
     said = _number(block[148:156], "checksum")
     rest = block[:148] + b"        " + block[156:]
-    if said not in (sum(rest), sum(byte - 256 if byte > 127 else byte for byte in rest)):
+    # Some old writers sum signed bytes; that is looked at only if need be, as this runs for every entry.
+    if said != sum(rest) and said != sum(byte - 256 if byte > 127 else byte for byte in rest):
         raise BadLayer("not a tar stream, or a damaged one: a header's checksum is wrong")
 
 
@@ -175,7 +176,7 @@ def _number(raw: bytes, what: str) -> int:
     if raw[0] & 0x80:
         value = int.from_bytes(raw, "big") & ((1 << (8 * len(raw) - 1)) - 1)
         return value - (1 << (8 * len(raw) - 1)) if raw[0] & 0x40 else value
-    text = raw.split(b"\0", 1)[0].strip()
+    text = raw.partition(b"\0")[0].strip()
     try:
         return int(text, 8) if text else 0
     except ValueError as error:

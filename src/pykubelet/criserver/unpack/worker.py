@@ -1,4 +1,4 @@
-"""``python -m pykubelet.criserver.unpack.worker FOLDER FD MERGED LIMITS``: unpack the layer behind FD into FOLDER.
+"""``python -m pykubelet.criserver.unpack.worker FOLDER FD MERGED PARENT LIMITS``: unpack the layer of FD into FOLDER.
 
 Prints one JSON object: what was written, or ``error`` and ``kind`` ("bad": the layer, "system": the machine), and then
 ends with code 1. The stream is read from before the chroot to after it; its first byte is looked at inside only.
@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import resource
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,15 +18,18 @@ from pykubelet.criserver.unpack.extract import Extractor
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import TarReader
+from pykubelet.linux import libc
 
 _MEMORY = 2 * GIB
 _FILES = 64
+_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: Sequence[str]) -> int:
     """Unpack, print the outcome, return the exit code."""
-    folder, fd, merged, limits = arguments
+    folder, fd, merged, parent, limits = arguments
     try:
+        _end_with(int(parent))
         outcome = _unpack(folder, int(fd), merged == "1", Limits(**json.loads(limits)))
     except BadLayer as error:
         outcome = {"kind": "bad", "error": str(error)}
@@ -51,6 +55,13 @@ def _unpack(folder: str, fd: int, merged: bool, limits: Limits) -> dict[str, obj
         return asdict(written) | {"diff_id": stream.finish()}
     finally:
         stream.close()
+
+
+def _end_with(parent: int) -> None:
+    """Die when the server dies: the next one removes what was left half-made, and nobody may be writing there."""
+    libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise ProcessLookupError(errno.ESRCH, "the server has ended meanwhile")
 
 
 def _load_everything() -> None:

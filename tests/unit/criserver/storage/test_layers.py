@@ -1,5 +1,7 @@
 """Hostile and odd layers against the real worker: nothing outside its folder changes, good layers come out exact."""
 
+import asyncio
+import fcntl
 import gzip
 import hashlib
 import io
@@ -90,7 +92,13 @@ class World:
         assert self.outside.stat().st_nlink == 1 and self.outside.stat().st_mode & 0o777 == 0o644
         known = {"blobs", "outside", "storage"}
         assert {path.name for path in self.root.iterdir()} == known
-        assert {path.name for path in (self.root / "storage").iterdir()} == {"layers", "meta", "merge", "containers"}
+        assert {path.name for path in (self.root / "storage").iterdir()} == {
+            "layers",
+            "meta",
+            "merge",
+            "containers",
+            "lock",
+        }
         assert list((self.root / "storage/merge").iterdir()) == []
 
 
@@ -320,6 +328,18 @@ async def test_a_layer_unpacked_before_a_power_cut_is_not_trusted(world: World) 
     meta.write_text(meta.read_text().replace('"boot":"', '"boot":"earlier-'))
     again.load()
     assert again.get(world.stack[0].chain_id) is not None
+
+
+async def test_a_server_waits_for_a_worker_that_outlives_the_last_one(world: World) -> None:
+    with (world.root / "storage/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+        loading = asyncio.get_running_loop().run_in_executor(None, again.load)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await asyncio.shield(loading)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        await loading
 
 
 @pytest.mark.parametrize("name", ["..", "", "a/b", "-x", "x" * 200])
