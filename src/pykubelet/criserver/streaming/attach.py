@@ -4,13 +4,16 @@ import asyncio
 import os
 import socket
 from contextlib import suppress
+from typing import Final
 
 from pykubelet.base.safe_path import proc_path
 from pykubelet.criserver.conmon.files import resize
 from pykubelet.criserver.streaming.types import AttachTo, Channel, Client, EndOfInput, Size
 
-_PACKET = 32768 + 1
-_CHANNELS = {2: Channel.STDOUT, 3: Channel.STDERR}
+_PACKET: Final = 32768 + 1
+_INPUT: Final = 8192
+"""conmon reads packets of at most 32 KiB, and loses what is beyond that."""
+_CHANNELS: Final = {2: Channel.STDOUT, 3: Channel.STDERR}
 """By the first byte of conmon's packets."""
 
 
@@ -26,36 +29,47 @@ async def attach(target: AttachTo, client: Client) -> None:
         listen = asyncio.ensure_future(_listen(connection, target, client))
         try:
             await asyncio.wait({output, listen}, return_when=asyncio.FIRST_COMPLETED)
+            ended = output.done() and output.result()
         finally:
             for task in (output, listen):
                 task.cancel()
             await asyncio.gather(output, listen, return_exceptions=True)
-    if not output.cancelled():
+    if ended:
         await client.finish(0)
 
 
 def _connect(target: AttachTo) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    folder = os.open(target.bundle, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # The whole path may be longer than a socket address.
-        connection.connect(f"{proc_path(folder)}/attach")
+        folder = os.open(target.bundle, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # The whole path may be longer than a socket address.
+            connection.connect(f"{proc_path(folder)}/attach")
+        finally:
+            os.close(folder)
     except BaseException:
         connection.close()
         raise
-    finally:
-        os.close(folder)
     return connection
 
 
-async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> None:
+async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> bool:
+    """Whether the container has ended; else the client has gone."""
     loop = asyncio.get_running_loop()
     wanted = {Channel.STDOUT: target.streams.stdout, Channel.STDERR: target.streams.stderr}
-    with suppress(OSError):
-        while packet := await loop.sock_recv(connection, _PACKET):
-            channel = _CHANNELS.get(packet[0])
-            if channel is not None and wanted[channel] and len(packet) > 1:
+    while True:
+        try:
+            packet = await loop.sock_recv(connection, _PACKET)
+        except OSError:
+            packet = b""
+        if not packet:
+            return True
+        channel = _CHANNELS.get(packet[0])
+        if channel is not None and wanted[channel] and len(packet) > 1:
+            try:
                 await client.send(channel, packet[1:])
+            except OSError:
+                return False
 
 
 async def _listen(connection: socket.socket, target: AttachTo, client: Client) -> None:
@@ -65,6 +79,10 @@ async def _listen(connection: socket.socket, target: AttachTo, client: Client) -
             case Size():
                 resize(target.bundle, what.width, what.height)
             case EndOfInput():
-                connection.shutdown(socket.SHUT_WR)
+                # conmon then closes the container's stdin, if that is to be open once only.
+                if not target.streams.terminal:
+                    connection.shutdown(socket.SHUT_WR)
             case _ if target.streams.stdin:
-                await loop.sock_sendall(connection, what)
+                with suppress(OSError):
+                    for at in range(0, len(what), _INPUT):
+                        await loop.sock_sendall(connection, what[at : at + _INPUT])

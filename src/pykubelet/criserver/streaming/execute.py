@@ -8,14 +8,16 @@ import signal
 import struct
 import termios
 import tty
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.proc import Child, spawn
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.runtime import words_of_log
-from pykubelet.criserver.streaming.pipes import PipeWriter, reader
+from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 from pykubelet.criserver.streaming.types import (
     Channel,
     Client,
@@ -23,118 +25,180 @@ from pykubelet.criserver.streaming.types import (
     Execution,
     Executor,
     Size,
+    Streams,
 )
 from pykubelet.linux.pidfd import PidFd
 
-_CHUNK = 32768
 _DRAIN: Seconds = 2.0
 _ENV = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
 
+Outlive: TypeAlias = Callable[[Coroutine[object, object, None]], object]
 
-async def execute(execution: Execution, executor: Executor, client: Client) -> None:
-    """Run it, pass its streams on, tell the client its exit code. The command is killed when the client goes."""
+
+async def execute(execution: Execution, executor: Executor, client: Client, outlive: Outlive) -> None:
+    """Run it, pass its streams on, tell the client its exit code.
+
+    When the client goes, the command stays, as with the reference's runtimes: its stdin ends, and it waits once it has
+    written more than a pipe holds. ``outlive`` gets what is to be done until it ends.
+    """
     try:
         argv, pid_file, folder = await executor.prepare(execution)
     except PykubeletError as error:
         await client.finish(1, str(error))
         return
+    session = _Session(execution.streams, pid_file, folder)
     try:
-        code = await _Session(execution, client, pid_file).run(argv)
-        if code is None:
-            return
-        failed = code != 0 and not pid_file.exists()
-        words = await asyncio.to_thread(_words, folder) if failed else ""
-        await client.finish(code if code >= 0 else 128 - code, words)
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder, True)
+        await session.start(argv)
+        code = await session.serve(client)
+    except BaseException:
+        await session.kill()
+        raise
+    if code is None:
+        outlive(session.outlive())
+        return
+    failed = code != 0 and not pid_file.exists()
+    words = await asyncio.to_thread(_words, folder) if failed else ""
+    await session.end()
+    await client.finish(code if code >= 0 else 128 - code, words)
 
 
 class _Session:
     """One command with its pipes, or its terminal."""
 
-    def __init__(self, execution: Execution, client: Client, pid_file: Path) -> None:
-        self._streams = execution.streams
-        self._client = client
+    def __init__(self, streams: Streams, pid_file: Path, folder: Path) -> None:
+        self._streams = streams
         self._pid_file = pid_file
+        self._folder = folder
+        self._outputs: list[tuple[PipeReader, Channel]] = []
+        self._stdin: PipeWriter | None = None
         self._terminal = -1
+        self._child: Child | None = None
+        self._ended: asyncio.Future[int] | None = None
 
-    async def run(self, argv: list[str]) -> int | None:
-        """The exit code; None when the client has gone."""
+    async def start(self, argv: list[str]) -> None:
+        """Run it."""
         with ExitStack() as theirs:
-            outputs, stdin, child_fds = self._open(theirs)
-            child = await spawn(argv, stdin=child_fds[0], stdout=child_fds[1], stderr=child_fds[2], env=_ENV)
-        pumps = [asyncio.ensure_future(self._pump(fd, channel)) for fd, channel in outputs]
-        listen = asyncio.ensure_future(self._listen(child, stdin))
-        ended = asyncio.ensure_future(child.wait())
-        try:
-            await asyncio.wait({listen, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                return None
-            # A process that the command has left behind may hold the pipes open for ever.
-            if pumps:
-                await asyncio.wait(pumps, timeout=_DRAIN)
-            return ended.result()
-        finally:
-            if not ended.done():
-                self._kill()
-            for task in (listen, ended, *pumps):
-                task.cancel()
-            await asyncio.gather(listen, ended, *pumps, return_exceptions=True)
-            stdin.close()
+            fds = self._open_terminal(theirs) if self._streams.terminal else self._open_pipes(theirs)
+            self._child = await spawn(argv, stdin=fds[0], stdout=fds[1], stderr=fds[2], env=_ENV)
+        # Not a part of ``serve``: it goes on when the client has gone, and its cancellation kills.
+        self._ended = asyncio.ensure_future(self._child.wait())
 
-    def _open(self, theirs: ExitStack) -> tuple[list[tuple[int, Channel]], PipeWriter, tuple[int, int, int]]:
-        if self._streams.terminal:
-            master, slave = os.openpty()
-            theirs.callback(os.close, slave)
-            # The command has a terminal of its own inside; this one must only carry its bytes.
-            tty.setraw(slave)
-            self._terminal = master
-            return [(os.dup(master), Channel.STDOUT)], PipeWriter(master), (slave, slave, slave)
-        outputs, ends = [], []
+    async def serve(self, client: Client) -> int | None:
+        """Pass the streams on. The exit code, or None when the client has gone before the end."""
+        assert self._ended is not None
+        pumps = {asyncio.ensure_future(_pump(pipe, channel, client)) for pipe, channel in self._outputs}
+        listen = asyncio.ensure_future(self._listen(client))
+        end = asyncio.ensure_future(self._until_end())
+        waiting = {end, listen, *pumps}
+        try:
+            while not self._ended.done():
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if listen in done or _client_gone(done & pumps):
+                    return None
+            await self._drain(pumps)
+            return self._ended.result()
+        finally:
+            for task in (end, listen, *pumps):
+                task.cancel()
+            await asyncio.gather(end, listen, *pumps, return_exceptions=True)
+            if self._stdin and not self._streams.terminal:
+                self._stdin.close()
+
+    async def end(self) -> None:
+        """Wait for its end and clean up."""
+        try:
+            if self._ended is not None:
+                await self._ended
+        finally:
+            if self._stdin:
+                self._stdin.close()
+            for pipe, _ in self._outputs:
+                pipe.close()
+            await asyncio.to_thread(shutil.rmtree, self._folder, True)
+
+    async def outlive(self) -> None:
+        """Wait for its end without a client; when cancelled, end it."""
+        try:
+            await self._until_end()
+        except asyncio.CancelledError:
+            await self.kill()
+            raise
+        await self.end()
+
+    async def kill(self) -> None:
+        """End it at once, and clean up."""
+        with suppress(OSError, ValueError, NotFound), PidFd(int(self._pid_file.read_text())) as process:
+            process.send_signal(signal.SIGKILL)
+        if self._ended is not None:
+            self._ended.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.end()
+
+    def _open_terminal(self, theirs: ExitStack) -> tuple[int, int, int]:
+        master, slave = os.openpty()
+        theirs.callback(os.close, slave)
+        # The command has a terminal of its own inside; this one must only carry its bytes.
+        tty.setraw(slave)
+        self._terminal = master
+        self._stdin = PipeWriter(master)
+        self._outputs.append((PipeReader(os.dup(master)), Channel.STDOUT))
+        return slave, slave, slave
+
+    def _open_pipes(self, theirs: ExitStack) -> tuple[int, int, int]:
+        stdin, mine = os.pipe()
+        theirs.callback(os.close, stdin)
+        self._stdin = PipeWriter(mine)
+        if not self._streams.stdin:
+            self._stdin.close()
+        ends = []
         for wanted, channel in ((self._streams.stdout, Channel.STDOUT), (self._streams.stderr, Channel.STDERR)):
-            mine, their = os.pipe() if wanted else (-1, os.open(os.devnull, os.O_WRONLY))
+            if wanted:
+                mine, their = os.pipe()
+                self._outputs.append((PipeReader(mine), channel))
+            else:
+                their = os.open(os.devnull, os.O_WRONLY)
             theirs.callback(os.close, their)
             ends.append(their)
-            if wanted:
-                outputs.append((mine, channel))
-        their, mine = os.pipe()
-        theirs.callback(os.close, their)
-        stdin = PipeWriter(mine)
-        if not self._streams.stdin:
-            stdin.close()
-        return outputs, stdin, (their, ends[0], ends[1])
+        return stdin, ends[0], ends[1]
 
-    async def _pump(self, fd: int, channel: Channel) -> None:
-        stream, transport = await reader(fd)
-        try:
-            # A pseudo-terminal ends with an error instead of an end of file.
-            with suppress(OSError):
-                while data := await stream.read(_CHUNK):
-                    await self._client.send(channel, data)
-        finally:
-            transport.close()
+    async def _until_end(self) -> None:
+        assert self._ended is not None
+        await asyncio.shield(self._ended)
 
-    async def _listen(self, child: Child, stdin: PipeWriter) -> None:
-        async for what in self._client.receive():
+    async def _drain(self, pumps: "set[asyncio.Task[None]]") -> None:
+        """Let the client have all output. A process that the command left behind may hold the pipes open for ever."""
+        while pumps:
+            done, pumps = await asyncio.wait(pumps, timeout=_DRAIN)
+            if not done and any(pipe.waiting for pipe, _ in self._outputs):
+                return
+
+    async def _listen(self, client: Client) -> None:
+        assert self._stdin is not None
+        async for what in client.receive():
             match what:
                 case EndOfInput():
                     if not self._streams.terminal:
-                        stdin.close()
+                        self._stdin.close()
                 case Size():
-                    self._resize(child, what)
+                    self._resize(what)
                 case _ if self._streams.stdin:
-                    with suppress(BrokenPipeError):
-                        await stdin.write(what)
+                    with suppress(OSError):
+                        await self._stdin.write(what)
 
-    def _resize(self, child: Child, size: Size) -> None:
-        if self._terminal >= 0:
+    def _resize(self, size: Size) -> None:
+        if self._terminal >= 0 and self._child is not None:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
             # The terminal is not the runtime's controlling one, so the kernel does not tell it by itself.
-            child.signal(signal.SIGWINCH)
+            self._child.signal(signal.SIGWINCH)
 
-    def _kill(self) -> None:
-        with suppress(OSError, ValueError, NotFound), PidFd(int(self._pid_file.read_text())) as process:
-            process.send_signal(signal.SIGKILL)
+
+async def _pump(pipe: PipeReader, channel: Channel, client: Client) -> None:
+    while data := await pipe.read():
+        await client.send(channel, data)
+
+
+def _client_gone(pumps: "set[asyncio.Task[None]]") -> bool:
+    return any(pump.exception() is not None for pump in pumps)
 
 
 def _words(folder: Path) -> str:

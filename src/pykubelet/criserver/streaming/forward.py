@@ -1,38 +1,89 @@
 """Connections to ports inside a sandbox."""
 
 import asyncio
+import os
 import socket
+from contextlib import suppress
 from pathlib import Path
+from typing import Final, Protocol
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.linux.namespaces import Namespace, call_in
 
-_CONNECT: Seconds = 10.0
-_LOOPBACKS = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+_CONNECT: Final[Seconds] = 10.0
+_CHUNK: Final = 32768
+_LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+
+
+class Pipe(Protocol):
+    """A client's end of one forwarded connection."""
+
+    async def read(self) -> bytes:
+        """Some bytes; none when the client sends no more. ConnectionError: it has gone."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send, and wait while the client is slow. ConnectionError: it has gone."""
+        ...
 
 
 async def connect(netns: Path | None, port: int) -> socket.socket:
     """A connection to a port on the sandbox's loopback, IPv4 first. Transient when nobody listens."""
-    last: OSError | None = None
+    reasons = []
     for family, address in _LOOPBACKS:
-        # A socket belongs to the namespace in which it is made, wherever it is used afterwards.
-        made = await asyncio.to_thread(_make, netns, family)
+        try:
+            # A socket belongs to the namespace in which it is made, wherever it is used afterwards.
+            made = await asyncio.to_thread(_make, netns, family)
+        except OSError as error:
+            reasons.append(f"{address}: {error.strerror}")
+            continue
         try:
             async with asyncio.timeout(_CONNECT):
                 await asyncio.get_running_loop().sock_connect(made, (address, port))
             return made
-        except TimeoutError:
-            last = OSError(110, "timed out")
-            made.close()
-        except OSError as error:
-            last = error
+        except (OSError, TimeoutError) as error:
+            # asyncio puts words of its own into the error.
+            reasons.append(f"{address}: {os.strerror(error.errno) if error.errno else 'timed out'}")
             made.close()
         except BaseException:
             made.close()
             raise
-    assert last is not None
-    raise Transient(f"cannot connect to port {port} of the pod: {last.strerror}") from last
+    raise Transient(f"cannot connect to port {port} of the pod: {', '.join(reasons)}")
+
+
+async def relay(connection: socket.socket, pipe: Pipe) -> None:
+    """Copy both ways until the program in the pod has ended its direction, or the client has gone."""
+    upstream = asyncio.ensure_future(_to_pod(connection, pipe))
+    downstream = asyncio.ensure_future(_to_client(connection, pipe))
+    try:
+        while not downstream.done():
+            done, _ = await asyncio.wait({upstream, downstream}, return_when=asyncio.FIRST_COMPLETED)
+            if upstream in done:
+                if upstream.exception() is None:
+                    # The client sends no more, but may still want to read.
+                    await asyncio.wait({downstream})
+                return
+    finally:
+        for task in (upstream, downstream):
+            task.cancel()
+        await asyncio.gather(upstream, downstream, return_exceptions=True)
+
+
+async def _to_pod(connection: socket.socket, pipe: Pipe) -> None:
+    loop = asyncio.get_running_loop()
+    while data := await pipe.read():
+        # A program that reads no more may still have something to say.
+        with suppress(OSError):
+            await loop.sock_sendall(connection, data)
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+
+
+async def _to_client(connection: socket.socket, pipe: Pipe) -> None:
+    loop = asyncio.get_running_loop()
+    while data := await loop.sock_recv(connection, _CHUNK):
+        await pipe.write(data)
 
 
 def _make(netns: Path | None, family: int) -> socket.socket:

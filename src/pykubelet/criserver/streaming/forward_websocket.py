@@ -1,57 +1,73 @@
 """Port-forward over WebSocket: two channels for each port, data and errors, which begin with the port's number."""
 
 import asyncio
-import socket
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.streaming.forward import connect
+from pykubelet.criserver.streaming.forward import connect, relay
 from pykubelet.criserver.streaming.types import Forward
+from pykubelet.criserver.streaming.websocket import Channels
 
-_CHUNK = 32768
-_MOST = 64
+_MOST: Final = 64
+"""Ports at once; a channel's number is one byte."""
+_WAITING: Final = 16
+"""Messages for one port that the pod has not taken yet; then nothing more is read from the client."""
 
 
-async def forward(target: Forward, ports: list[int], client: web.WebSocketResponse) -> None:
-    """Join each port to its channels until the client goes."""
-    connections: dict[int, socket.socket] = {}
+async def forward(target: Forward, ports: Sequence[int], socket: web.WebSocketResponse) -> None:
+    """Join each port to its channels until the client goes, or all have ended."""
+    channels = Channels(socket)
+    pipes = {2 * index: _Pipe(channels, 2 * index) for index in range(len(ports[:_MOST]))}
+    for (number, _), port in zip(pipes.items(), ports, strict=False):
+        for channel in (number, number + 1):
+            await channels.send(channel, struct.pack("<H", port))
+    work = asyncio.ensure_future(_all(target, ports, channels, pipes))
+    listen = asyncio.ensure_future(_listen(channels, pipes))
+    try:
+        await asyncio.wait({work, listen}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (work, listen):
+            task.cancel()
+        await asyncio.gather(work, listen, return_exceptions=True)
+    await channels.close()
+
+
+async def _all(target: Forward, ports: Sequence[int], channels: Channels, pipes: "dict[int, _Pipe]") -> None:
     async with asyncio.TaskGroup() as group:
-        pumps = []
+        for pipe, port in zip(pipes.values(), ports, strict=False):
+            group.create_task(_one(target, port, channels, pipe), name=f"forward-{port}")
+
+
+class _Pipe:
+    """One port's data."""
+
+    def __init__(self, channels: Channels, number: int) -> None:
+        self._channels = channels
+        self.number = number
+        self.waiting: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+
+    async def read(self) -> bytes:
+        return await self.waiting.get()
+
+    async def write(self, data: bytes) -> None:
+        await self._channels.send(self.number, data)
+
+
+async def _one(target: Forward, port: int, channels: Channels, pipe: _Pipe) -> None:
+    with suppress(ConnectionError):
         try:
-            for index, port in enumerate(ports[:_MOST]):
-                number = struct.pack("<H", port)
-                for channel in (2 * index, 2 * index + 1):
-                    await client.send_bytes(bytes([channel]) + number)
-                try:
-                    connections[2 * index] = connection = await connect(target.netns, port)
-                except PykubeletError as error:
-                    await client.send_bytes(bytes([2 * index + 1]) + str(error).encode())
-                    continue
-                pump = _pump(connection, 2 * index, client)
-                pumps.append(group.create_task(pump, name=f"forward-{port}"))
-            await _listen(client, connections)
-        finally:
-            for task in pumps:
-                task.cancel()
-    for connection in connections.values():
-        connection.close()
-    await client.close()
+            with await connect(target.netns, port) as connection:
+                await relay(connection, pipe)
+        except PykubeletError as error:
+            await channels.send(pipe.number + 1, str(error).encode())
 
 
-async def _listen(client: web.WebSocketResponse, connections: dict[int, socket.socket]) -> None:
-    loop = asyncio.get_running_loop()
-    async for message in client:
-        if message.type is WSMsgType.BINARY and message.data:
-            connection = connections.get(message.data[0])
-            if connection is not None:
-                with suppress(OSError):
-                    await loop.sock_sendall(connection, message.data[1:])
-
-
-async def _pump(connection: socket.socket, channel: int, client: web.WebSocketResponse) -> None:
-    with suppress(OSError):
-        while data := await asyncio.get_running_loop().sock_recv(connection, _CHUNK):
-            await client.send_bytes(bytes([channel]) + data)
+async def _listen(channels: Channels, pipes: dict[int, _Pipe]) -> None:
+    async for channel, data in channels.receive():
+        if data and channel in pipes:
+            await pipes[channel].waiting.put(data)

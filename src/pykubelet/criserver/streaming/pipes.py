@@ -1,21 +1,48 @@
-"""Descriptors as asyncio streams."""
+"""Pipes and pseudo-terminals, read and written without blocking the loop."""
 
 import asyncio
+import errno
 import os
+from collections.abc import Callable
 
-_READ = 65536
+_CHUNK = 32768
 
 
-async def reader(fd: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    """Read from a pipe or a pseudo-terminal; closing the transport closes the descriptor."""
-    loop = asyncio.get_running_loop()
-    stream = asyncio.StreamReader(limit=_READ)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(fd, "rb", 0))
-    return stream, transport
+class PipeReader:
+    """Reads from a descriptor only when it is asked to: whoever writes waits meanwhile. Closes it once."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self.waiting = False
+        """Nothing is there to be read."""
+
+    async def read(self) -> bytes:
+        """Some bytes; none at the end."""
+        loop = asyncio.get_running_loop()
+        while self._fd >= 0:
+            try:
+                return os.read(self._fd, _CHUNK)
+            except BlockingIOError:
+                self.waiting = True
+                await _ready(lambda call: loop.add_reader(self._fd, call), lambda: loop.remove_reader(self._fd))
+                self.waiting = False
+            except OSError as error:
+                # So a pseudo-terminal ends.
+                if error.errno == errno.EIO:
+                    return b""
+                raise
+        return b""
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class PipeWriter:
-    """Writes to a descriptor that does not block; waits when it is full. Closes it once."""
+    """Writes to a descriptor; waits when it is full. Closes it once."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -23,12 +50,13 @@ class PipeWriter:
 
     async def write(self, data: bytes) -> None:
         """Write all of it. BrokenPipeError when nobody reads any more."""
+        loop = asyncio.get_running_loop()
         rest = memoryview(data)
         while rest and self._fd >= 0:
             try:
                 rest = rest[os.write(self._fd, rest) :]
             except BlockingIOError:
-                await self._writable()
+                await _ready(lambda call: loop.add_writer(self._fd, call), lambda: loop.remove_writer(self._fd))
 
     def close(self) -> None:
         """Say that no more comes."""
@@ -36,16 +64,11 @@ class PipeWriter:
             os.close(self._fd)
             self._fd = -1
 
-    async def _writable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
-        loop.add_writer(self._fd, _finish, ready)
-        try:
-            await ready
-        finally:
-            loop.remove_writer(self._fd)
 
-
-def _finish(ready: "asyncio.Future[None]") -> None:
-    if not ready.done():
-        ready.set_result(None)
+async def _ready(watch: Callable[[Callable[[], None]], None], forget: Callable[[], bool]) -> None:
+    ready = asyncio.Event()
+    watch(ready.set)
+    try:
+        await ready.wait()
+    finally:
+        forget()

@@ -2,21 +2,26 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Final, assert_never
 
 from aiohttp import web
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
-from pykubelet.base.units import MIB
+from pykubelet.base.spdy import StreamLink, WebSocketLink
+from pykubelet.base.upgrade import taken_over
+from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
 from pykubelet.criserver.streaming.attach import attach
 from pykubelet.criserver.streaming.execute import execute
-from pykubelet.criserver.streaming.forward_websocket import forward
 from pykubelet.criserver.streaming.tokens import Tokens
-from pykubelet.criserver.streaming.types import AttachTo, Execution, Executor, Forward, Target
-from pykubelet.criserver.streaming.websocket import FORWARD_PROTOCOLS, PROTOCOLS, WebSocketClient
+from pykubelet.criserver.streaming.types import AttachTo, Client, Execution, Executor, Forward, Target
 
 _log = logging.getLogger(__name__)
-_ADDRESS = "127.0.0.1"
+_ADDRESS: Final = "127.0.0.1"
+_MOST_LEFT: Final = 64
+"""Commands that may go on without their clients; for one more the oldest is killed."""
+_KINDS: Final = {Execution: "exec", AttachTo: "attach", Forward: "portforward"}
 
 
 class StreamingServer:
@@ -26,50 +31,92 @@ class StreamingServer:
         self._executor = executor
         self._tokens: Tokens[Target] = Tokens(clock)
         self._base = ""
+        self._tasks: asyncio.TaskGroup | None = None
+        self._left: dict[asyncio.Task[object], None] = {}
+        """Commands whose clients have gone, oldest first."""
 
     def url(self, target: Target) -> str:
         """A URL for the request: it works once, within a minute. Transient when too many wait."""
-        kind = {Execution: "exec", AttachTo: "attach", Forward: "portforward"}[type(target)]
-        return f"{self._base}/{kind}/{self._tokens.issue(target)}"
+        return f"{self._base}/{_KINDS[type(target)]}/{self._tokens.issue(target)}"
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serve until cancelled; ``ready`` is set when URLs can be given."""
         application = web.Application()
-        for kind in ("exec", "attach", "portforward"):
-            application.router.add_route("GET", f"/{kind}/{{token}}", self._handle)
+        for kind in _KINDS.values():
+            for method in ("GET", "POST"):
+                application.router.add_route(method, f"/{kind}/{{token}}", self._handle)
         runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
-        try:
-            site = web.TCPSite(runner, _ADDRESS, 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            self._base = f"http://{host}:{port}"
-            ready.set()
-            await asyncio.get_running_loop().create_future()
-        finally:
-            await runner.cleanup()
+        async with asyncio.TaskGroup() as self._tasks:
+            try:
+                site = web.TCPSite(runner, _ADDRESS, 0)
+                await site.start()
+                host, port = runner.addresses[0][:2]
+                self._base = f"http://{host}:{port}"
+                ready.set()
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
             target = self._tokens.redeem(request.match_info["token"])
         except NotFound as error:
             raise web.HTTPNotFound(text=str(error)) from error
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            raise web.HTTPBadRequest(text="only WebSocket is served here")
-        protocols = FORWARD_PROTOCOLS if isinstance(target, Forward) else PROTOCOLS
-        socket = web.WebSocketResponse(protocols=protocols, max_msg_size=4 * MIB, autoclose=True)
-        await socket.prepare(request)
+        if not request.path.startswith(f"/{_KINDS[type(target)]}/"):
+            raise web.HTTPNotFound(text="this URL is of another kind")
         try:
-            match target:
-                case Execution():
-                    await execute(target, self._executor, WebSocketClient(socket))
-                case AttachTo():
-                    await attach(target, WebSocketClient(socket))
-                case Forward():
-                    await forward(target, _ports(request), socket)
+            if spdy_client.is_spdy(request):
+                return await self._over_spdy(request, target)
+            if request.headers.get("Upgrade", "").lower() == "websocket":
+                return await self._over_websocket(request, target)
         except ConnectionError:
             _log.debug("a streaming client has gone")
+            return web.Response()
+        raise web.HTTPBadRequest(text="unable to upgrade: only SPDY/3.1 and WebSocket are served here")
+
+    async def _over_spdy(self, request: web.Request, target: Target) -> web.StreamResponse:
+        if isinstance(target, Forward):
+            protocol = spdy_client.negotiate(request, forward_spdy.PROTOCOLS)
+            async with taken_over(request) as (reader, writer):
+                writer.write(spdy_client.accepting(protocol))
+                await forward_spdy.forward(target, StreamLink(reader, writer))
+        else:
+            await spdy_client.serve(request, target.streams, lambda client: self._run(target, client))
+        # The connection is gone; aiohttp knows and does not try to send this.
+        return web.Response()
+
+    async def _over_websocket(self, request: web.Request, target: Target) -> web.StreamResponse:
+        if not isinstance(target, Forward):
+            socket = await websocket.accept(request, websocket.PROTOCOLS)
+            client = websocket.WebSocketClient(socket)
+            await client.greet(target.streams)
+            await self._run(target, client)
+            return socket
+        socket = await websocket.accept(request, websocket.FORWARD_PROTOCOLS)
+        if socket.ws_protocol == websocket.TUNNEL:
+            await forward_spdy.forward(target, WebSocketLink(socket))
+        else:
+            await forward_websocket.forward(target, _ports(request) or target.ports, socket)
         return socket
+
+    async def _run(self, target: Execution | AttachTo, client: Client) -> None:
+        match target:
+            case Execution():
+                await execute(target, self._executor, client, self._outlive)
+            case AttachTo():
+                await attach(target, client)
+            case _:
+                assert_never(target)
+
+    def _outlive(self, work: Coroutine[object, object, None]) -> None:
+        assert self._tasks is not None
+        if len(self._left) >= _MOST_LEFT:
+            # Each costs the node a process outside of its pod's limits.
+            next(iter(self._left)).cancel()
+        task = self._tasks.create_task(work, name="exec-without-client")
+        self._left[task] = None
+        task.add_done_callback(lambda done: self._left.pop(done, None))
 
 
 def _ports(request: web.Request) -> list[int]:

@@ -48,10 +48,12 @@ class AttachTo:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Ports of a sandbox. ``netns`` None is the node's network."""
+    """Ports of a sandbox. ``netns`` None is the node's network. ``ports`` are for WebSocket clients, which cannot name
+    any themselves."""
 
     sandbox: str
     netns: Path | None
+    ports: tuple[int, ...] = ()
 
 
 Target: TypeAlias = Execution | AttachTo | Forward

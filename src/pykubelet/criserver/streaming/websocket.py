@@ -1,78 +1,104 @@
-"""The WebSocket protocols of Kubernetes: ``channel.k8s.io`` (v1), ``v4`` and ``v5``.
+"""The WebSocket protocols of Kubernetes: ``channel.k8s.io`` (v1), ``v4`` and ``v5``, the first two also as text.
 
 The first byte of each message is the channel. v4 brought an exit status as JSON on the error channel, v5 a way to say
 that stdin has ended.
 """
 
-import json
+import base64
+import binascii
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Final
 
 from aiohttp import WSMsgType, web
 
-from pykubelet.criserver.streaming.types import Channel, EndOfInput, FromClient, Size
+from pykubelet.base.units import MIB
+from pykubelet.criserver.streaming.status import parse_size, status, text
+from pykubelet.criserver.streaming.types import Channel, EndOfInput, FromClient, Size, Streams
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
-FORWARD_PROTOCOLS = ("v4.channel.k8s.io",)
+V5: Final = "v5.channel.k8s.io"
+V4: Final = "v4.channel.k8s.io"
+V4_TEXT: Final = "v4.base64.channel.k8s.io"
+V1: Final = "channel.k8s.io"
+V1_TEXT: Final = "base64.channel.k8s.io"
+PROTOCOLS: Final = (V5, V4, V4_TEXT, V1, V1_TEXT)
+TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
+FORWARD_PROTOCOLS: Final = (TUNNEL, V4, V4_TEXT)
+_MESSAGE: Final = 4 * MIB
+
+
+async def accept(request: web.Request, protocols: tuple[str, ...]) -> web.WebSocketResponse:
+    """Do the handshake. A client that names no protocol speaks v1; one that names only unknown ones is refused."""
+    offered = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if word.strip()]
+    if offered and not set(offered) & set(protocols):
+        raise web.HTTPForbidden(text=f"none of {', '.join(offered)} is spoken here, but {', '.join(protocols)}")
+    socket = web.WebSocketResponse(protocols=protocols if offered else (), max_msg_size=_MESSAGE)
+    await socket.prepare(request)
+    return socket
+
+
+class Channels:
+    """Numbered channels on a WebSocket."""
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+        self._textual = socket.ws_protocol in (V4_TEXT, V1_TEXT)
+
+    async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
+        """Channel and data of each message, until the client is gone. What is malformed is skipped."""
+        async for message in self._socket:
+            if self._textual and message.type is WSMsgType.TEXT and message.data:
+                with suppress(binascii.Error, ValueError):
+                    yield ord(message.data[0]) - ord("0"), base64.b64decode(message.data[1:], validate=True)
+            elif not self._textual and message.type is WSMsgType.BINARY and message.data:
+                yield message.data[0], message.data[1:]
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send, and wait while the client is slow. ConnectionError when it is gone."""
+        if self._textual:
+            await self._socket.send_str(chr(ord("0") + channel) + base64.b64encode(data).decode())
+        else:
+            await self._socket.send_bytes(bytes([channel]) + data)
+
+    async def close(self) -> None:
+        """Say good-bye."""
+        with suppress(ConnectionError):
+            await self._socket.close()
 
 
 class WebSocketClient:
     """A ``Client`` over a WebSocket."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
-        self._socket = socket
-        self._version = socket.ws_protocol or PROTOCOLS[-1]
+        self._channels = Channels(socket)
+        self._version = socket.ws_protocol or V1
+
+    async def greet(self, streams: Streams) -> None:
+        """An empty message tells the client that it is connected; the reference sends it too."""
+        first = Channel.STDOUT if streams.stdout else Channel.STDERR if streams.stderr else Channel.ERROR
+        await self._channels.send(first, b"")
 
     async def receive(self) -> AsyncIterator[FromClient]:
         """What the client sends, until it is gone. Unknown channels are skipped."""
-        async for message in self._socket:
-            if message.type is not WSMsgType.BINARY or not message.data:
-                continue
-            channel, data = message.data[0], message.data[1:]
-            if channel == Channel.STDIN:
-                if data:
+        async for channel, data in self._channels.receive():
+            match channel:
+                case Channel.STDIN if data:
                     yield data
-            elif channel == Channel.RESIZE:
-                size = parse_size(data)
-                if size is not None:
-                    yield size
-            elif channel == Channel.CLOSE and data[:1] == bytes([Channel.STDIN]):
-                yield EndOfInput()
+                case Channel.RESIZE:
+                    size = parse_size(data)
+                    if isinstance(size, Size):
+                        yield size
+                case Channel.CLOSE if self._version == V5 and data[:1] == bytes([Channel.STDIN]):
+                    yield EndOfInput()
 
     async def send(self, channel: Channel, data: bytes) -> None:
         """Give it output."""
-        await self._socket.send_bytes(bytes([channel]) + data)
+        await self._channels.send(channel, data)
 
     async def finish(self, exit_code: int, failure: str = "") -> None:
         """Tell how it ended and close."""
+        tell = text if self._version in (V1, V1_TEXT) else status
         with suppress(ConnectionError):
-            if self._version == PROTOCOLS[-1]:
-                text = failure or (f"command terminated with non-zero exit code: {exit_code}" if exit_code else "")
-                data = text.encode()
-            else:
-                data = status(exit_code, failure)
-            if data:
-                await self.send(Channel.ERROR, data)
-            await self._socket.close()
-
-
-def status(exit_code: int, failure: str) -> bytes:
-    """A Kubernetes Status object: how clients learn the exit code (k8s.io/apimachinery, ``NonZeroExitCode``)."""
-    if failure:
-        return json.dumps({"metadata": {}, "status": "Failure", "reason": "InternalError", "message": failure}).encode()
-    if exit_code == 0:
-        return json.dumps({"metadata": {}, "status": "Success"}).encode()
-    message = f"command terminated with non-zero exit code: {exit_code}"
-    details = {"causes": [{"reason": "ExitCode", "message": str(exit_code)}]}
-    body = {"metadata": {}, "status": "Failure", "reason": "NonZeroExitCode", "message": message, "details": details}
-    return json.dumps(body).encode()
-
-
-def parse_size(data: bytes) -> Size | None:
-    """A terminal's size from a resize message; None when it makes no sense."""
-    try:
-        document = json.loads(data)
-        width, height = int(document["Width"]), int(document["Height"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return Size(width, height) if 0 < width < 65536 and 0 < height < 65536 else None
+            if data := tell(exit_code, failure):
+                await self._channels.send(Channel.ERROR, data)
+            await self._channels.close()

@@ -1,63 +1,20 @@
-"""exec and attach over WebSocket, with an executor that runs plain programs."""
+"""exec, attach and port-forward over WebSocket."""
 
 import asyncio
+import base64
 import json
+import os
+import signal
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from pykubelet.base.clock import SystemClock
-from pykubelet.base.errors import Permanent
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
-from pykubelet.criserver.streaming.types import Streams
-from pykubelet.criserver.streaming.websocket import parse_size, status
-
-OUTPUT = Streams(stdin=False, stdout=True, stderr=True, terminal=False)
-INPUT = Streams(stdin=True, stdout=True, stderr=False, terminal=False)
-TERMINAL = Streams(stdin=True, stdout=True, stderr=False, terminal=True)
-
-
-class PlainExecutor:
-    """Runs the command on the machine; a shell notes the process number, as the OCI runtime does."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
-
-    async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
-        if execution.container == "ended":
-            raise Permanent("container ended is exited, not running")
-        self._count += 1
-        folder = self._folder / str(self._count)
-        folder.mkdir()
-        script = f'echo $$ > {folder}/pid; exec "$@"'
-        return ["/bin/sh", "-c", script, "sh", *execution.command], folder / "pid", folder
-
-
-@asynccontextmanager
-async def _served(folder: Path) -> AsyncIterator[tuple[StreamingServer, aiohttp.ClientSession]]:
-    server = StreamingServer(PlainExecutor(folder), SystemClock())
-    ready = asyncio.Event()
-    task = asyncio.ensure_future(server.run(ready))
-    try:
-        async with aiohttp.ClientSession() as session, asyncio.timeout(30):
-            await ready.wait()
-            yield server, session
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - another process makes it true
-            await asyncio.sleep(0.01)
+from pykubelet.criserver.streaming import AttachTo, Execution, Forward
+from pykubelet.criserver.streaming.status import parse_size, status
+from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, until
 
 
 async def _talk(
@@ -73,7 +30,7 @@ async def _talk(
 
 
 async def test_output_and_exit_code(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+    async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sh", "-c", "echo out; echo err >&2; exit 5"), OUTPUT))
         got = await _talk(session, url)
         assert (got[1], got[2]) == (b"out\n", b"err\n")
@@ -85,7 +42,7 @@ async def test_output_and_exit_code(tmp_path: Path) -> None:
 
 
 async def test_input_ends_when_the_client_says_so(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+    async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("cat",), INPUT))
         got = await _talk(session, url, b"\0hello", b"\xff\0", protocol="v5.channel.k8s.io")
         assert got[1] == b"hello"
@@ -93,29 +50,120 @@ async def test_input_ends_when_the_client_says_so(tmp_path: Path) -> None:
 
 
 async def test_the_oldest_protocol_tells_failures_as_text(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+    async with served(tmp_path) as (server, session):
         got = await _talk(session, server.url(Execution("c", ("false",), OUTPUT)), protocol="channel.k8s.io")
         assert got[3] == b"command terminated with non-zero exit code: 1"
 
 
 async def test_a_terminal_has_a_size(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+    async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sh", "-c", "read x; stty size"), TERMINAL))
         got = await _talk(session, url, b'\4{"Width": 77, "Height": 22}', b"\0go\n")
         assert b"22 77" in got[1]
 
 
-async def test_a_command_dies_with_its_client(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+async def test_a_command_outlives_its_client(tmp_path: Path) -> None:
+    """As with the reference's runtimes: its input ends, and nobody kills it."""
+    async with served(tmp_path) as (server, session):
+        url = server.url(Execution("c", ("sh", "-c", "cat >/dev/null; exec sleep 60"), INPUT))
+        async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):
+            await until(lambda: bool(list(tmp_path.glob("*/pid"))))
+        pid = int(next(tmp_path.glob("*/pid")).read_text())
+        await until(lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(pid, signal.SIGTERM)
+        await until(lambda: not list(tmp_path.iterdir()))
+
+
+async def test_without_its_client_a_command_waits_when_its_pipe_is_full(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
+        url = server.url(Execution("c", ("cat", "/dev/zero"), OUTPUT))
+        async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)) as client:
+            await client.receive()
+        pid = int(next(tmp_path.glob("*/pid")).read_text())
+        await until(lambda: "pipe_write" in _waits(pid) or "S" in _state(pid))
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not list(tmp_path.iterdir()))
+
+
+def _waits(pid: int) -> str:
+    return Path(f"/proc/{pid}/wchan").read_text()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+async def test_the_server_ends_its_commands(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sleep", "60"), OUTPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):
-            await _until(lambda: bool(list(tmp_path.glob("*/pid"))))
-        # Its folder goes after it has been killed and reaped.
-        await _until(lambda: not list(tmp_path.iterdir()))
+            await until(lambda: bool(list(tmp_path.glob("*/pid"))))
+        pid = int(next(tmp_path.glob("*/pid")).read_text())
+    await until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+async def test_only_so_many_commands_outlive_their_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.criserver.streaming.server._MOST_LEFT", 2)
+    async with served(tmp_path) as (server, session):
+        pids = []
+        for number in range(1, 4):
+            url = server.url(Execution("c", ("sleep", "60"), OUTPUT))
+            async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):
+                await until((tmp_path / str(number) / "pid").exists)
+                await until(lambda file=tmp_path / str(number) / "pid": bool(file.read_text()))  # type: ignore[misc]
+                pids.append(int((tmp_path / str(number) / "pid").read_text()))
+            await asyncio.sleep(0.3)
+        await until(lambda: not Path(f"/proc/{pids[0]}").exists())
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids[1:])
+    await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+async def test_a_slow_client_gets_all_output(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
+        url = server.url(Execution("c", ("head", "-c", "8000000", "/dev/zero"), OUTPUT))
+        async with session.ws_connect(url, protocols=("v4.channel.k8s.io",), max_msg_size=0) as client:
+            await asyncio.sleep(2.5)
+            got = 0
+            async for message in client:
+                got += len(message.data) - 1 if message.data[0] == 1 else 0
+        assert got == 8_000_000
+
+
+async def test_text_protocols(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
+        url = server.url(Execution("c", ("head", "-n", "1"), INPUT))
+        got: dict[str, bytes] = {}
+        async with session.ws_connect(url, protocols=("v4.base64.channel.k8s.io",)) as client:
+            await client.send_str("0" + "not base64!")
+            await client.send_str("0" + base64.b64encode(b"hello\n").decode())
+            async for message in client:
+                got[message.data[0]] = got.get(message.data[0], b"") + base64.b64decode(message.data[1:])
+        assert got["1"] == b"hello\n"
+        assert json.loads(got["3"])["status"] == "Success"
+
+
+async def test_unknown_protocols_are_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await _talk(session, server.url(Execution("c", ("true",), OUTPUT)), protocol="v9.channel.k8s.io")
+        assert refused.value.status == 403
+
+
+async def test_a_url_is_of_one_kind(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
+        url = server.url(Execution("c", ("true",), OUTPUT)).replace("/exec/", "/attach/")
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await _talk(session, url)
+        assert refused.value.status == 404
+
+
+async def test_urls_are_on_loopback(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, _):
+        assert server.url(Execution("c", ("true",), OUTPUT)).startswith("http://127.0.0.1:")
 
 
 async def test_why_a_command_cannot_run(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+    async with served(tmp_path) as (server, session):
         got = await _talk(session, server.url(Execution("ended", ("true",), OUTPUT)))
         assert "not running" in json.loads(got[3])["message"]
 
@@ -129,7 +177,7 @@ async def test_attach_to_a_monitor(tmp_path: Path) -> None:
         monitor.bind(str(short / "attach"))
         monitor.listen()
         monitor.setblocking(False)
-        async with _served(tmp_path) as (server, session):
+        async with served(tmp_path) as (server, session):
             url = server.url(AttachTo("c", bundle, INPUT))
             talk = asyncio.ensure_future(_talk(session, url, b"\0typed"))
             connection, _ = await asyncio.get_running_loop().sock_accept(monitor)
@@ -143,7 +191,7 @@ async def test_attach_to_a_monitor(tmp_path: Path) -> None:
 
 
 async def test_attach_to_nobody(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+    async with served(tmp_path) as (server, session):
         got = await _talk(session, server.url(AttachTo("c", tmp_path, INPUT)))
         assert "cannot attach" in json.loads(got[3])["message"]
 
@@ -155,20 +203,20 @@ async def test_port_forward(tmp_path: Path) -> None:
 
     listener = await asyncio.start_server(echo, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
-    async with listener, _served(tmp_path) as (server, session):
+    async with listener, served(tmp_path) as (server, session):
         url = f"{server.url(Forward('s', None))}?port={port}&port=1"
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)) as client:
             number = struct.pack("<H", port)
             assert await client.receive_bytes() == b"\0" + number
             assert await client.receive_bytes() == b"\1" + number
             assert [(await client.receive_bytes())[0] for _ in range(2)] == [2, 3]
-            assert b"cannot connect to port 1" in await client.receive_bytes()
+            assert b"cannot connect to port 1 of the pod: 127.0.0.1: Connection refused" in await client.receive_bytes()
             await client.send_bytes(b"\0hi")
             assert await client.receive_bytes() == b"\0echo hi"
 
 
-async def test_only_upgrades_are_served(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (server, session):
+async def test_only_upgrades_areserved(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
         async with session.get(server.url(Execution("c", ("true",), OUTPUT))) as reply:
             assert reply.status == 400
         async with session.get(server.url(Execution("c", ("true",), OUTPUT)) + "x") as reply:

@@ -11,6 +11,7 @@ from pykubelet.kubelet.report.server.types import LogOptions, LogStreams, Stream
 _TRUE: Final = frozenset({"", "1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 _MAX_SECONDS: Final = 10 * 365 * 86400
+_MAX_PORTS: Final = 64
 
 
 def log_options(query: Mapping[str, str], now: Seconds) -> LogOptions:
@@ -52,6 +53,14 @@ def stream_options(query: Mapping[str, str], command: Sequence[str], *, attach: 
     if options.tty and options.stderr:
         raise Invalid("stderr: with a terminal there is no separate stderr; leave stderr or tty out")
     return options
+
+
+def forwarded_ports(values: Sequence[str]) -> tuple[int, ...]:
+    """Ports of a port-forward over WebSocket; SPDY names none. Invalid: not port numbers."""
+    words = [word for value in values for word in value.split(",")]
+    if len(words) > _MAX_PORTS or not all(w.isascii() and w.isdecimal() and 0 < int(w[:6]) < 65536 for w in words):
+        raise Invalid(f"ports: {','.join(values)[:80]!r} are not port numbers")
+    return tuple(int(word) for word in words)
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool:

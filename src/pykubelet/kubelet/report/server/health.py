@@ -54,13 +54,13 @@ class HealthServer:
                 self.serving.clear()
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        return _report(self._deps.checks, verbose="verbose" in request.query)
+        return report_checks(self._deps.checks, verbose="verbose" in request.query)
 
     async def _healthz_one(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self._deps.checks:
             raise NotFound(f"there is no health check {name!r}; there are: {', '.join(self._deps.checks)}")
-        return _report({name: self._deps.checks[name]}, verbose=False)
+        return report_checks({name: self._deps.checks[name]}, verbose=False)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._deps.render_metrics(), headers={"Content-Type": CONTENT_TYPE})
@@ -69,7 +69,7 @@ class HealthServer:
         return web.Response(body=self._deps.render_probe_metrics(), headers={"Content-Type": CONTENT_TYPE})
 
 
-def _report(checks: Mapping[str, HealthCheck], *, verbose: bool) -> web.Response:
+def report_checks(checks: Mapping[str, HealthCheck], *, verbose: bool) -> web.Response:
     """``ok``, or a line for each check, with the reasons of those that fail."""
     faults = {name: check() for name, check in checks.items()}
     failed = any(fault is not None for fault in faults.values())

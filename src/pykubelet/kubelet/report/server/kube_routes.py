@@ -1,6 +1,5 @@
-"""The local API under the paths of the Kubernetes API: pods, events, logs, exec and attach."""
+"""The local API under the paths of the Kubernetes API: pods, events, logs, exec, attach, port-forward."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -8,22 +7,20 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from pykubelet.base.errors import Invalid, NotFound, PykubeletError
+from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.report.server import discovery
-from pykubelet.kubelet.report.server.compute_logs import choose_attempt, container_name, container_status
-from pykubelet.kubelet.report.server.compute_query import log_options, stream_options
+from pykubelet.kubelet.report.server.compute_logs import container_name, container_status
+from pykubelet.kubelet.report.server.compute_query import forwarded_ports, log_options, stream_options
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
-from pykubelet.kubelet.report.server.exec_proxy import proxy_upgrade
-from pykubelet.kubelet.report.server.logfiles import LogFolder
-from pykubelet.kubelet.report.server.logs import LogSession, LogTarget, copy_log, in_thread
+from pykubelet.kubelet.report.server.log_response import LogSource, log_response
 from pykubelet.kubelet.report.server.ports import LocalConfig, LocalDeps
 from pykubelet.kubelet.report.server.responses import json_response
 from pykubelet.kubelet.report.server.selectors import EVENT_FIELDS, POD_FIELDS, field_test, label_test
+from pykubelet.kubelet.report.server.types import StreamOptions
 from pykubelet.kubelet.report.server.watch import Collection
-from pykubelet.kubelet.types.ids import ContainerID, ref_of
+from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.models.core_v1 import Event, Pod
-
-_log = logging.getLogger(__name__)
 
 _POD: Final = "/api/v1/namespaces/{namespace}/pods/{name}"
 
@@ -32,9 +29,9 @@ class KubeRoutes:
     """The handlers."""
 
     def __init__(self, config: LocalConfig, deps: LocalDeps, watcher: DirWatcher) -> None:
-        self._config = config
         self._deps = deps
-        self._watcher = watcher
+        self._proxy = StreamProxy()
+        self._logs = LogSource(config.pod_logs_dir, deps.pods, watcher)
         self._pods = Collection(deps.pods.table, "Pod")
         self._events = Collection(deps.events.table, "Event")
 
@@ -54,6 +51,7 @@ class KubeRoutes:
             web.get(f"{_POD}/log", self._read_log),
             *(method(f"{_POD}/exec", self._exec) for method in (web.get, web.post)),
             *(method(f"{_POD}/attach", self._attach) for method in (web.get, web.post)),
+            *(method(f"{_POD}/portforward", self._port_forward) for method in (web.get, web.post)),
         ]
 
     @staticmethod
@@ -114,42 +112,29 @@ class KubeRoutes:
     async def _read_log(self, request: web.Request) -> web.StreamResponse:
         options = log_options(request.query, self._deps.clock.now())
         pod = self._pod(request)
-        name = container_name(pod, options.container)
-        ref = ref_of(pod)
-        target = LogTarget(ref.uid, name, LogFolder(self._config.pod_logs_dir, ref, name))
-        session = LogSession(target, replace(options, container=name))
-        try:
-            attempts = await in_thread(target.folder.attempts)
-            await in_thread(session.open, choose_attempt(pod, name, attempts, previous=options.previous))
-            response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-            await response.prepare(request)
-            try:
-                await copy_log(session, target, self._deps.pods, self._watcher, response.write)
-            except* (PykubeletError, OSError) as group:
-                self._broken_off(request, group)
-            return response
-        finally:
-            session.close()
+        chosen = replace(options, container=container_name(pod, options.container))
+        return await log_response(request, pod, chosen, self._logs)
 
-    @staticmethod
-    def _broken_off(request: web.Request, group: BaseExceptionGroup[BaseException]) -> None:
-        """The log ends early: too late for a Status, so the connection is closed without the end of the answer."""
-        if group.subgroup(ConnectionError) is None:
-            _log.warning("log broken off", extra={"path": request.path, "error": str(group.exceptions[0])})
-        if request.transport is not None:
-            request.transport.abort()
-
-    # -- exec and attach -----------------------------------------------------------------------------------------------
+    # -- exec, attach, port-forward ------------------------------------------------------------------------------------
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         options = stream_options(request.query, request.query.getall("command", []), attach=False)
         container = self._running(self._pod(request), options.container)
-        return await proxy_upgrade(request, await self._deps.streams.exec_url(container, options))
+        return await self._proxy.command(
+            request, lambda: self._deps.streams.exec_url(container, options), _streams(options)
+        )
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         options = stream_options(request.query, (), attach=True)
         container = self._running(self._pod(request), options.container)
-        return await proxy_upgrade(request, await self._deps.streams.attach_url(container, options))
+        return await self._proxy.command(
+            request, lambda: self._deps.streams.attach_url(container, options), _streams(options)
+        )
+
+    async def _port_forward(self, request: web.Request) -> web.StreamResponse:
+        ports = forwarded_ports(request.query.getall("ports", []))
+        uid = PodUID(self._pod(request).metadata.uid)
+        return await self._proxy.port_forward(request, lambda: self._deps.streams.port_forward_url(uid, ports))
 
     @staticmethod
     def _running(pod: Pod, wanted: str) -> ContainerID:
@@ -158,3 +143,7 @@ class KubeRoutes:
         if status is None or status.state is None or status.state.running is None:
             raise Invalid(f'container "{name}" in pod "{pod.metadata.name}" is not running')
         return ContainerID(status.container_id.partition("://")[2])
+
+
+def _streams(options: StreamOptions) -> StreamSet:
+    return StreamSet(options.stdin, options.stdout, options.stderr, options.tty)

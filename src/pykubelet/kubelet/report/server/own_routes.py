@@ -28,6 +28,7 @@ class OwnRoutes:
             web.get(f"{_BASE}/problems", self._problems),
             web.get(f"{_BASE}/images", self._images),
             web.get(f"{_BASE}/objects", self._objects),
+            web.get(f"{_BASE}/usage", self._usage),
             web.get(f"{_BASE}/version", self._version),
             web.get(f"{_BASE}/healthz", self._healthz),
         ]
@@ -49,6 +50,9 @@ class OwnRoutes:
 
     async def _objects(self, _: web.Request) -> web.Response:
         return json_response({"items": self._deps.node.objects()})
+
+    async def _usage(self, _: web.Request) -> web.Response:
+        return json_response(await self._deps.usage())
 
     async def _version(self, _: web.Request) -> web.Response:
         return json_response(self._deps.node.version())

@@ -1,6 +1,6 @@
 """What the servers need of others."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pykubelet.kubelet.report.server.types import (
 )
 from pykubelet.kubelet.report.timeline import TimelineView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.stats import Summary
 
 HealthCheck = Callable[[], str | None]
 """Gives what is wrong, or None."""
@@ -55,6 +56,10 @@ class Streams(Protocol):
     async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
         """A one-time URL that is connected to the container's first process."""
 
+    async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
+        """A one-time URL that leads to ports of the pod; ``ports`` for clients that cannot name them themselves.
+        NotFound: the pod has no sandbox that runs."""
+
 
 class HttpMeter(Protocol):
     """Measures requests (report/metrics)."""
@@ -76,6 +81,8 @@ class LocalDeps:
     checks: Mapping[str, HealthCheck]
     meter: HttpMeter
     clock: Clock
+    usage: Callable[[], Awaitable[Summary]]
+    """CPU and memory of the node and its pods, measured now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -33,16 +35,31 @@ def status_response(status: Status) -> web.Response:
     return response
 
 
+def route_pattern(request: web.Request) -> str:
+    """The pattern of the route: never the path itself, or everybody could make series without end."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a server tells of errors, and under which names it counts requests."""
+
+    show: Callable[[Status], web.Response] = status_response
+    path: Callable[[web.Request], str] = route_pattern
+
+
 class Requests:
     """The requests that a server is answering: measured, limited in number, ended together.
 
     ``middleware`` goes round all handlers. Whatever goes wrong in one becomes a Status.
     """
 
-    def __init__(self, server_type: str, meter: HttpMeter, limit: int) -> None:
+    def __init__(self, server_type: str, meter: HttpMeter, limit: int, manner: Manner | None = None) -> None:
         self._server_type = server_type
         self._meter = meter
         self._limit = limit
+        self._manner = manner or Manner()
         self._active: set[asyncio.Task[object]] = set()
         self._closed = False
 
@@ -66,37 +83,35 @@ class Requests:
     async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._closed or len(self._active) >= self._limit:
             code, text = (503, "the agent is stopping") if self._closed else (429, "too many requests at once")
-            return status_response(failure(code, text, details=StatusDetails(retry_after_seconds=1)))
+            return self._manner.show(failure(code, text, details=StatusDetails(retry_after_seconds=1)))
         task = asyncio.current_task()
         assert task is not None
         self._active.add(task)
         try:
             with self._measured(request):
-                return await _answer(request, handler)
+                return await _answer(request, handler, self._manner.show)
         finally:
             self._active.discard(task)
 
     def _measured(self, request: web.Request) -> AbstractContextManager[None]:
-        resource = request.match_info.route.resource
-        # The pattern of the route and a known method, or everybody could make series without end.
-        path = resource.canonical if resource is not None else "other"
+        path = self._manner.path(request)
         method = request.method if request.method in _METHODS else "other"
         long_running = path.endswith(_LONG_RUNNING) or request.query.get("watch") in ("1", "true")
         return self._meter.http_request(method, path, self._server_type, long_running=long_running)
 
 
-async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler, show: Callable[[Status], web.Response]) -> web.StreamResponse:
     try:
         return await handler(request)
     except PykubeletError as error:
-        return status_response(error_status(error))
+        return show(error_status(error))
     except web.HTTPException as error:
         if error.status < 400:
             raise
         text = f"{request.method} {request.path}: {error.reason}"
-        return status_response(failure(error.status, text))
+        return show(failure(error.status, text))
     except ConnectionResetError:
         raise
     except Exception as error:
         _log.exception("request failed", extra={"method": request.method, "path": request.path})
-        return status_response(failure(500, f"{request.method} {request.path} failed: {type(error).__name__}"))
+        return show(failure(500, f"{request.method} {request.path} failed: {type(error).__name__}"))

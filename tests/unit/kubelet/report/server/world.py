@@ -29,8 +29,10 @@ from pykubelet.kubelet.report.server import (
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines, TimelineView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
+from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import NOW, pod
 from tests.unit.kubelet.report.server.records import raw
@@ -90,6 +92,7 @@ class FakeStreams:
 
     url: str = "http://127.0.0.1:1/none"
     asked: list[tuple[str, str, StreamOptions]] = field(default_factory=list)
+    forwards: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
     async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
         self.asked.append(("exec", container, options))
@@ -97,6 +100,10 @@ class FakeStreams:
 
     async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
         self.asked.append(("attach", container, options))
+        return self.url
+
+    async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
+        self.forwards.append((uid, tuple(ports)))
         return self.url
 
 
@@ -117,7 +124,13 @@ class World:
         self.logs = base / "pods" / "ns_web_uid-1" / "app"
         self.logs.mkdir(parents=True)
         checks = {name: partial(self.faults.get, name) for name in self.faults}
-        self.deps = LocalDeps(self.pods, self.events, self.node, self.streams, checks, self.metrics, self.clock)
+        self.deps = LocalDeps(
+            self.pods, self.events, self.node, self.streams, checks, self.metrics, self.clock, self._usage
+        )
+
+    async def _usage(self) -> Summary:
+        cpu = CpuStats(time=time_from_unix(NOW), usage_nano_cores=250_000_000)
+        return Summary(node=NodeStats(node_name="node-1", cpu=cpu), pods=())
 
     def log(self, *lines: str, attempt: int = 0) -> None:
         """Append lines to a log file."""

@@ -1,0 +1,300 @@
+"""A SPDY connection: reads frames, hands them to streams, sends what the streams give it."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Self, assert_never
+
+from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError
+from pykubelet.base.spdy.frames import (
+    Data,
+    Frame,
+    GoAway,
+    GoAwayCode,
+    Headers,
+    HeadersFrame,
+    Ping,
+    ResetCode,
+    RstStream,
+    Settings,
+    SynReply,
+    SynStream,
+    WindowUpdate,
+)
+from pykubelet.base.spdy.link import Link
+from pykubelet.base.spdy.stream import SpdyStream, StreamResetError
+from pykubelet.base.units import KIB, MIB, Seconds
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one connection may take of us."""
+
+    streams: int = 1000
+    """Open streams that the other side has made."""
+    held: int = 512 * KIB
+    """Bytes of one stream that nobody reads; then nothing more is read from the connection."""
+    held_together: int = 4 * MIB
+    """The same, of all streams."""
+    queued: int = 256 * KIB
+    """Bytes to be sent; then writers wait."""
+    queued_at_most: int = 4 * MIB
+    """Answers to a peer that asks and does not listen; then the connection is given up."""
+    idle: Seconds = 4 * 3600.0
+    """Without a byte in either direction, the connection ends (the reference's limit)."""
+    reply: Seconds = 30.0
+    """The other side must take or refuse a stream so soon."""
+    flush: Seconds = 60.0
+    """At the end, a slow reader has so long to fetch what is queued."""
+    linger: Seconds = 2.0
+    """After that, the other side has so long to close, so that the kernel does not throw away what it has not read."""
+    limits: Limits = field(default_factory=Limits)
+
+
+class SpdyConnection:
+    """One end of a connection. Made by ``over``; ends with its block."""
+
+    def __init__(self, link: Link, accept: Callable[[SpdyStream], bool] | None, bounds: Bounds) -> None:
+        self._link = link
+        self._accept = accept
+        self._bounds = bounds
+        self._server = accept is not None
+        self._encoder = Encoder()
+        self._decoder = Decoder(bounds.limits)
+        self._streams: dict[int, SpdyStream] = {}
+        self._next = 2 if self._server else 1
+        self._last = 0
+        self._held = 0
+        self._read_on = asyncio.Event()
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._to_send = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closing = False
+        self._active = asyncio.get_running_loop().time()
+        self.ended = asyncio.Event()
+        """The other side has gone, or says that it will."""
+
+    @classmethod
+    @asynccontextmanager
+    async def over(
+        cls, link: Link, accept: Callable[[SpdyStream], bool] | None = None, bounds: Bounds | None = None
+    ) -> AsyncIterator[Self]:
+        """A connection for the time of the block. ``accept`` makes it the server: it is told each new stream, and
+        whether it gives True decides. At the end of the block what was written is still delivered."""
+        connection = cls(link, accept, bounds or Bounds())
+        reading = asyncio.create_task(connection._read(), name="spdy-read")
+        writing = asyncio.create_task(connection._write(), name="spdy-write")
+        try:
+            yield connection
+            await connection._close(reading, writing)
+        finally:
+            for task in (reading, writing):
+                task.cancel()
+            await asyncio.gather(reading, writing, return_exceptions=True)
+            connection._break()
+
+    async def open(self, headers: Headers) -> SpdyStream:
+        """A new stream. StreamResetError: it was refused, or the connection has ended. TimeoutError: no answer."""
+        if self.ended.is_set():
+            raise StreamResetError("the connection has ended")
+        stream = SpdyStream(self._next, headers, self)
+        self._next += 2
+        self._streams[stream.number] = stream
+        await self.send(SynStream(stream.number, headers))
+        try:
+            async with asyncio.timeout(self._bounds.reply):
+                await asyncio.shield(stream.accepted)
+        except TimeoutError:
+            stream.reset()
+            raise
+        return stream
+
+    # -- for its streams -----------------------------------------------------------------------------------------------
+
+    async def send(self, frame: Frame) -> None:
+        """Send when there is room."""
+        while not self._room.is_set() and not self._closing:
+            await self._room.wait()
+        if self._closing:
+            raise StreamResetError("the connection has ended")
+        self.post(frame)
+
+    def post(self, frame: Frame) -> None:
+        """Send without waiting."""
+        if self._closing:
+            return
+        data = self._encoder.encode(frame)
+        self._queue.append(data)
+        self._queued += len(data)
+        self._to_send.set()
+        if self._queued > self._bounds.queued:
+            self._room.clear()
+        if self._queued > self._bounds.queued_at_most:
+            _log.warning("a streaming peer asks and does not listen; its connection is given up")
+            self._break()
+
+    def took(self, size: int) -> None:
+        """So many bytes are not held any more."""
+        self._held -= size
+        self._read_on.set()
+
+    def forget(self, stream: int) -> None:
+        """The stream is closed in both directions."""
+        self._streams.pop(stream, None)
+        self._read_on.set()
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._receive():
+                for frame in self._decoder.feed(data):
+                    self._handle(frame)
+                    await self._wait_for_readers(frame)
+        except ProtocolError as error:
+            _log.debug("a streaming peer broke the protocol", extra={"error": str(error)})
+            self.post(GoAway(self._last, GoAwayCode.PROTOCOL_ERROR))
+        except (OSError, TimeoutError) as error:
+            _log.debug("a streaming connection broke off", extra={"error": str(error)})
+        finally:
+            self._lost()
+
+    async def _receive(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                async with asyncio.timeout_at(self._active + self._bounds.idle):
+                    data = await self._link.read()
+            except TimeoutError:
+                if loop.time() >= self._active + self._bounds.idle:
+                    raise
+                continue
+            self._active = loop.time()
+            return data
+
+    async def _wait_for_readers(self, frame: Frame) -> None:
+        """One stream that nobody reads stops all others: the peers know no other flow control than this."""
+        if not isinstance(frame, Data):
+            return
+        bounds = self._bounds
+        while True:
+            stream = self._streams.get(frame.stream)
+            held = stream.held if stream else 0
+            if held <= bounds.held and self._held <= bounds.held_together:
+                return
+            self._read_on.clear()
+            await self._read_on.wait()
+
+    def _handle(self, frame: Frame) -> None:
+        match frame:
+            case Data():
+                self._data(frame)
+            case SynStream():
+                self._syn(frame)
+            case SynReply():
+                self._reply(frame)
+            case HeadersFrame():
+                if (found := self._streams.get(frame.stream)) and frame.fin:
+                    found.feed(b"", True)
+            case RstStream():
+                if found := self._streams.get(frame.stream):
+                    found.broken()
+            case Ping():
+                if frame.id % 2 == self._server:
+                    self.post(frame)
+            case GoAway():
+                self.ended.set()
+            case Settings() | WindowUpdate():
+                pass
+            case _:
+                assert_never(frame)
+
+    def _data(self, frame: Data) -> None:
+        stream = self._streams.get(frame.stream)
+        if stream is None:
+            # Of a stream that has just been closed here, or of none at all.
+            if frame.stream > self._last and frame.stream % 2 == self._server:
+                self.post(RstStream(frame.stream, ResetCode.INVALID_STREAM))
+            return
+        before = stream.held
+        stream.feed(frame.data, frame.fin)
+        self._held += stream.held - before
+
+    def _syn(self, frame: SynStream) -> None:
+        if frame.stream % 2 != self._server or frame.stream <= self._last:
+            self.post(RstStream(frame.stream, ResetCode.PROTOCOL_ERROR))
+            return
+        self._last = frame.stream
+        if self._accept is None or self._closing or len(self._streams) >= self._bounds.streams:
+            self.post(RstStream(frame.stream, ResetCode.REFUSED_STREAM))
+            return
+        stream = SpdyStream(frame.stream, frame.headers, self)
+        self._streams[stream.number] = stream
+        if frame.fin:
+            stream.feed(b"", True)
+        if not self._accept(stream):
+            stream.reset(ResetCode.REFUSED_STREAM)
+            return
+        self.post(SynReply(stream.number))
+
+    def _reply(self, frame: SynReply) -> None:
+        stream = self._streams.get(frame.stream)
+        if stream is None or frame.stream % 2 == self._server:
+            return
+        if not stream.accepted.done():
+            stream.accepted.set_result(None)
+        if frame.fin:
+            stream.feed(b"", True)
+
+    # -- writing and the end -------------------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._to_send.wait()
+                # Joined, because a small write costs as much as a large one.
+                data = b"".join(self._queue)
+                self._queue.clear()
+                self._to_send.clear()
+                await self._link.write(data)
+                self._active = asyncio.get_running_loop().time()
+                self._queued -= len(data)
+                if self._queued <= self._bounds.queued:
+                    self._room.set()
+        except OSError as error:
+            _log.debug("a streaming connection broke off", extra={"error": str(error)})
+        finally:
+            self._break()
+
+    async def _close(self, reading: "asyncio.Task[None]", writing: "asyncio.Task[None]") -> None:
+        for stream in list(self._streams.values()):
+            stream.reset()
+        self.post(GoAway(self._last))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._bounds.flush):
+                while self._queued and not writing.done():
+                    self._room.clear()
+                    await self._room.wait()
+        self._closing = True
+        if not writing.done() and not self._queued:
+            with suppress(OSError):
+                await self._link.end()
+            await asyncio.wait({reading}, timeout=self._bounds.linger)
+
+    def _lost(self) -> None:
+        """Nothing more comes. What we have to say may still arrive."""
+        self.ended.set()
+        for stream in list(self._streams.values()):
+            stream.broken()
+
+    def _break(self) -> None:
+        self._closing = True
+        self._lost()
+        self._room.set()

@@ -1,0 +1,125 @@
+"""Frames of SPDY/3.1 as values (SPDY protocol draft 3.1, section 2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+Headers: TypeAlias = Mapping[str, str]
+"""Names in lower case. Several values of one name are joined by NUL."""
+
+
+class FrameType(IntEnum):
+    """Types of control frames."""
+
+    SYN_STREAM = 1
+    SYN_REPLY = 2
+    RST_STREAM = 3
+    SETTINGS = 4
+    PING = 6
+    GOAWAY = 7
+    HEADERS = 8
+    WINDOW_UPDATE = 9
+
+
+class ResetCode(IntEnum):
+    """Why a stream is reset."""
+
+    PROTOCOL_ERROR = 1
+    INVALID_STREAM = 2
+    REFUSED_STREAM = 3
+    UNSUPPORTED_VERSION = 4
+    CANCEL = 5
+    INTERNAL_ERROR = 6
+    FLOW_CONTROL_ERROR = 7
+    STREAM_IN_USE = 8
+    STREAM_ALREADY_CLOSED = 9
+    FRAME_TOO_LARGE = 11
+
+
+class GoAwayCode(IntEnum):
+    """Why a connection is given up."""
+
+    OK = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SynStream:
+    """A new stream. ``fin``: its sender sends nothing on it; ``unidirectional``: nor may the receiver."""
+
+    stream: int
+    headers: Headers = field(default_factory=dict)
+    associated: int = 0
+    priority: int = 0
+    fin: bool = False
+    unidirectional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SynReply:
+    """The other side takes the stream."""
+
+    stream: int
+    headers: Headers = field(default_factory=dict)
+    fin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RstStream:
+    """The end of a stream in both directions. ``code`` is a ``ResetCode``, or one that we do not know."""
+
+    stream: int
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Pairs of identifier and value."""
+
+    values: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """To be sent back when it is the other side's."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoAway:
+    """No new streams are taken after ``last``."""
+
+    last: int
+    code: int = GoAwayCode.OK
+
+
+@dataclass(frozen=True, slots=True)
+class HeadersFrame:
+    """More headers of a stream."""
+
+    stream: int
+    headers: Headers = field(default_factory=dict)
+    fin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowUpdate:
+    """Room for so many more bytes."""
+
+    stream: int
+    delta: int
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A piece of a stream. ``fin``: the last."""
+
+    stream: int
+    data: bytes = b""
+    fin: bool = False
+
+
+Frame: TypeAlias = SynStream | SynReply | RstStream | Settings | Ping | GoAway | HeadersFrame | WindowUpdate | Data

@@ -1,0 +1,151 @@
+"""A command's or container's streams on the user's terminal, over the WebSocket protocol ``v5.channel.k8s.io``."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from pykubelet.base.errors import Permanent, Transient
+
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_PROTOCOL = "v5.channel.k8s.io"
+_READ_BYTES = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One exec or attach: where, and which streams."""
+
+    socket: Path
+    path: str
+    """With its query."""
+    stdin: bool
+    tty: bool
+    """Standard input is a terminal, to be made raw, and its size is to be told."""
+
+
+def converse(session: Session) -> int:
+    """Copy the streams until the other side ends; the exit status. Permanent: refused; Transient: broken off."""
+    with _raw_terminal(session.tty and session.stdin):
+        return asyncio.run(_run(session))
+
+
+@contextlib.contextmanager
+def _raw_terminal(wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    saved = termios.tcgetattr(sys.stdin)
+    tty.setraw(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
+
+
+async def _run(session: Session) -> int:
+    connector = aiohttp.UnixConnector(path=str(session.socket))
+    async with aiohttp.ClientSession(connector=connector) as client:
+        try:
+            channel = await client.ws_connect(f"http://localhost{session.path}", protocols=(_PROTOCOL,), max_msg_size=0)
+        except aiohttp.WSServerHandshakeError as error:
+            raise Permanent(f"the agent refused: {error.message} ({error.status})") from error
+        except aiohttp.ClientError as error:
+            raise Transient(f"the agent at {session.socket} did not answer: {error}") from error
+        async with channel:
+            return await _converse(channel, session)
+
+
+async def _converse(channel: aiohttp.ClientWebSocketResponse, session: Session) -> int:
+    helpers = []
+    if session.stdin:
+        helpers.append(asyncio.create_task(_send_stdin(channel), name="stdin"))
+    if session.tty:
+        helpers.append(asyncio.create_task(_send_sizes(channel), name="resize"))
+    try:
+        return await _receive(channel)
+    finally:
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+
+
+async def _receive(channel: aiohttp.ClientWebSocketResponse) -> int:
+    outputs = {_STDOUT: sys.stdout.buffer, _STDERR: sys.stderr.buffer}
+    status: int | None = None
+    async for message in channel:
+        if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+            continue
+        number, data = message.data[0], message.data[1:]
+        if number == _ERROR and data:
+            status = exit_status(data)
+        elif (output := outputs.get(number)) and data:
+            output.write(data)
+            output.flush()
+    if status is None:
+        raise Transient("the connection ended before the command's status was known")
+    return status
+
+
+def exit_status(data: bytes) -> int:
+    """The exit status from the error channel's Status object. Permanent: it failed otherwise."""
+    answer = json.loads(data)
+    if answer.get("status") == "Success":
+        return 0
+    for cause in answer.get("details", {}).get("causes", ()):
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"])
+    raise Permanent(str(answer.get("message", "the command failed")))
+
+
+async def _send_stdin(channel: aiohttp.ClientWebSocketResponse) -> None:
+    """Copy standard input, and say when it ends."""
+    descriptor = sys.stdin.fileno()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await readable(descriptor)
+            data = os.read(descriptor, _READ_BYTES)
+            if not data:
+                await channel.send_bytes(bytes([_CLOSE, _STDIN]))
+                return
+            await channel.send_bytes(bytes([_STDIN]) + data)
+
+
+async def readable(descriptor: int) -> None:
+    """Wait until a read does not block. Each wait asks anew: news that is older than the last read would lie."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:
+        return  # A regular file is always readable and cannot be polled.
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _send_sizes(channel: aiohttp.ClientWebSocketResponse) -> None:
+    """Tell the terminal's size now and whenever it changes."""
+    loop = asyncio.get_running_loop()
+    changed = asyncio.Event()
+    changed.set()
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    try:
+        while True:
+            await changed.wait()
+            changed.clear()
+            width, height = os.get_terminal_size(sys.stdin.fileno())
+            size = json.dumps({"Width": width, "Height": height}).encode()
+            await channel.send_bytes(bytes([_RESIZE]) + size)
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)

@@ -1,0 +1,158 @@
+"""exec and attach over SPDY: the streams error, stdin, stdout, stderr and resize, made by the client in any order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from aiohttp import web
+
+from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
+from pykubelet.base.units import KIB, Seconds
+from pykubelet.base.upgrade import switching, taken_over
+from pykubelet.criserver.streaming.status import parse_size, status, text
+from pykubelet.criserver.streaming.types import Channel, Client, EndOfInput, FromClient, Size, Streams
+
+V4: Final = "v4.channel.k8s.io"
+V3: Final = "v3.channel.k8s.io"
+V2: Final = "v2.channel.k8s.io"
+V1: Final = "channel.k8s.io"
+PROTOCOLS: Final = (V4, V3, V2, V1)
+SPDY: Final = "SPDY/3.1"
+CREATION: Final[Seconds] = 30.0
+"""The client has so long to make its streams (the reference's limit)."""
+_SIZES: Final = 4 * KIB
+"""No resize message is longer."""
+_NAMES: Final = {
+    "stdin": Channel.STDIN,
+    "stdout": Channel.STDOUT,
+    "stderr": Channel.STDERR,
+    "error": Channel.ERROR,
+    "resize": Channel.RESIZE,
+}
+
+
+def is_spdy(request: web.Request) -> bool:
+    """Whether the client wants to speak SPDY."""
+    wanted = request.headers.get("Upgrade", "").lower()
+    return SPDY.lower() in wanted and "upgrade" in request.headers.get("Connection", "").lower()
+
+
+def negotiate(request: web.Request, protocols: tuple[str, ...]) -> str:
+    """The client's first protocol that is among ours. HTTPBadRequest: it names none; HTTPForbidden: only others."""
+    values = ",".join(request.headers.getall("X-Stream-Protocol-Version", []))
+    offered = [word.strip() for word in values.split(",") if word.strip()]
+    if not offered:
+        raise web.HTTPBadRequest(text="unable to upgrade: the header X-Stream-Protocol-Version is missing")
+    for name in offered:
+        if name in protocols:
+            return name
+    raise web.HTTPForbidden(
+        text=f"unable to negotiate: client supports {', '.join(offered)}, server accepts {', '.join(protocols)}",
+        headers=[("X-Accepted-Stream-Protocol-Versions", name) for name in protocols],
+    )
+
+
+def accepting(protocol: str) -> bytes:
+    """The answer that switches to SPDY."""
+    return switching([("Upgrade", SPDY), ("X-Stream-Protocol-Version", protocol)])
+
+
+async def serve(request: web.Request, streams: Streams, run: Callable[[Client], Awaitable[None]]) -> None:
+    """Speak SPDY on the request's connection, and give ``run`` the client once it has made its streams."""
+    protocol = negotiate(request, PROTOCOLS)
+    async with taken_over(request) as (reader, writer):
+        writer.write(accepting(protocol))
+        room = _Room(streams, protocol)
+        async with SpdyConnection.over(StreamLink(reader, writer), room.accept) as connection:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CREATION):
+                    await room.complete.wait()
+            if room.complete.is_set():
+                await run(SpdyClient(protocol, room.streams, connection))
+
+
+class _Room:
+    """Collects the streams of one client."""
+
+    def __init__(self, wanted: Streams, protocol: str) -> None:
+        asked = {Channel.STDIN: wanted.stdin, Channel.STDOUT: wanted.stdout, Channel.STDERR: wanted.stderr}
+        asked |= {Channel.ERROR: True, Channel.RESIZE: wanted.terminal and protocol in (V3, V4)}
+        self._missing = {channel for channel, given in asked.items() if given}
+        self.streams: dict[Channel, SpdyStream] = {}
+        self.complete = asyncio.Event()
+
+    def accept(self, stream: SpdyStream) -> bool:
+        """Whether it is one that is expected."""
+        channel = _NAMES.get(stream.header("streamtype").lower())
+        if channel is None or channel not in self._missing:
+            return False
+        self._missing.remove(channel)
+        self.streams[channel] = stream
+        if not self._missing:
+            self.complete.set()
+        return True
+
+
+class SpdyClient:
+    """A ``Client`` over a SPDY connection."""
+
+    def __init__(self, protocol: str, streams: dict[Channel, SpdyStream], connection: SpdyConnection) -> None:
+        self._textual = protocol != V4
+        self._streams = streams
+        self._connection = connection
+
+    async def receive(self) -> AsyncIterator[FromClient]:
+        """What the client sends, until it is gone."""
+        queue: asyncio.Queue[FromClient | None] = asyncio.Queue(1)
+        sources = [self._until_gone(queue)]
+        if Channel.STDIN in self._streams:
+            sources.append(_input(self._streams[Channel.STDIN], queue))
+        if Channel.RESIZE in self._streams:
+            sources.append(_sizes(self._streams[Channel.RESIZE], queue))
+        tasks = [asyncio.ensure_future(source) for source in sources]
+        try:
+            while (what := await queue.get()) is not None:
+                yield what
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def send(self, channel: Channel, data: bytes) -> None:
+        """Give it output."""
+        await self._streams[channel].write(data)
+
+    async def finish(self, exit_code: int, failure: str = "") -> None:
+        """Tell how it ended and close."""
+        for channel in (Channel.STDOUT, Channel.STDERR):
+            if channel in self._streams:
+                self._streams[channel].finish()
+        error = self._streams[Channel.ERROR]
+        with suppress(ConnectionError):
+            await error.write((text if self._textual else status)(exit_code, failure))
+        error.finish()
+
+    async def _until_gone(self, queue: "asyncio.Queue[FromClient | None]") -> None:
+        await self._connection.ended.wait()
+        await queue.put(None)
+
+
+async def _input(stream: SpdyStream, queue: "asyncio.Queue[FromClient | None]") -> None:
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            await queue.put(data)
+    await queue.put(EndOfInput())
+
+
+async def _sizes(stream: SpdyStream, queue: "asyncio.Queue[FromClient | None]") -> None:
+    """Sizes are JSON documents one after the other; each ends with a brace, and none has another inside."""
+    waiting = b""
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            *documents, waiting = (waiting + data).split(b"}")
+            waiting = waiting[-_SIZES:]
+            for document in documents:
+                size = parse_size(document + b"}")
+                if isinstance(size, Size):
+                    await queue.put(size)

@@ -1,0 +1,59 @@
+"""The answer to a request for a container's log, the same on every server."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.report.server.compute_logs import choose_attempt
+from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+from pykubelet.kubelet.report.server.logfiles import LogFolder
+from pykubelet.kubelet.report.server.logs import LogSession, LogTarget, copy_log, in_thread
+from pykubelet.kubelet.report.server.pods_view import PodsView
+from pykubelet.kubelet.report.server.types import LogOptions
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Where logs are read, and what tells that there is more of them."""
+
+    root: Path
+    """``podLogsDir``."""
+    pods: PodsView
+    watcher: DirWatcher
+
+
+async def log_response(request: web.Request, pod: Pod, options: LogOptions, source: LogSource) -> web.StreamResponse:
+    """Stream the log of ``options.container``, which must be one of the pod's.
+
+    Errors before the first byte: Invalid, NotFound, Transient. Later the connection is closed without the answer's end.
+    """
+    name, ref = options.container, ref_of(pod)
+    target = LogTarget(ref.uid, name, LogFolder(source.root, ref, name))
+    session = LogSession(target, options)
+    try:
+        attempts = await in_thread(target.folder.attempts)
+        await in_thread(session.open, choose_attempt(pod, name, attempts, previous=options.previous))
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        try:
+            await copy_log(session, target, source.pods, source.watcher, response.write)
+        except* (PykubeletError, OSError) as group:
+            _broken_off(request, group)
+        return response
+    finally:
+        session.close()
+
+
+def _broken_off(request: web.Request, group: BaseExceptionGroup[BaseException]) -> None:
+    """Too late for a Status."""
+    if group.subgroup(ConnectionError) is None:
+        _log.warning("log broken off", extra={"path": request.path, "error": str(group.exceptions[0])})
+    if request.transport is not None:
+        request.transport.abort()

@@ -1,0 +1,122 @@
+"""Joins a client's request to the runtime."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from aiohttp import web
+
+from pykubelet.base.spdy import Link, StreamLink, WebSocketLink
+from pykubelet.base.units import Seconds
+from pykubelet.base.upgrade import SWITCHED, Answer, taken_over
+from pykubelet.kubelet.report.streamproxy.backend import Backend, check_upgrade, connected, passed_on, refusal
+from pykubelet.kubelet.report.streamproxy.translate import translate
+from pykubelet.kubelet.report.streamproxy.types import FORWARD, TUNNEL, V5, StreamSet
+
+GetUrl: TypeAlias = Callable[[], Awaitable[str]]
+"""Asks the runtime for a new one-time URL."""
+
+_AFTER_EOF: Final[Seconds] = 30.0
+"""A client that sends no more may wait so long for the rest."""
+_PROTOCOLS: Final = "Sec-Websocket-Protocol"
+
+
+class StreamProxy:
+    """One for each runtime: remembers what that speaks."""
+
+    def __init__(self) -> None:
+        self._speaks_v5 = True
+
+    async def command(self, request: web.Request, get_url: GetUrl, streams: StreamSet) -> web.StreamResponse:
+        """Serve an exec or attach to its end.
+
+        Invalid: the request is no upgrade. Permanent: the URL is of a kind that is not supported. Transient: the
+        streaming server does not answer. All before the client was told anything; so are the errors of ``get_url``.
+        """
+        check_upgrade(request)
+        if V5 not in _offered(request):
+            return await _pass(request, await get_url(), passed_on(request), lambda _: True) or web.Response()
+        if self._speaks_v5:
+            # Only v5 is offered, because runtimes that do not know it would choose an older one.
+            headers = passed_on(request) | {_PROTOCOLS: V5}
+            done = await _pass(request, await get_url(), headers, _chose_v5)
+            if done is not None:
+                return done
+            self._speaks_v5 = False
+        return await translate(request, await get_url(), streams)
+
+    async def port_forward(self, request: web.Request, get_url: GetUrl) -> web.StreamResponse:
+        """Serve a port-forward to its end. Errors as of ``command``."""
+        check_upgrade(request)
+        if TUNNEL in _offered(request):
+            return await _untunnel(request, await get_url())
+        return await _pass(request, await get_url(), passed_on(request), lambda _: True) or web.Response()
+
+
+async def _pass(
+    request: web.Request, url: str, headers: dict[str, str], suits: Callable[[Answer], bool]
+) -> web.StreamResponse | None:
+    """Pass everything on as it is. None, and nothing sent to the client, when the answer does not suit."""
+    async with connected(url) as backend:
+        answer = await backend.handshake(request.method, headers)
+        if not suits(answer):
+            return None
+        if answer.status != SWITCHED:
+            return refusal(answer)
+        async with taken_over(request) as (reader, writer):
+            writer.write(answer.head)
+            await _join(StreamLink(reader, writer), StreamLink(backend.reader, backend.writer))
+    # The connection is gone; aiohttp knows and does not try to send this.
+    return web.Response()
+
+
+async def _untunnel(request: web.Request, url: str) -> web.StreamResponse:
+    """SPDY inside a WebSocket on the client's side, bare on the runtime's."""
+    async with connected(url) as backend:
+        answer = await backend.spdy(FORWARD)
+        if answer.status != SWITCHED:
+            return refusal(answer)
+        socket = web.WebSocketResponse(protocols=(TUNNEL,))
+        await socket.prepare(request)
+        await _join(WebSocketLink(socket), _link(backend))
+        await socket.close()
+        return socket
+
+
+def _link(backend: Backend) -> Link:
+    return StreamLink(backend.reader, backend.writer)
+
+
+async def _join(client: Link, runtime: Link) -> None:
+    """Copy both ways until the runtime ends, or the client has gone."""
+    upstream = asyncio.create_task(_copy(client, runtime), name="stream-to-runtime")
+    downstream = asyncio.create_task(_copy(runtime, client), name="stream-to-client")
+    try:
+        await asyncio.wait({upstream, downstream}, return_when=asyncio.FIRST_COMPLETED)
+        if not downstream.done():
+            await runtime.end()
+            await asyncio.wait({downstream}, timeout=_AFTER_EOF)
+    finally:
+        for task in (upstream, downstream):
+            task.cancel()
+        await asyncio.gather(upstream, downstream, return_exceptions=True)
+
+
+async def _copy(source: Link, sink: Link) -> None:
+    with suppress(OSError):
+        while data := await source.read():
+            await sink.write(data)
+
+
+def _offered(request: web.Request) -> set[str]:
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        return set()
+    return {word.strip() for word in request.headers.get(_PROTOCOLS, "").split(",")}
+
+
+def _chose_v5(answer: Answer) -> bool:
+    """Whether the runtime took v5, or refuses for another reason than that."""
+    if answer.status == SWITCHED:
+        return answer.headers.get(_PROTOCOLS.lower()) == V5
+    return answer.status not in (400, 403)

@@ -1,0 +1,19 @@
+"""Which streams a client wants."""
+
+from dataclasses import dataclass
+from typing import Final
+
+V5: Final = "v5.channel.k8s.io"
+V4: Final = "v4.channel.k8s.io"
+FORWARD: Final = "portforward.k8s.io"
+TUNNEL: Final = f"SPDY/3.1+{FORWARD}"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSet:
+    """The streams of an exec or attach."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False

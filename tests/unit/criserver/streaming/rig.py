@@ -1,0 +1,55 @@
+"""A streaming server with an executor that runs plain programs on the machine."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.streaming import Execution, StreamingServer
+from pykubelet.criserver.streaming.types import Streams
+
+OUTPUT = Streams(stdin=False, stdout=True, stderr=True, terminal=False)
+INPUT = Streams(stdin=True, stdout=True, stderr=False, terminal=False)
+TERMINAL = Streams(stdin=True, stdout=True, stderr=False, terminal=True)
+
+
+class PlainExecutor:
+    """Runs the command on the machine; a shell notes the process number, as the OCI runtime does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
+        if execution.container == "ended":
+            raise Permanent("container ended is exited, not running")
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        script = f'echo $$ > {folder}/pid; exec "$@"'
+        return ["/bin/sh", "-c", script, "sh", *execution.command], folder / "pid", folder
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[tuple[StreamingServer, aiohttp.ClientSession]]:
+    server = StreamingServer(PlainExecutor(folder), SystemClock())
+    ready = asyncio.Event()
+    task = asyncio.ensure_future(server.run(ready))
+    try:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(30):
+            await ready.wait()
+            yield server, session
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - another process makes it true
+            await asyncio.sleep(0.01)
