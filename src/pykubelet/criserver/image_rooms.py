@@ -10,19 +10,23 @@ from pathlib import Path
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
-from pykubelet.base.units import Bytes
-from pykubelet.criserver.config import Settings
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container.ports import ImageFacts
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.ports import Registry
+from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.server.images import ImageCalls
+from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.stats.ports import LayerUsage
 from pykubelet.criserver.storage import Layers, Snapshots
-from pykubelet.criserver.types import ContainerID
+from pykubelet.criserver.types import ContainerID, UserNamespace
 from pykubelet.linux.system import architecture
+
+_COUNT_EVERY: Seconds = 30.0
 
 
 class ContainerImages:
@@ -47,9 +51,9 @@ class ContainerImages:
             volumes=config.volumes,
         )
 
-    async def prepare(self, image_id: str, container: ContainerID) -> Path:
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         """Mount a root file system made of the image. NotFound: it was removed a moment ago."""
-        return await self._snapshots.prepare_rootfs(self._record(image_id), container)
+        return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
 
     async def release(self, container: ContainerID) -> None:
         """Unmount and remove it."""
@@ -65,9 +69,13 @@ class ContainerImages:
 class WritableLayers:
     """A ``stats.ports.Layers``."""
 
-    def __init__(self, snapshots: Snapshots, folder: Path) -> None:
+    def __init__(self, snapshots: Snapshots, folder: Path, clock: Clock) -> None:
         self._snapshots = snapshots
         self._folder = str(folder)
+        self._clock = clock
+        self._counted: LayerUsage | None = None
+        self._counted_at: Seconds = 0.0
+        self._counting = asyncio.Lock()
 
     async def usage(self, container: ContainerID) -> LayerUsage | None:
         """What one container has written."""
@@ -78,7 +86,14 @@ class WritableLayers:
         return LayerUsage(self._folder, found.bytes, found.inodes)
 
     async def total(self) -> LayerUsage:
-        """What all have written."""
+        """What all have written, as counted at most half a minute ago: that takes a walk through all they wrote."""
+        async with self._counting:
+            now = self._clock.monotonic()
+            if self._counted is None or now - self._counted_at >= _COUNT_EVERY:
+                self._counted, self._counted_at = await self._count(), now
+            return self._counted
+
+    async def _count(self) -> LayerUsage:
         used, inodes = Bytes(0), 0
         for container in self._snapshots.containers():
             found = await self.usage(ContainerID(container))
@@ -100,15 +115,26 @@ class ImageRooms:
         """The calls of ImageService."""
         return ImageCalls(self.images, self.layers)
 
+    def transfer_calls(self) -> TransferCalls:
+        """The calls of our own ImageTransfer."""
+        return TransferCalls(self.images)
+
     async def recover(self, wanted: Collection[str]) -> None:
         """Remove root file systems that no container has, and blobs that no image has."""
         await self.snapshots.recover(wanted)
         await self.images.recover()
 
 
-async def open_images(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
+async def open_images(settings: Settings, clock: Clock) -> ImageRooms:
     """Open what is on the disk."""
+    table = RegistryTable(settings.registries_file, settings.registries)
+    registry = RegistryClient(lambda: {name: _host(host) for name, host in table.hosts().items()}, clock)
     return await asyncio.to_thread(_open, settings, registry, clock)
+
+
+def _host(given: RegistryHost) -> Host:
+    tls = Tls(given.ca, given.client_certificate, given.client_key, given.skip_verify)
+    return Host(given.mirrors, given.plain_http, tls, given.username, given.password)
 
 
 def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
@@ -125,6 +151,8 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
         registry=registry,
         platform=Platform(architecture(), "linux"),
         clock=clock,
+        mountpoint=str(folder),
+        pinned=frozenset(settings.pinned_images),
     )
     images = ImageManager(deps)
-    return ImageRooms(images, snapshots, ContainerImages(images, snapshots), WritableLayers(snapshots, folder))
+    return ImageRooms(images, snapshots, ContainerImages(images, snapshots), WritableLayers(snapshots, folder, clock))

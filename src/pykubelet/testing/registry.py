@@ -1,5 +1,7 @@
 """A registry that serves packed images over plain HTTP on loopback, for tests of real pulls."""
 
+import base64
+import contextlib
 import json
 import os
 import tarfile
@@ -34,6 +36,10 @@ class Registry:
         self._thread = threading.Thread(target=self._server.serve_forever, name="registry")
         self.requests: list[str] = []
         """Paths asked for, oldest first."""
+        self.password = ""
+        """``user:password`` that is asked for, if any."""
+        self._open = threading.Event()
+        self._open.set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -42,19 +48,41 @@ class Registry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.release()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
+    @property
+    def host(self) -> str:
+        """Address and port."""
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
     def reference(self, repository: str, tag: str = "1") -> str:
         """How the image of that name is called on this registry."""
-        return f"127.0.0.1:{self._server.server_address[1]}/{repository}:{tag}"
+        return f"{self.host}/{repository}:{tag}"
+
+    def digest(self, repository: str, tag: str) -> str:
+        """Of the manifest that the tag means now."""
+        return self._content.manifests[repository, tag][1]
+
+    def hold(self) -> None:
+        """Let blobs wait until ``release``."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Let them go."""
+        self._open.set()
+
+    def wait(self) -> None:
+        """Until nobody holds blobs."""
+        self._open.wait()
 
     def add(self, repository: str, tag: str = "1", **fields: object) -> str:
         """Pack an image from busybox and serve it from now on; its reference."""
         reference = self.reference(repository, tag)
-        archive = self._folder / f"{repository}-{tag}.tar"
-        pack(ImageSpec(reference, **fields), archive, os.uname().machine)  # type: ignore[arg-type]  # ImageSpec's own
+        archive = self._folder / f"{repository.replace('/', '_')}-{tag}.tar"
+        pack(ImageSpec("localhost/packed:1", **fields), archive, os.uname().machine)  # type: ignore[arg-type]  # ImageSpec's own
         with tarfile.open(archive) as tar:
             files = {entry.name: tar.extractfile(entry) for entry in tar.getmembers() if entry.isfile()}
             content = {name: file.read() for name, file in files.items() if file is not None}
@@ -73,13 +101,20 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
 
         def do_GET(self) -> None:
             registry.requests.append(self.path)
-            parts = self.path.strip("/").split("/")
-            if self.path == "/v2/":
+            parts = self.path.partition("?")[0].strip("/").split("/")
+            given = self.headers.get("Authorization", "")
+            if registry.password and given != "Basic " + base64.b64encode(registry.password.encode()).decode():
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="tests"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            elif self.path == "/v2/":
                 self._answer(b"{}", "application/json", "")
             elif len(parts) >= 4 and parts[-2] == "manifests":
                 data, digest = content.manifests.get(("/".join(parts[1:-2]), parts[-1]), (b"", ""))
                 self._answer(data, _MANIFEST, digest)
             elif len(parts) >= 4 and parts[-2] == "blobs":
+                registry.wait()
                 self._answer(content.blobs.get(parts[-1], b""), "application/octet-stream", parts[-1])
             else:
                 self._answer(b"", "", "")
@@ -94,7 +129,8 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
                 self.send_header("Docker-Content-Digest", digest)
             self.end_headers()
             if self.command == "GET":
-                self.wfile.write(data)
+                with contextlib.suppress(ConnectionError):  # who asked may have gone
+                    self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Nobody reads it."""

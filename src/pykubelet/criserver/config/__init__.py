@@ -1,6 +1,7 @@
 """The server's own settings: a TOML or YAML file and flags become one frozen value."""
 
 from pykubelet.criserver.config.load import load_settings
-from pykubelet.criserver.config.settings import CgroupManager, Handler, Settings
+from pykubelet.criserver.config.registries import RegistryTable
+from pykubelet.criserver.config.settings import CgroupManager, Handler, RegistryHost, Settings
 
-__all__ = ["CgroupManager", "Handler", "Settings", "load_settings"]
+__all__ = ["CgroupManager", "Handler", "RegistryHost", "RegistryTable", "Settings", "load_settings"]

@@ -1,6 +1,7 @@
 """Reads the configuration file; what is wrong in it is named with its place."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,12 @@ from pykubelet.criserver.config.settings import Settings
 _MAX_BYTES = 1 << 20
 
 
-def load_settings(file: Path | None, **overrides: object) -> Settings:
+def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = None, **overrides: object) -> Settings:
     """Settings of the file (``.toml``, else YAML) with flags over them; a flag that is None was not given.
 
-    Invalid names the file and the field.
+    ``defaults`` stand in for what the file does not say. Invalid names the file and the field.
     """
-    document = _read(file) if file else {}
+    document = {**(defaults or {}), **(read_document(file) if file else {})}
     document |= {key: value for key, value in overrides.items() if value is not None}
     origin = str(file) if file else "flags"
     try:
@@ -42,7 +43,8 @@ def _path(kind: type, value: Any) -> object:
     raise TypeError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_document(path: Path) -> dict[str, Any]:
+    """The table in a file: TOML by its name, else YAML. Invalid names the file and what is wrong."""
     try:
         data = path.read_bytes()
     except OSError as error:

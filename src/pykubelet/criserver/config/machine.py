@@ -1,13 +1,16 @@
 """Facts of the machine that decide what containers can be given."""
 
+import shutil
 from pathlib import Path
 
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.spec.capabilities import names_of
-from pykubelet.linux import cgroups, system
+from pykubelet.linux import cgroups, idmap, system
 
 _STATUS = Path("/proc/self/status")
 _LEAST = -1000
+_APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
+_SELINUX = Path("/sys/fs/selinux/enforce")
 
 
 def host_facts() -> Host:
@@ -32,6 +35,10 @@ def host_facts() -> Host:
         # The OCI runtime fails on limits of a controller that is not there.
         hugepage_sizes=frozenset(_page_size(pages.size) for pages in system.hugepages()) if hugetlb else frozenset(),
         swap=swap,
+        user_namespaces=idmap.kernel_maps_overlays() and shutil.which("unshare") is not None,
+        recursive_read_only=idmap.kernel_is((5, 12)),
+        apparmor=_APPARMOR.exists() and _APPARMOR.read_text().strip() == "Y",
+        selinux=_SELINUX.exists(),
     )
 
 
@@ -41,6 +48,14 @@ def cgroup_of(parent: str, name: str, systemd: bool) -> str:
         slice_ = Path(parent).name if parent.endswith(".slice") else "system.slice"
         return f"{slice_}:cri-pykubelet:{name}"
     return f"{parent.rstrip('/') or '/pykubelet'}/{name}"
+
+
+def kernel_cgroup(name: str) -> str:
+    """Where the kernel has what ``cgroup_of`` or CRI's ``cgroup_parent`` names; a path is one already."""
+    if ":" in name:
+        slice_, prefix, rest = name.split(":", 2)
+        return f"{cgroups.slice_path(slice_)}/{prefix}-{rest}.scope"
+    return cgroups.slice_path(Path(name).name) if name.endswith(".slice") else name
 
 
 def _page_size(size: int) -> str:

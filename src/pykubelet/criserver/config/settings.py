@@ -39,11 +39,23 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryHost(Struct, frozen=True, forbid_unknown_fields=True):
-    """How to reach one registry."""
+    """How to reach one registry, or one mirror of others, by its ``host[:port]``."""
 
     mirrors: tuple[str, ...] = ()
     """Base URLs asked first, in this order."""
     plain_http: bool = False
+    ca: str = ""
+    """File of authorities (PEM) that its certificate is checked against, instead of the system's."""
+    client_certificate: str = ""
+    client_key: str = ""
+    skip_verify: bool = False
+    """Take any certificate: whoever sits between can then change what is pulled by tag."""
+    username: str = ""
+    """For pulls that bring no credentials for this host."""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"RegistryHost({', '.join(self.mirrors)})"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,6 +76,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     cni: CniSettings = CniSettings()
     registries: dict[str, RegistryHost] = field(default_factory=dict)
+    registries_file: Path = Path("/etc/pykubelet/registries.toml")
+    """More of them, in a file that is read anew when it has changed; need not exist."""
+    pinned_images: tuple[str, ...] = ()
+    """References of images that no kubelet's garbage collection may remove."""
 
     @property
     def socket(self) -> Path:
@@ -96,6 +112,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     def exits(self) -> Path:
         """Where conmon writes exit codes."""
         return self.run / "exits"
+
+    @property
+    def mapped(self) -> Path:
+        """Mounts of volumes with the ids of user namespaces."""
+        return self.run / "mapped"
 
     @property
     def scratch(self) -> Path:

@@ -1,16 +1,14 @@
-"""Images in files: reads OCI layouts and docker archives (tars, perhaps compressed), writes OCI archives. Blocking.
+"""Reads images from archives: tars of OCI layouts, and what docker saves, perhaps compressed. Blocking.
 
 An archive comes from somebody else: names in it are only looked up, never opened, and every blob is checked against its
 digest. Sources: OCI image specification, "Image Layout"; docker image specification 1.2, "Combined Image JSON".
 """
 
 import os
-import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from io import BytesIO
-from pathlib import Path
+from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -21,16 +19,14 @@ from pykubelet.criserver.images import manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.manifests import Descriptor, Platform
 from pykubelet.criserver.images.reference import is_digest, parse
-from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
-from pykubelet.linux.errors import wrap
 
 _BLOBS = "blobs/"
-_NAME = "io.containerd.image.name"
-_REF_NAME = "org.opencontainers.image.ref.name"
-_LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
+NAME = "io.containerd.image.name"
+REF_NAME = "org.opencontainers.image.ref.name"
+"""Annotations of an index' entries: the full reference, as containerd writes it, and mostly only the tag."""
 _LIMITS = Limits(max_bytes=Bytes(512 * GIB), max_entries=100_000)
 _MAX_NESTED = 3
 
@@ -66,29 +62,27 @@ class _Contents:
         return self.blobs.get(name)
 
 
-def read_archive(path: Path, store: ContentStore, platform: Platform, stop: Callable[[], bool]) -> list[Found]:
+def read_archive(
+    file: IO[bytes], what: str, store: ContentStore, platform: Platform, stop: Callable[[], bool]
+) -> list[Found]:
     """Put every blob of the archive into the store and return the images for this platform.
 
-    Invalid: no image archive, a damaged one, or none for this platform. ``stop`` is asked between blobs.
+    The file is read once, from its beginning to its end, so it may be a pipe. Invalid: no image archive, a damaged
+    one, or none for this platform. ``stop`` is asked between blobs.
     """
+    stream = ByteStream(file, _LIMITS)
     try:
-        file = path.open("rb")
-    except OSError as error:
-        raise wrap(error, f"cannot read {path}") from error
-    with file:
-        stream = ByteStream(file, _LIMITS)
-        try:
-            contents = _store_all(TarReader(stream, _LIMITS), store, stop)
-        except BadLayer as error:
-            raise Invalid(f"{path} is no image archive: {error}") from error
-        finally:
-            stream.close()
-    what = str(path)
+        contents = _store_all(TarReader(stream, _LIMITS), store, stop)
+        stream.finish()
+    except BadLayer as error:
+        raise Invalid(f"{what} is no image archive: {error}") from error
+    finally:
+        stream.close()
     if "index.json" in contents.blobs:
         return list(_from_layout(contents, store, platform, what))
     if "manifest.json" in contents.blobs:
         return list(_from_docker(contents, store, what))
-    raise Invalid(f"{path} has neither index.json (OCI) nor manifest.json (docker); it is no image archive")
+    raise Invalid(f"{what} has neither index.json (OCI) nor manifest.json (docker); it is no image archive")
 
 
 def _store_all(reader: TarReader, store: ContentStore, stop: Callable[[], bool]) -> _Contents:
@@ -110,14 +104,10 @@ def _store_one(name: str, entry: Entry, reader: TarReader, store: ContentStore) 
     digest = name.removeprefix(_BLOBS).replace("/", ":") if name.startswith(_BLOBS) else ""
     if is_digest(digest):
         if not store.has(digest, entry.size):
-            with store.writer(digest, entry.size) as writer:
-                writer.restart()
-                for piece in reader.data():
-                    writer.write(piece)
-                writer.commit()
+            store.add_stream(reader.data(), entry.size, digest)
         return Descriptor(digest, entry.size)
     # Docker's own layout: the name says nothing of the digest.
-    return store.add_unnamed(reader.data(), entry.size)
+    return store.add_stream(reader.data(), entry.size)
 
 
 def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, what: str) -> Iterator[Found]:
@@ -153,7 +143,7 @@ def _resolve(
 
 def _tag(entry: Descriptor) -> str:
     annotations = entry.annotations or {}
-    for name in (annotations.get(_NAME, ""), annotations.get(_REF_NAME, "")):
+    for name in (annotations.get(NAME, ""), annotations.get(REF_NAME, "")):
         # A bare tag ("latest") names no repository.
         if "/" in name or ":" in name:
             with suppress(Invalid):
@@ -191,36 +181,3 @@ def _layer_type(store: ContentStore, blob: Descriptor) -> str:
     if magic.startswith(b"\x1f\x8b"):
         return f"{manifests.OCI_LAYER}+gzip"
     return f"{manifests.OCI_LAYER}+zstd" if magic == b"\x28\xb5\x2f\xfd" else manifests.OCI_LAYER
-
-
-def write_archive(image: ImageRecord, media_type: str, tags: Iterable[str], store: ContentStore, path: Path) -> None:
-    """Write the image as an OCI archive that ctr, podman, docker and we can load. The file appears when it is whole."""
-    size = store.path(image.manifest).stat().st_size
-    entries = [
-        Descriptor(
-            image.manifest, size, media_type, annotations={_NAME: tag, _REF_NAME: parse(tag).tag} if tag else None
-        )
-        for tag in tags or ("",)
-    ]
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as archive:
-            _put(archive, "oci-layout", _LAYOUT)
-            _put(archive, "index.json", manifests.encode_index(entries))
-            for digest in sorted(image.blobs):
-                info = tarfile.TarInfo(_BLOBS + digest.replace(":", "/"))
-                blob = store.path(digest)
-                info.size = blob.stat().st_size
-                with blob.open("rb") as file:
-                    archive.addfile(info, file)
-        partial.replace(path)
-    except OSError as error:
-        raise wrap(error, f"cannot write {path}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _put(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    archive.addfile(info, BytesIO(data))

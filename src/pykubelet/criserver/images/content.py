@@ -7,6 +7,7 @@ leaves at most a partial file, from which a later download goes on. All function
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,11 @@ class ContentStore:
         self._ingest = root / "ingest"
         for folder in (root, self._blobs, self._ingest, self._blobs / "sha256", self._blobs / "sha512"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._counting = threading.Lock()
+        self._sizes = {
+            f"{kind.name}:{blob.name}": blob.stat().st_size for kind in self._blobs.iterdir() for blob in kind.iterdir()
+        }
+        self._bytes = sum(self._sizes.values())
 
     def path(self, digest: str) -> Path:
         """Where the blob is, or would be. The digest must be a checked one."""
@@ -61,44 +67,56 @@ class ContentStore:
 
     def add(self, digest: str, data: bytes) -> None:
         """Store a small blob. BadBlob: it is another one."""
-        if self.has(digest, len(data)):
-            return
-        with self.writer(digest, len(data)) as writer:
-            writer.restart()
-            writer.write(data)
-            writer.commit()
+        if not self.has(digest, len(data)):
+            self.add_stream((memoryview(data),), len(data), digest)
 
-    def add_unnamed(self, pieces: Iterable[memoryview], size: int) -> Descriptor:
-        """Store a blob whose digest is not known before; returns digest and size."""
+    def add_stream(self, pieces: Iterable[memoryview], size: int, digest: str = "") -> Descriptor:
+        """Store a blob that comes in one go; several may bring the same one at once. BadBlob: it is not ``digest``."""
         temporary = self._ingest / f"unnamed-{secrets.token_hex(8)}"
-        found = hashlib.sha256()
+        found = hashlib.new(digest.partition(":")[0] or "sha256")
         try:
-            with temporary.open("xb") as file:
+            with temporary.open("xb", buffering=0) as file:
                 for piece in pieces:
                     found.update(piece)
-                    file.write(piece)
-                file.flush()
+                    _write(file.fileno(), piece)
                 os.fsync(file.fileno())
-            digest = f"sha256:{found.hexdigest()}"
-            temporary.replace(self.path(digest))
-            _sync_folder(self.path(digest).parent)
+            name = f"{found.name}:{found.hexdigest()}"
+            if digest and name != digest:
+                raise BadBlob(f"blob {digest} of {size} bytes came as {name}")
+            self.place(temporary, name, size)
         except OSError as error:
             raise wrap(error, f"cannot write {temporary}") from error
         finally:
             temporary.unlink(missing_ok=True)
-        return Descriptor(digest, size)
+        return Descriptor(name, size)
+
+    def place(self, file: Path, digest: str, size: int) -> None:
+        """Make a written and checked file the blob."""
+        target = self.path(digest)
+        file.replace(target)
+        _sync_folder(target.parent)
+        with self._counting:
+            self._bytes += size - self._sizes.get(digest, 0)
+            self._sizes[digest] = size
 
     def writer(self, digest: str, size: int) -> "BlobWriter":
         """For one blob; it goes on from what an earlier attempt has written. One writer per digest at a time."""
-        return BlobWriter(self, self._ingest / digest.replace(":", "-"), digest, size)
+        return BlobWriter(self, self._partial(digest), digest, size)
 
     def digests(self) -> set[str]:
         """All blobs that are here."""
-        return {f"{kind.name}:{blob.name}" for kind in self._blobs.iterdir() for blob in kind.iterdir()}
+        with self._counting:
+            return set(self._sizes)
 
     def remove(self, digest: str) -> None:
         """Take a blob away; done is done."""
         self.path(digest).unlink(missing_ok=True)
+        with self._counting:
+            self._bytes -= self._sizes.pop(digest, 0)
+
+    def drop_partial(self, digest: str) -> None:
+        """Take away what an attempt has written of a blob; nobody may be writing it."""
+        self._partial(digest).unlink(missing_ok=True)
 
     def sweep(self, older_than: Seconds) -> None:
         """Take partial files away that nobody has touched since that time (Unix seconds)."""
@@ -108,15 +126,12 @@ class ContentStore:
                     partial.unlink()
 
     def used(self) -> tuple[Bytes, int]:
-        """Bytes and inodes of everything in the store."""
-        total = count = 0
-        for folder in (self._ingest, *self._blobs.iterdir()):
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    with suppress(FileNotFoundError):
-                        total += entry.stat().st_blocks * 512
-                        count += 1
-        return Bytes(total), count
+        """Bytes and inodes of the blobs; counted as they come and go, so that asking costs nothing."""
+        with self._counting:
+            return Bytes(self._bytes), len(self._sizes)
+
+    def _partial(self, digest: str) -> Path:
+        return self._ingest / digest.replace(":", "-")
 
 
 class BlobWriter:
@@ -171,8 +186,7 @@ class BlobWriter:
         view = memoryview(data)
         self._hash.update(view)
         try:
-            while view:
-                view = view[os.write(self._fd, view) :]
+            _write(self._fd, view)
         except OSError as error:
             raise wrap(error, f"cannot write {self._partial}") from error
 
@@ -183,13 +197,16 @@ class BlobWriter:
             size = self.offset
             self.restart()
             raise BadBlob(f"blob {self._digest} of {self._size} bytes came as {found} of {size} bytes")
-        target = self._store.path(self._digest)
         try:
             os.fsync(self._fd)
-            self._partial.replace(target)
-            _sync_folder(target.parent)
+            self._store.place(self._partial, self._digest, self._size)
         except OSError as error:
             raise wrap(error, f"cannot keep blob {self._digest}") from error
+
+
+def _write(fd: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,39 +1,37 @@
 """Pulls, imports, lists and removes images."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from weakref import WeakValueDictionary
+from typing import IO
 
 from msgspec import structs
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
+from pykubelet.base.errors import Conflict, Invalid, NotFound
+from pykubelet.base.shield import shielded
 from pykubelet.base.threads import stoppable, to_its_end
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.images import manifests
-from pykubelet.criserver.images.archive import Found, read_archive, write_archive
+from pykubelet.criserver.images.archive import Found, read_archive
 from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.export import Chosen, archive_pieces
+from pykubelet.criserver.images.fetch import Fetcher, Job
 from pykubelet.criserver.images.index import ImageIndex
-from pykubelet.criserver.images.manifests import Descriptor, Platform
-from pykubelet.criserver.images.ports import LayerStore, Registry, Repository, Retainer
-from pykubelet.criserver.images.reference import Reference, id_prefix, is_digest, parse
+from pykubelet.criserver.images.manifests import Platform
+from pykubelet.criserver.images.ports import LayerStore, Registry, Retainer
+from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
 from pykubelet.criserver.images.types import (
     AuthConfig,
     FsInfo,
     ImageRecord,
-    Layer,
     OnProgress,
-    Phase,
-    Progress,
+    RegistryUnavailable,
     ignore_progress,
 )
 
-_PARALLEL = 3
-_MAX_NESTED = 3
 _KEEP_PARTIAL: Seconds = 3600.0
+"""How long the blobs of a pull that was cut off wait for the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,8 @@ class ImageDeps:
     registry: Registry
     platform: Platform
     clock: Clock
+    mountpoint: str
+    """A folder of the file system that holds blobs and layers."""
     pinned: frozenset[str] = frozenset()
     """References of images that the kubelet must not remove (the sandbox image)."""
 
@@ -58,12 +58,14 @@ class ImageManager:
         self._deps = deps
         self._store = deps.content
         self._index = deps.index
+        self._fetcher = Fetcher(deps.content, deps.layers, deps.platform)
         self._pinned = frozenset(str(parse(reference)) for reference in deps.pinned)
         self._change = asyncio.Lock()
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
         """Pulls and imports under way: while there are any, no blob is removed."""
-        self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._unfinished: dict[str, tuple[Seconds, frozenset[str]]] = {}
+        """Pulls that were cut off: since when, and which blobs they had asked for."""
 
     async def recover(self) -> None:
         """Forget images whose blobs are lost, remove blobs and layers that belong to none."""
@@ -86,20 +88,25 @@ class ImageManager:
     ) -> ImageRecord:
         """Fetch an image and unpack it.
 
-        Invalid: the reference, the image or a blob is bad; NotFound: the registry has no such image; Permanent: it
-        refuses us; Transient: it cannot be reached, or our disk is full.
+        Invalid: the reference, the image or a blob is bad; NotFound: the registry has no such image; Unauthenticated,
+        Denied, Permanent: it refuses us; RegistryUnavailable: it cannot be reached, what has come stays for an hour;
+        Transient: our disk is full. A cancelled pull leaves nothing.
         """
         wanted = parse(reference)
+        name = str(wanted)
+        job = Job(name, on_progress, set())
         async with self._work(), self._deps.registry.open(wanted, auth) as repository:
-            on_progress(Progress(reference, "", Phase.RESOLVING))
             try:
-                top, manifest = await self._resolve(repository, wanted)
-            except PykubeletError as error:
-                # The words by which kubelets and people tell this from a cut transfer.
-                raise type(error)(f"failed to resolve reference {wanted}: {error}") from error
-            record = await self._fetch(repository, manifest, str(wanted), on_progress)
-            tags = () if wanted.digest else (str(wanted),)
-            return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)), on_progress)
+                record, top = await self._fetcher.pull(repository, wanted, job)
+            except RegistryUnavailable:
+                self._unfinished[name] = (self._deps.clock.now(), frozenset(job.blobs))
+                raise
+            except BaseException:
+                await shielded(lambda: self._fetcher.drop_partial(job.blobs))
+                raise
+            self._unfinished.pop(name, None)
+            tags = () if wanted.digest else (name,)
+            return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
 
     async def remove(self, ref_or_id: str) -> None:
         """Remove an image with all its references, as CRI's RemoveImage; done is done.
@@ -131,28 +138,52 @@ class ImageManager:
 
     async def fs_info(self) -> FsInfo:
         """What blobs and layers take."""
-        blob_bytes, blob_inodes = await asyncio.to_thread(self._store.used)
+        blob_bytes, blob_inodes = self._store.used()
         layer_bytes, layer_inodes = self._deps.layers.used()
-        total = Bytes(blob_bytes + layer_bytes)
-        return FsInfo(str(self._store.root), total, blob_inodes + layer_inodes)
+        return FsInfo(self._deps.mountpoint, Bytes(blob_bytes + layer_bytes), blob_inodes + layer_inodes)
 
-    async def import_archive(self, path: Path, on_progress: OnProgress = ignore_progress) -> tuple[ImageRecord, ...]:
-        """Take the images of an OCI or docker archive that are for this platform. Invalid: none, or bad ones."""
+    async def import_archive(
+        self, file: IO[bytes], what: str, tags: Sequence[str] = (), on_progress: OnProgress = ignore_progress
+    ) -> tuple[ImageRecord, ...]:
+        """Take the images of an OCI or docker archive that are for this platform.
+
+        ``file`` may be a pipe, ``what`` names it in errors. With ``tags`` the archive must hold one image, and these
+        become its names instead of its own. Invalid: no image, or bad ones.
+        """
+        names = tuple(_tag(name) for name in tags)
         async with self._work():
-            found = await stoppable(lambda stop: read_archive(path, self._store, self._deps.platform, stop))
+            found = await stoppable(lambda stop: read_archive(file, what, self._store, self._deps.platform, stop))
             if not found:
-                raise Invalid(f"{path} has no image for this platform")
-            return tuple([await self._adopt(image, str(path), on_progress) for image in found])
+                raise Invalid(f"{what} has no image for this platform")
+            if names and len({image.manifest.digest for image in found}) > 1:
+                known = ", ".join(tag for image in found for tag in image.tags) or "without names"
+                raise Invalid(f"{what} has {len(found)} images ({known}); they cannot all have the names given")
+            return tuple([await self._adopt(image, names, Job(what, on_progress, set())) for image in found])
 
-    async def export_archive(self, ref_or_id: str, path: Path) -> None:
-        """Write an image as an OCI archive. NotFound: it is not present."""
+    async def _adopt(self, found: Found, names: Sequence[str], job: Job) -> ImageRecord:
+        record = await self._fetcher.adopt(found.manifest, job)
+        tags = tuple(names or found.tags)
+        repositories = {parse(tag).name for tag in tags} if found.genuine else ()
+        digests = tuple(f"{name}@{found.manifest.digest}" for name in sorted(repositories))
+        return await self._keep(structs.replace(record, tags=tags, digests=digests))
+
+    async def export_archive(self, refs_or_ids: Sequence[str]) -> AsyncGenerator[bytes, None]:
+        """Images as one archive, piece by piece. NotFound: one is not present, said before the first piece."""
         async with self._work():
-            found = self._find(ref_or_id)
-            if found is None:
-                raise NotFound(f"image {ref_or_id} is not present")
-            tag = () if id_prefix(ref_or_id) == found.id.removeprefix("sha256:") else (str(parse(ref_or_id)),)
-            tags = [name for name in tag if name in found.tags] or found.tags
-            await to_its_end(write_archive, found, await self._type_of(found), tags, self._store, path)
+            chosen = [self._choose(ref_or_id) for ref_or_id in refs_or_ids]
+            pieces = archive_pieces(chosen, self._store)
+            while piece := await to_its_end(next, pieces, b""):
+                yield piece
+
+    def _choose(self, ref_or_id: str) -> Chosen:
+        found = self._find(ref_or_id)
+        if found is None:
+            raise NotFound(f"image {ref_or_id} is not present")
+        try:
+            name = str(parse(ref_or_id))
+        except Invalid:
+            name = ""
+        return Chosen(found, (name,) if name in found.tags else found.tags)
 
     async def collect(self) -> None:
         """Remove blobs and layers that no image needs; while a pull runs this waits for its end."""
@@ -160,7 +191,10 @@ class ImageManager:
             if self._working:
                 return
             images = self._index.images.values()
+            old = self._deps.clock.now() - _KEEP_PARTIAL
+            self._unfinished = {name: kept for name, kept in self._unfinished.items() if kept[0] > old}
             wanted = {digest for image in images for digest in image.blobs}
+            wanted.update(digest for _, blobs in self._unfinished.values() for digest in blobs)
             await to_its_end(self._sweep, wanted)
             await self._deps.retainer.retain({chain for image in images for chain in image.layers})
 
@@ -178,124 +212,16 @@ class ImageManager:
         finally:
             self._working -= 1
             if not self._working:
-                await self.collect()
+                await shielded(self.collect)
 
-    async def _resolve(self, repository: Repository, wanted: Reference) -> tuple[str, Descriptor]:
-        """The digest that the reference stands for, and the manifest for this platform; manifests are stored."""
-        data, media_type = await repository.manifest(wanted.target)
-        top = wanted.digest or manifests.digest_of(data)
-        digest = top
-        for _ in range(_MAX_NESTED):
-            if media_type not in manifests.INDEXES:
-                await to_its_end(self._store.add, digest, data)
-                return top, Descriptor(digest, len(data), media_type)
-            entries = manifests.parse_index(data, media_type, str(wanted))
-            chosen = manifests.choose(entries, self._deps.platform, str(wanted))
-            data, media_type = await repository.manifest(chosen.digest)
-            if media_type != chosen.media_type or len(data) != chosen.size:
-                raise Invalid(
-                    f"{wanted}: its index announces {chosen.digest} as {chosen.media_type} of {chosen.size} bytes; "
-                    f"it came as {media_type} of {len(data)}"
-                )
-            digest = chosen.digest
-        raise Invalid(f"{wanted}: indexes within indexes without an end")
-
-    async def _fetch(
-        self, repository: Repository, manifest: Descriptor, what: str, on_progress: OnProgress
-    ) -> ImageRecord:
-        """Fetch all blobs of a manifest and unpack its layers, several at a time."""
-        data = await asyncio.to_thread(self._store.read, manifest.digest, manifests.MAX_DOCUMENT)
-        parsed = manifests.parse_manifest(data, manifest.media_type, what)
-        if parsed.config.size > manifests.MAX_DOCUMENT:
-            raise Invalid(f"{what}: its configuration has {parsed.config.size} bytes")
-        await self._blob(repository, parsed.config, Progress(what, "", Phase.RESOLVING), ignore_progress)
-        record = await self._record(manifest, what)
-        slots = asyncio.Semaphore(_PARALLEL)
-
-        async def one(count: int) -> None:
-            layer = record.stack[count]
-            step = Progress(what, layer.digest, Phase.DOWNLOADING, total=Bytes(layer.size))
-            async with slots:
-                await self._blob(repository, Descriptor(layer.digest, layer.size), step, on_progress)
-            await self._unpack(record.stack[: count + 1], what, on_progress)
-
-        async with self._deps.layers.pinned(record.layers):
-            await _all(one(count) for count in range(len(record.stack)))
-        return record
-
-    async def _blob(self, repository: Repository, blob: Descriptor, step: Progress, on_progress: OnProgress) -> None:
-        """Have a blob in the store; when two pulls want the same one, it is fetched once."""
-        async with self._fetching.setdefault(blob.digest, asyncio.Lock()):
-            if await asyncio.to_thread(self._store.has, blob.digest, blob.size):
-                on_progress(Progress(step.reference, step.layer, Phase.PRESENT, Bytes(blob.size), Bytes(blob.size)))
-                return
-
-            def told(offset: int) -> None:
-                on_progress(Progress(step.reference, step.layer, Phase.DOWNLOADING, Bytes(offset), Bytes(blob.size)))
-
-            with self._store.writer(blob.digest, blob.size) as writer:
-                await to_its_end(writer.resume)
-                told(writer.offset)
-                await repository.blob(blob, writer, told)
-
-    async def _unpack(self, stack: Sequence[Layer], what: str, on_progress: OnProgress) -> None:
-        top = stack[-1]
-        size = Bytes(top.size)
-        on_progress(Progress(what, top.digest, Phase.UNPACKING, size, size))
-        await self._deps.layers.ensure(stack)
-        on_progress(Progress(what, top.digest, Phase.DONE, size, size))
-
-    async def _adopt(self, found: Found, what: str, on_progress: OnProgress) -> ImageRecord:
-        """Take an image all blobs of which are in the store."""
-        record = await self._record(found.manifest, what)
-        for layer in record.stack:
-            if not await asyncio.to_thread(self._store.has, layer.digest, layer.size):
-                raise Invalid(f"{what}: layer {layer.digest} of {layer.size} bytes is not in it")
-        async with self._deps.layers.pinned(record.layers):
-            await _all(self._unpack(record.stack[: count + 1], what, on_progress) for count in range(len(record.stack)))
-            names = {parse(tag).name for tag in found.tags} if found.genuine else ()
-            digests = tuple(f"{name}@{found.manifest.digest}" for name in sorted(names))
-            return await self._keep(structs.replace(record, tags=found.tags, digests=digests), on_progress)
-
-    async def _record(self, manifest: Descriptor, what: str) -> ImageRecord:
-        """An image as its stored manifest and configuration tell it; it has no references yet."""
-        limit = manifests.MAX_DOCUMENT
-        data = await asyncio.to_thread(self._store.read, manifest.digest, limit)
-        parsed = manifests.parse_manifest(data, manifest.media_type, what)
-        try:
-            config_data = await asyncio.to_thread(self._store.read, parsed.config.digest, limit)
-        except NotFound as error:
-            raise Invalid(f"{what}: its configuration {parsed.config.digest} is not in it") from error
-        config = manifests.parse_config(config_data, what)
-        platform = config.platform
-        if platform.os and (platform.os, platform.architecture) != (
-            self._deps.platform.os,
-            self._deps.platform.architecture,
-        ):
-            raise Invalid(f"{what} is for {platform.os}/{platform.architecture}, which cannot run here")
-        stack = manifests.stack(parsed, config.diff_ids, what)
-        return ImageRecord(
-            id=parsed.config.digest,
-            tags=(),
-            digests=(),
-            size=len(data) + len(config_data) + sum({layer.digest: layer.size for layer in stack}.values()),
-            config=config.config,
-            stack=stack,
-            manifest=manifest.digest,
-        )
-
-    async def _keep(self, record: ImageRecord, on_progress: OnProgress) -> ImageRecord:
+    async def _keep(self, record: ImageRecord) -> ImageRecord:
         async with self._change:
             await to_its_end(self._index.put, record)
         await self._deps.layers.sync(record.layers)
         return self._shown(self._index.images[record.id])
 
-    async def _type_of(self, image: ImageRecord) -> str:
-        data = await asyncio.to_thread(self._store.read, image.manifest, manifests.MAX_DOCUMENT)
-        return manifests.media_type_of(data)
-
     def _shown(self, image: ImageRecord) -> ImageRecord:
-        return structs.replace(image, pinned=True) if self._pinned & set(image.tags) else image
+        return structs.replace(image, pinned=True) if self._pinned & {*image.tags, *image.digests} else image
 
     def _find(self, ref_or_id: str) -> ImageRecord | None:
         images = self._index.images
@@ -316,11 +242,8 @@ class ImageManager:
         return matches[0] if matches else None
 
 
-async def _all(works: Iterable[Coroutine[object, object, None]]) -> None:
-    """Run them side by side; the first error ends all and is raised by itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for number, work in enumerate(works):
-                group.create_task(work, name=f"layer-{number}")
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+def _tag(name: str) -> str:
+    reference = parse(name)
+    if reference.digest:
+        raise Invalid(f"{name!r} is no name to give: a digest follows from the content")
+    return str(reference)

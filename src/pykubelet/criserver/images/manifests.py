@@ -29,6 +29,10 @@ DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
 
 MANIFESTS = (OCI_MANIFEST, DOCKER_MANIFEST)
 INDEXES = (OCI_INDEX, DOCKER_LIST)
+OUTDATED = (
+    "application/vnd.docker.distribution.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v1+prettyjws",
+)
 MAX_DOCUMENT = 4 * MIB
 """Of a manifest, an index or a configuration; registries accept no larger ones."""
 
@@ -37,7 +41,7 @@ _LAYER = re.compile(
     r"application/vnd\.(?:oci\.image\.layer(?:\.nondistributable)?\.v1\.tar(?:\+gzip|\+zstd)?"
     r"|docker\.image\.rootfs\.(?:foreign\.)?diff\.tar(?:\.gzip|\.zstd)?)"
 )
-_FOREIGN = ("nondistributable", "foreign")
+_FOREIGN = ("nondistributable", ".foreign.")
 _MAX_LAYERS = 500
 """What overlayfs can stack."""
 
@@ -153,8 +157,6 @@ def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
         _check(layer, what)
         if not _LAYER.fullmatch(layer.media_type):
             raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type!r}")
-        if any(word in layer.media_type for word in _FOREIGN):
-            raise Unsupported(f"{what}: layer {layer.digest} must not be distributed ({layer.media_type})")
     return Manifest(document.config, document.layers)
 
 
@@ -183,6 +185,11 @@ def parse_config(data: bytes, what: str) -> ParsedConfig:
     return ParsedConfig(config, parsed.rootfs.diff_ids, platform)
 
 
+def is_foreign(media_type: str) -> bool:
+    """Whether a layer is one that registries need not have; other hosts that its manifest names are never asked."""
+    return any(word in media_type for word in _FOREIGN)
+
+
 def stack(manifest: Manifest, diff_ids: Sequence[str], what: str) -> tuple[Layer, ...]:
     """The layers with their chain ids (OCI image spec, "Layer ChainID"). Invalid: manifest and configuration differ."""
     if len(manifest.layers) != len(diff_ids):
@@ -205,22 +212,35 @@ def choose(entries: Iterable[Descriptor], wanted: Platform, what: str) -> Descri
     return min(ranked, key=lambda pair: pair[0])[1]
 
 
+def check_platform(found: Platform, wanted: Platform, what: str) -> None:
+    """Invalid when an image says that it is for another kind of machine."""
+    if found.os and _rank(found, wanted) is None:
+        raise Invalid(f"{what} is for {_name(found)}, which cannot run here ({_name(wanted)})")
+
+
 def _rank(found: Platform | None, wanted: Platform) -> int | None:
     """How far from the wanted platform, 0 being exact; None when it cannot run here."""
     if found is None or not found.architecture:
         return 100  # says nothing of itself; better than nothing
-    if (found.os, found.architecture) != (wanted.os, wanted.architecture):
+    if (found.os, _architecture(found)) != (wanted.os, _architecture(wanted)):
         return None
     have, want = _variant(found), _variant(wanted)
     # A newer machine runs what was made for an older one, never the other way round.
     return want - have if have <= want else None
 
 
+_ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "armhf": "arm", "armel": "arm"}
+"""Names that some tools write for those of the specification."""
 _FIRST_VARIANT = {"amd64": 1, "arm64": 8, "arm": 7}
 
 
+def _architecture(platform: Platform) -> str:
+    name = platform.architecture.lower()
+    return _ARCHITECTURES.get(name, name)
+
+
 def _variant(platform: Platform) -> int:
-    default = _FIRST_VARIANT.get(platform.architecture, 0)
+    default = 6 if platform.architecture == "armel" else _FIRST_VARIANT.get(_architecture(platform), 0)
     digits = platform.variant.removeprefix("v").partition(".")[0]
     return int(digits) if digits.isdigit() and len(digits) < 4 else default
 

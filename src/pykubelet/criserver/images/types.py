@@ -6,7 +6,20 @@ from enum import Enum
 
 from msgspec import Struct
 
+from pykubelet.base.errors import Permanent, Transient
 from pykubelet.base.units import Bytes
+
+
+class RegistryUnavailable(Transient):
+    """No server that has the image answers, or those that do are out of order."""
+
+
+class Unauthenticated(Permanent):
+    """The registry wants credentials: there are none for it, or wrong ones."""
+
+
+class Denied(Permanent):
+    """The registry knows who we are, and will not give us this."""
 
 
 class ImageConfig(Struct, frozen=True):
@@ -97,6 +110,7 @@ class Phase(Enum):
     """How far a layer is."""
 
     RESOLVING = "resolving"
+    WAITING = "waiting"
     DOWNLOADING = "downloading"
     UNPACKING = "unpacking"
     DONE = "done"

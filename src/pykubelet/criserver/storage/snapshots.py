@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.storage.layers import EMPTY, Layers
 from pykubelet.criserver.storage.remove import remove_tree
 from pykubelet.criserver.storage.types import LayerMeta, RootfsMeta
+from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.fsusage import tree_usage
+from pykubelet.linux.idmap import mount_mapped
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.linux.overlay import mount_overlay
@@ -62,8 +65,10 @@ class Snapshots:
         for place in self._folder.iterdir():
             self._used[place.name] = _chain_ids(place)
 
-    async def prepare_rootfs(self, image: ImageRecord, container_id: str) -> Path:
+    async def prepare_rootfs(self, image: ImageRecord, container_id: str, user: UserNamespace | None = None) -> Path:
         """Mount a root file system of the image for a container and return where; layers are unpacked if need be.
+
+        With a user namespace its files belong to that namespace's ids; Invalid: the disk's file system cannot do that.
 
         Asking again gives the same one. Invalid: a layer is bad; Transient: the machine (disk full, say).
         """
@@ -71,7 +76,7 @@ class Snapshots:
         async with self._layers.pinned(image.layers):
             metas = [await self._layers.ensure(image.stack[: count + 1]) for count in range(len(image.stack))]
             self._used[container_id] = image.layers
-            await to_its_end(self._mount, place, image, metas)
+            await to_its_end(self._mount, place, image, metas, user)
         return place / "rootfs"
 
     async def remove_rootfs(self, container_id: str) -> None:
@@ -121,7 +126,7 @@ class Snapshots:
             raise Invalid(f"{container_id!r} cannot be the name of a container's folder")
         return self._folder / container_id
 
-    def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta]) -> None:
+    def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta], user: UserNamespace | None) -> None:
         target = place / "rootfs"
         if is_mount_point(target) and _chain_ids(place) == image.layers:
             return
@@ -131,21 +136,43 @@ class Snapshots:
             write_atomic(place / _META, msgspec.json.encode(RootfsMeta(image.id, image.layers)))
             for folder in (place / "work", target):
                 folder.mkdir(mode=0o700)
-            self._make_upper(place / "upper", metas)
+            self._make_upper(place / "upper", metas, user)
+            if user is not None:
+                # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
+                os.chown(place, 0, user.ids.gid)
+                place.chmod(0o710)
         except OSError as error:
             raise wrap(error, f"cannot make a root file system in {place}") from error
         lowers = [str(meta.folder) for meta in reversed(metas)] or [self._empty.name]
-        layers = str(self._layers.folder)
-        mount_overlay(layers, lowers, str(place / "upper"), str(place / "work"), str(target), volatile=True)
+        folders = str(place / "upper"), str(place / "work"), str(target)
+        if user is None:
+            mount_overlay(str(self._layers.folder), lowers, *folders, volatile=True)
+            return
+        mapped = place / "mapped"
+        try:
+            names = self._map_layers(mapped, lowers, user)
+            mount_overlay(str(mapped), names, *folders, volatile=True)
+        finally:
+            # The overlay keeps copies of its own.
+            _drop_mapped(mapped)
 
-    def _make_upper(self, upper: Path, metas: Sequence[LayerMeta]) -> None:
+    def _map_layers(self, mapped: Path, lowers: Sequence[str], user: UserNamespace) -> list[str]:
+        mapped.mkdir(mode=0o700)
+        for number, lower in enumerate(lowers):
+            (mapped / str(number)).mkdir(mode=0o700)
+            mount_mapped(str(self._layers.folder / lower), str(mapped / str(number)), user.path)
+        return [str(number) for number in range(len(lowers))]
+
+    def _make_upper(self, upper: Path, metas: Sequence[LayerMeta], user: UserNamespace | None) -> None:
         """The writable folder; its owner and mode are those that ``/`` will have, so the topmost layer's that says."""
         upper.mkdir(mode=0o755)
         upper.chmod(0o755)
+        first = (0, 0) if user is None else (user.ids.uid, user.ids.gid)
+        os.chown(upper, *first)
         for meta in reversed(metas):
             if meta.has_root:
                 facts = (self._layers.folder / str(meta.folder)).stat()
-                os.chown(upper, facts.st_uid, facts.st_gid)
+                os.chown(upper, first[0] + facts.st_uid, first[1] + facts.st_gid)
                 upper.chmod(stat.S_IMODE(facts.st_mode))
                 return
 
@@ -155,7 +182,19 @@ def _remove(place: Path) -> None:
         unmount_all_under(str(place / "rootfs"), lazy=True)
     except NotFound:
         pass
+    # What is removed below must never be a layer that a crash has left mounted here.
+    _drop_mapped(place / "mapped")
     remove_tree(str(place))
+
+
+def _drop_mapped(mapped: Path) -> None:
+    if not mapped.is_dir():
+        return
+    with suppress(NotFound):
+        unmount_all_under(str(mapped), lazy=True)
+    for folder in mapped.iterdir():
+        folder.rmdir()
+    mapped.rmdir()
 
 
 def _chain_ids(place: Path) -> tuple[str, ...]:

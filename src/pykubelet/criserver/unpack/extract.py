@@ -24,6 +24,8 @@ _MAX_COMPONENT = 255
 _MAX_DEPTH = 512
 """Of folders; deeper trees are made to break those who walk them."""
 _MAX_IMPLICIT = 10_000
+_FS_BLOCK = 4096
+_MAX_CACHED = 10_000
 _XATTRS = ("security.capability", "system.posix_acl_access", "system.posix_acl_default")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -52,12 +54,14 @@ class Extractor:
         self._own: set[str] = set()
         """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
         self._implicit: set[str] = set()
+        self._folders: dict[str, str] = {}
+        """The checked form of a name's front."""
 
     def extract(self, reader: TarReader) -> Written:
         """Write everything. Raises BadLayer, or OSError from the file system (disk full, say)."""
         for entry in reader:
             self.written.entries += 1
-            path = _inside(entry.name)
+            path = self._inside(entry.name)
             name = path.rpartition("/")[2]
             if name.startswith(_WHITEOUT):
                 self._whiteout(path, name)
@@ -69,6 +73,17 @@ class Extractor:
         self.written.implicit = sorted(self._implicit)
         return self.written
 
+    def _inside(self, name: str) -> str:
+        """As the function; most entries lie in a folder that was looked at a moment ago."""
+        front, _, last = name.rpartition("/")
+        known = self._folders.get(front)
+        if known is None or last in ("", ".", "..") or len(last) > _MAX_COMPONENT // 4:
+            path = _inside(name)
+            if len(self._folders) < _MAX_CACHED and path.endswith(f"/{last}") and last:
+                self._folders[front] = path[: -len(last)]
+            return path
+        return known + last
+
     def _write(self, entry: Entry, path: str, reader: TarReader) -> None:
         if path == "/":
             if entry.kind is not Kind.FOLDER:
@@ -76,6 +91,7 @@ class Extractor:
             self.written.has_root = True
         elif entry.kind is Kind.FOLDER:
             self._folder(path)
+            self._charge(1)
         else:
             self._retrying(path, lambda: self._make(entry, path, reader))
             if entry.kind is Kind.HARDLINK:
@@ -119,20 +135,42 @@ class Extractor:
         raise BadLayer(f"{path!r} cannot be made: something on its way leads nowhere")
 
     def _file(self, entry: Entry, path: str, reader: TarReader) -> None:
-        fd = os.open(path, _NEW_FILE, 0o600)
+        mode = entry.mode
+        fd = os.open(path, _NEW_FILE, mode & 0o777)  # the umask is 0
         try:
-            for piece in reader.data():
-                while piece:
-                    piece = piece[os.write(fd, piece) :]
+            if entry.segments is None:
+                for piece in reader.data():
+                    while piece:
+                        piece = piece[os.write(fd, piece) :]
+                self._charge(entry.size)
+            else:
+                self._sparse(fd, entry, reader)
             if entry.uid or entry.gid:
                 os.fchown(fd, entry.uid, entry.gid)
-            os.fchmod(fd, entry.mode)  # after chown, which clears the set-id bits
+            if mode & 0o7000:
+                os.fchmod(fd, mode)  # after chown, which clears the set-id bits
             for key, value in entry.xattrs.items():
                 _set_xattr(fd, key, value)
             os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
         finally:
             os.close(fd)
-        self.written.bytes += entry.size
+
+    def _sparse(self, fd: int, entry: Entry, reader: TarReader) -> None:
+        """Write the parts that are there; the kernel makes holes of the others."""
+        pieces = reader.data()
+        piece = memoryview(b"")
+        for offset, length in entry.segments or ():
+            os.lseek(fd, offset, os.SEEK_SET)
+            self._charge(length)
+            while length:
+                piece = piece or next(pieces)
+                written = os.write(fd, piece[:length])
+                piece, length = piece[written:], length - written
+        os.ftruncate(fd, entry.size)
+
+    def _charge(self, size: int) -> None:
+        """Count what the file system takes for it: whole blocks."""
+        self.written.bytes += size + (-size % _FS_BLOCK)
 
     def _hardlink(self, entry: Entry, path: str) -> None:
         target = _inside(entry.link)

@@ -136,6 +136,16 @@ class ByteStream:
         self.position += len(piece)
         return piece
 
+    def skip_and_take(self, skipped: int, count: int) -> bytes | None:
+        """``take`` after ``skip``; None when the stream ends in what is skipped."""
+        end = skipped + count
+        if len(self._chunk) >= end:  # nearly always, and then quick
+            piece = self._chunk[skipped:end].tobytes()
+            self._chunk = self._chunk[end:]
+            self.position += end
+            return piece
+        return self.take(count) if self.skip(skipped) else None
+
     def skip(self, count: int) -> bool:
         """Pass over ``count`` bytes; False when the stream ended before."""
         while count:

@@ -32,10 +32,19 @@ class FakeRegistry:
     realm: str = ""
     cut: int = 0
     """Ends each blob's answer after this many bytes."""
+    pause: asyncio.Event | None = None
+    """Each blob's answer waits for it, half-way."""
+    halfway: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first one waits."""
+    delay: dict[str, float] = field(default_factory=dict)
+    """Seconds that blobs take."""
+    most: int = 0
+    """How many layers were asked for at once at most."""
     ranges: bool = True
     failures: list[int] = field(default_factory=list)
     """Statuses to answer before behaving."""
     redirect: Callable[[str], str] | None = None
+    _running: int = 0
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     """Method and path, Authorization header, Range header."""
 
@@ -143,7 +152,18 @@ class FakeRegistry:
         response = web.StreamResponse(status=206 if start else 200, headers=headers)
         response.content_length = len(part)
         await response.prepare(request)
-        await response.write(part[: self.cut] if self.cut else part)
+        self._running += 1
+        self.most = max(self.most, self._running)
+        try:
+            await asyncio.sleep(self.delay.get(request.match_info["target"], 0))
+            if self.pause is not None:
+                await response.write(part[: len(part) // 2])
+                part = part[len(part) // 2 :]
+                self.halfway.set()
+                await self.pause.wait()
+            await response.write(part[: self.cut] if self.cut else part)
+        finally:
+            self._running -= 1
         if self.cut and len(part) > self.cut:
             assert request.transport is not None
             await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.criserver.images import AuthConfig, ContentStore, ImageDeps, ImageIndex, ImageManager, Platform
 from pykubelet.criserver.images.ports import Registry, Repository
 from pykubelet.criserver.images.reference import Reference
+from pykubelet.criserver.images.types import ImageRecord, OnProgress, ignore_progress
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.linux.system import architecture
 from pykubelet.testing.clock import VirtualClock
@@ -30,6 +31,14 @@ class Rooms:
     images: ImageManager
 
 
+async def import_file(
+    rooms: Rooms, path: Path, *tags: str, on_progress: OnProgress = ignore_progress
+) -> list[ImageRecord]:
+    """Import an archive that lies in a file."""
+    with path.open("rb") as file:
+        return list(await rooms.images.import_archive(file, str(path), tags, on_progress))
+
+
 def open_rooms(root: Path, registry: Registry | None = None, pinned: frozenset[str] = frozenset()) -> Rooms:
     """Open the rooms on a folder, as the server does when it starts."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,6 +54,7 @@ def open_rooms(root: Path, registry: Registry | None = None, pinned: frozenset[s
         registry=registry or NoRegistry(),
         platform=Platform(architecture(), "linux"),
         clock=VirtualClock(),
+        mountpoint=str(root),
         pinned=pinned,
     )
     return Rooms(content, layers, snapshots, ImageManager(deps))

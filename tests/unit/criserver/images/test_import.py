@@ -13,7 +13,7 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.images import Phase, Progress
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.testing.ociimage import ImageSpec, pack
-from tests.unit.criserver.images.rooms import open_rooms
+from tests.unit.criserver.images.rooms import import_file, open_rooms
 
 pytestmark = pytest.mark.root
 
@@ -33,7 +33,7 @@ def archive(tmp_path: Path) -> Path:
 async def test_an_oci_archive_becomes_an_image(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
     seen: list[Progress] = []
-    (image,) = await rooms.images.import_archive(archive, seen.append)
+    (image,) = await import_file(rooms, archive, on_progress=seen.append)
     assert image.tags == (NAME,)
     assert image.id.startswith("sha256:")
     assert image.config.user == "app" and image.config.volumes == ("/data",) and image.config.env == ("A=1",)
@@ -50,7 +50,7 @@ async def test_an_oci_archive_becomes_an_image(tmp_path: Path, archive: Path) ->
 
 async def test_a_rootfs_is_mounted_written_to_and_removed(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
-    (image,) = await rooms.images.import_archive(archive)
+    (image,) = await import_file(rooms, archive)
     rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
     try:
         assert (rootfs / "etc/motd").read_bytes() == b"hello"
@@ -72,7 +72,7 @@ async def test_a_rootfs_is_mounted_written_to_and_removed(tmp_path: Path, archiv
 
 async def test_layers_stay_while_a_container_uses_them(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
-    (image,) = await rooms.images.import_archive(archive)
+    (image,) = await import_file(rooms, archive)
     rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
     try:
         await rooms.images.remove(NAME)
@@ -88,7 +88,7 @@ async def test_layers_stay_while_a_container_uses_them(tmp_path: Path, archive: 
 
 async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
-    (image,) = await rooms.images.import_archive(archive)
+    (image,) = await import_file(rooms, archive)
     await rooms.snapshots.prepare_rootfs(image, "keep")
     gone = await rooms.snapshots.prepare_rootfs(image, "gone")
     storage = tmp_path / "root/storage"
@@ -111,7 +111,7 @@ async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: 
 
 async def test_an_image_that_lost_a_blob_is_forgotten(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
-    (image,) = await rooms.images.import_archive(archive)
+    (image,) = await import_file(rooms, archive)
     rooms.content.remove(image.stack[0].digest)
     again = open_rooms(tmp_path / "root")
     await again.images.recover()
@@ -121,12 +121,12 @@ async def test_an_image_that_lost_a_blob_is_forgotten(tmp_path: Path, archive: P
 
 async def test_an_export_can_be_imported(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
-    (image,) = await rooms.images.import_archive(archive)
-    await rooms.images.export_archive(NAME, tmp_path / "out.tar")
+    (image,) = await import_file(rooms, archive)
+    (tmp_path / "out.tar").write_bytes(b"".join([piece async for piece in rooms.images.export_archive([NAME])]))
     other = open_rooms(tmp_path / "other")
-    assert await other.images.import_archive(tmp_path / "out.tar") == (image,)
+    assert await import_file(other, tmp_path / "out.tar") == [image]
     with pytest.raises(NotFound):
-        await rooms.images.export_archive("nothing/here:1", tmp_path / "no.tar")
+        _ = [piece async for piece in rooms.images.export_archive([NAME, "nothing/here:1"])]
 
 
 def save_for_docker(source: Path, target: Path) -> None:
@@ -159,7 +159,7 @@ def read(archive: tarfile.TarFile, name: str) -> bytes:
 async def test_a_docker_archive_is_read(tmp_path: Path, archive: Path, name: str) -> None:
     save_for_docker(archive, tmp_path / name)
     rooms = open_rooms(tmp_path / "root")
-    (image,) = await rooms.images.import_archive(tmp_path / name)
+    (image,) = await import_file(rooms, tmp_path / name)
     assert image.tags == (NAME,) and image.digests == ()
     assert image.config.cmd == ("/bin/sh", "-c", "true")
     assert rooms.content.digests() == image.blobs
@@ -167,10 +167,10 @@ async def test_a_docker_archive_is_read(tmp_path: Path, archive: Path, name: str
 
 async def test_a_tag_moves_to_the_newer_image(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root", pinned=frozenset({NAME}))
-    (old,) = await rooms.images.import_archive(archive)
+    (old,) = await import_file(rooms, archive)
     newer = tmp_path / "newer.tar"
     pack(ImageSpec(NAME, files={"/new": b"1"}), newer, os.uname().machine)
-    (new,) = await rooms.images.import_archive(newer)
+    (new,) = await import_file(rooms, newer)
     assert rooms.images.status(NAME) == new and new.pinned
     kept = rooms.images.status(old.id)
     assert kept is not None and kept.tags == () and not kept.pinned
@@ -186,6 +186,4 @@ async def test_what_is_no_archive_is_refused_by_name(tmp_path: Path, content: by
     path = tmp_path / "bad.tar"
     path.write_bytes(content)
     with pytest.raises(Invalid, match=r"bad\.tar"):
-        await rooms.images.import_archive(path)
-    with pytest.raises(NotFound):
-        await rooms.images.import_archive(tmp_path / "nothing.tar")
+        await import_file(rooms, path)

@@ -1,85 +1,31 @@
 """The client against a registry that misbehaves: what is fetched is right, and credentials go to nobody else."""
 
+import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
-from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import (
     AuthConfig,
-    ContentStore,
-    ImageDeps,
-    ImageIndex,
-    ImageManager,
     ImageRecord,
-    Layer,
     Phase,
-    Platform,
     Progress,
     manifests,
 )
-from pykubelet.criserver.images.registry import Host, RegistryClient
-from pykubelet.testing.clock import VirtualClock
+from pykubelet.criserver.images.reference import parse
+from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.types import RegistryUnavailable
+from pykubelet.linux.mounts import mount, unmount
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
+from tests.unit.criserver.images.world import World
 
 SECRET = AuthConfig(username="alice", password="s3cret")
 BASIC = "Basic YWxpY2U6czNjcmV0"
-
-
-class NoUnpacking:
-    """A layer store for tests of the transfer alone; it needs no root."""
-
-    async def ensure(self, stack: Sequence[Layer]) -> object:
-        return stack
-
-    @asynccontextmanager
-    async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
-        yield
-
-    async def sync(self, chain_ids: Iterable[str]) -> None:
-        return
-
-    def used(self) -> tuple[Bytes, int]:
-        return Bytes(0), 0
-
-    async def retain(self, chain_ids: Collection[str]) -> None:
-        return
-
-
-class InstantClock(VirtualClock):
-    """Sleeps are noted, not slept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-
-
-class World:
-    """A manager on a folder that pulls from given hosts."""
-
-    def __init__(self, root: Path, hosts: Mapping[str, Host] | None = None) -> None:
-        self.clock = InstantClock()
-        self.content = ContentStore(root / "images")
-        layers = NoUnpacking()
-        self.images = ImageManager(
-            ImageDeps(
-                content=self.content,
-                index=ImageIndex(root / "images" / "index.json"),
-                layers=layers,
-                retainer=layers,
-                registry=RegistryClient(hosts or {}, self.clock),
-                platform=Platform("amd64", "linux"),
-                clock=self.clock,
-            )
-        )
+BOB = "Basic Ym9iOm1pcnJvcg=="
 
 
 @pytest.fixture
@@ -99,11 +45,7 @@ DIFFS = [digest(layer) for layer in LAYERS]
 
 
 def check(world: World, image: ImageRecord) -> None:
-    """Everything of the image is in the store, whole, and nothing else."""
-    assert world.content.digests() == image.blobs
-    for blob in image.blobs:
-        assert digest(world.content.path(blob).read_bytes()) == blob
-    assert list((world.content.root / "ingest").iterdir()) == []
+    world.check(image)
 
 
 async def test_a_pull_brings_all_layers_and_tells_how_far_it_is(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -165,7 +107,7 @@ async def test_errors_that_pass_are_waited_for(registry: FakeRegistry, tmp_path:
     registry.failures = [500] * 50
     with pytest.raises(Transient, match="answered 500"):
         await world.images.pull(f"{registry.host}/app:1")
-    assert len(registry.failures) == 45
+    assert len(registry.failures) == 46
 
 
 async def test_what_is_not_there_says_so(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -185,7 +127,9 @@ async def test_a_wrong_blob_is_refused_and_not_kept(registry: FakeRegistry, tmp_
     world = World(tmp_path)
     with pytest.raises((Invalid, Transient), match=DIFFS[0]):
         await world.images.pull(f"{registry.host}/app:1")
-    assert world.images.list() == [] and not world.content.has(DIFFS[0]) and world.content.digests() == set()
+    assert world.images.list() == [] and not world.content.has(DIFFS[0])
+    await world.after_a_while()
+    assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
 
 
 async def test_a_manifest_must_have_the_digest_that_was_asked_for(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -324,6 +268,151 @@ async def test_foreign_urls_are_not_asked(registry: FakeRegistry, other: FakeReg
         await World(tmp_path).images.pull(f"{registry.host}/app:1", SECRET)
     body["layers"][0]["mediaType"] = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
     registry.add_manifest("app:2", kind, json.dumps(body).encode())
-    with pytest.raises(Unsupported, match="must not be distributed"):
+    with pytest.raises(Unsupported, match="foreign one"):
         await World(tmp_path).images.pull(f"{registry.host}/app:2", SECRET)
     assert other.seen == []
+    registry.blobs[DIFFS[0]] = LAYERS[0]
+    check(world := World(tmp_path / "has it"), await world.images.pull(f"{registry.host}/app:2"))
+
+
+async def test_what_a_cut_pull_has_fetched_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    registry.delay = {DIFFS[1]: 0.3}
+    missing = registry.blobs.pop(DIFFS[1])
+    registry.blobs[DIFFS[1]] = missing[:-1]
+    world = World(tmp_path)
+    with pytest.raises(RegistryUnavailable, match="failed to pull image"):
+        await world.images.pull(f"{registry.host}/app:1")
+    registry.blobs[DIFFS[1]] = missing
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
+    assert [ranged for path, _, ranged in registry.seen if DIFFS[1] in path] == [f"bytes={len(missing) - 1}-"]
+
+
+async def test_two_pulls_of_one_image_share_the_work(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    world = World(tmp_path)
+    async with asyncio.TaskGroup() as tasks:
+        both = [tasks.create_task(world.images.pull(f"{registry.host}/app:1")) for _ in range(2)]
+    assert both[0].result() == both[1].result()
+    fetched = [path for path, _, _ in registry.seen if "/blobs/" in path]
+    assert len(fetched) == len(set(fetched)) == 5
+
+
+async def test_a_cancelled_pull_leaves_nothing(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.pause = asyncio.Event()
+    world = World(tmp_path)
+    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await registry.halfway.wait()
+    assert list((world.content.root / "ingest").iterdir())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
+    registry.pause.set()
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert {ranged for _, _, ranged in registry.seen} == {""}
+
+
+async def test_when_one_of_two_pulls_is_cancelled_the_other_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.pause = asyncio.Event()
+    world = World(tmp_path)
+    first = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await registry.halfway.wait()
+    assert list((world.content.root / "ingest").iterdir())
+    second = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    registry.pause.set()
+    check(world, await second)
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_no_more_than_three_layers_come_at_once(registry: FakeRegistry, tmp_path: Path) -> None:
+    layers = [random.Random(seed).randbytes(1000 + seed) for seed in range(12)]
+    registry.add_image("app:1", layers, [digest(layer) for layer in layers])
+    registry.delay = {digest(layer): 0.02 for layer in layers}
+    world = World(tmp_path)
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert registry.most == 3
+
+
+async def test_a_mirror_that_is_down_is_asked_once(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    asked = []
+    hosts = {registry.host: Host(("http://127.0.0.1:1", "http://127.0.0.1:2/path"), plain_http=True)}
+    world = World(tmp_path, hosts)
+    client = world.registry
+    async with client.open(parse(f"{registry.host}/app:1"), None) as repository:
+        asked = repository.servers
+        await repository.manifest("1")
+    assert [server.failed for server in asked] == [True, True, False]
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert world.clock.slept == [], "nobody waits for a mirror as long as there is another server"
+
+
+async def test_configured_credentials_go_to_their_host_only(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    other.manifests, other.blobs, other.basic = dict(registry.manifests), dict(registry.blobs), "bob:mirror"
+    hosts = {
+        registry.host: Host((f"http://{other.host}",), plain_http=True),
+        other.host: Host(username="bob", password="mirror"),
+    }
+    await World(tmp_path / "1", hosts).images.pull(f"{registry.host}/app:1", SECRET)
+    assert registry.seen == [] and {authorization for _, authorization, _ in other.seen} == {"", BOB}
+    other.basic, registry.basic = "", "alice:s3cret"
+    other.manifests.clear()
+    other.seen.clear()
+    await World(tmp_path / "2", hosts).images.pull(f"{registry.host}/app:1", SECRET)
+    assert {authorization for _, authorization, _ in other.seen} == {""}
+    assert {authorization for _, authorization, _ in registry.seen} == {"", BASIC}
+
+
+@pytest.mark.parametrize("media_type", manifests.OUTDATED)
+async def test_images_of_schema_1_are_refused_by_that_name(
+    registry: FakeRegistry, tmp_path: Path, media_type: str
+) -> None:
+    body = {"schemaVersion": 1, "name": "app", "tag": "1", "fsLayers": [{"blobSum": DIFFS[0]}], "history": []}
+    registry.add_manifest("app:1", media_type, json.dumps(body).encode())
+    with pytest.raises(Unsupported, match=rf"app:1 is stored at {registry.host} with manifest schema 1"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1")
+
+
+async def test_docker_types_and_lists(registry: FakeRegistry, tmp_path: Path) -> None:
+    _, data = registry.make_image(LAYERS[:1], DIFFS[:1])
+    body = json.loads(data) | {"mediaType": manifests.DOCKER_MANIFEST}
+    body["config"]["mediaType"] = manifests.DOCKER_CONFIG
+    body["layers"][0]["mediaType"] = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+    inner = json.dumps(body).encode()
+    registry.add_manifest("app:inner", manifests.DOCKER_MANIFEST, inner)
+    entry = {"mediaType": manifests.DOCKER_MANIFEST, "digest": digest(inner), "size": len(inner)}
+    attestation = entry | {"digest": digest(b""), "platform": {"os": "unknown", "architecture": "unknown"}}
+    listed = [attestation, entry | {"platform": {"os": "linux", "architecture": "amd64"}}]
+    document = {"schemaVersion": 2, "mediaType": manifests.DOCKER_LIST, "manifests": listed}
+    registry.add_manifest("app:1", manifests.DOCKER_LIST, json.dumps(document).encode())
+    check(world := World(tmp_path), await world.images.pull(f"{registry.host}/app:1"))
+
+
+@pytest.mark.root
+async def test_a_full_disk_is_said_and_cleaned_up(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.add_image("small:1", [b"tar"], [digest(b"tar")])
+    small = tmp_path / "small"
+    small.mkdir()
+    mount("tmpfs", str(small), "tmpfs", data="size=5m")
+    try:
+        world = World(small)
+        with pytest.raises(Transient, match=rf"failed to pull image {registry.host}/app:1: .*No space left") as failed:
+            await world.images.pull(f"{registry.host}/app:1")
+        assert not isinstance(failed.value, RegistryUnavailable)
+        assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
+        check(world, await world.images.pull(f"{registry.host}/small:1"))
+    finally:
+        unmount(str(small), lazy=True)

@@ -5,6 +5,6 @@ they are for, documents are bounded, and blobs are checked against digest and si
 """
 
 from pykubelet.criserver.images.registry.client import RegistryClient
-from pykubelet.criserver.images.registry.config import Host
+from pykubelet.criserver.images.registry.config import Host, Tls
 
-__all__ = ["Host", "RegistryClient"]
+__all__ = ["Host", "RegistryClient", "Tls"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.criserver.images.registry.config import Endpoint, same_registry
+from pykubelet.criserver.images.registry.config import Endpoint, Host, same_registry
 from pykubelet.criserver.images.types import AuthConfig
 
 _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
@@ -68,15 +68,20 @@ def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
     return found
 
 
-def credentials_for(auth: AuthConfig | None, endpoint: Endpoint, registry: str) -> Credentials:
-    """What of a pull's credentials this server may see: they are bound to the host they name, else to the registry.
+def credentials_for(auth: AuthConfig | None, endpoint: Endpoint, registry: str, host: Host | None) -> Credentials:
+    """What this server may see: a pull's credentials, if they are for it, else those configured for the host.
 
+    A pull's credentials are bound to the host that they name, or if they name none to the registry of the reference.
     Invalid: the base64 text in them is damaged.
     """
-    if auth is None:
-        return Credentials()
-    if not same_registry(endpoint.host, auth.server_address or registry):
-        return Credentials()
+    if auth is not None and same_registry(endpoint.host, auth.server_address or registry):
+        found = _given(auth)
+        if found != Credentials():
+            return found
+    return Credentials(host.username, host.password) if host else Credentials()
+
+
+def _given(auth: AuthConfig) -> Credentials:
     username, password = auth.username, auth.password
     if not username and auth.auth:
         try:

@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import new as new_hash
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Unsupported
 from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.images import manifests
@@ -20,18 +21,20 @@ from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.ports import BlobSink
 from pykubelet.criserver.images.reference import Reference, is_digest
 from pykubelet.criserver.images.registry.auth import Credentials, credentials_for, parse_challenges, token_request
-from pykubelet.criserver.images.registry.config import Endpoint, Host, endpoints
-from pykubelet.criserver.images.registry.http import Request, failure, open_session, read_bounded, send
-from pykubelet.criserver.images.types import AuthConfig
+from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints, find_host
+from pykubelet.criserver.images.registry.http import Request, Wire, failure, load_tls, open_wire, read_bounded
+from pykubelet.criserver.images.types import AuthConfig, RegistryUnavailable, Unauthenticated
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientResponse
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _ACCEPT = ", ".join((*manifests.MANIFESTS, *manifests.INDEXES))
 _GENERIC = ("", "application/json", "text/plain", "application/octet-stream")
-_ATTEMPTS = 5
+_MAY_GO_ELSEWHERE = (NotFound, Invalid, Permanent, RegistryUnavailable)
+"""What another server may do better; a full disk (Transient) is none of these."""
+_ATTEMPTS = 4
 _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
 _PIECE = 1 * MIB
@@ -39,21 +42,26 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
 
 
 class RegistryClient:
-    """Opens repositories; ``hosts`` says how to reach those registries that are not reached by their name and TLS."""
+    """Opens repositories; ``hosts`` tells, at each pull anew, how servers are reached that need more than a name."""
 
-    def __init__(self, hosts: Mapping[str, Host], clock: Clock) -> None:
+    def __init__(self, hosts: Callable[[], Mapping[str, Host]], clock: Clock) -> None:
         self._hosts = hosts
         self._clock = clock
 
     @asynccontextmanager
     async def open(self, reference: Reference, auth: AuthConfig | None) -> "AsyncIterator[RemoteRepository]":
-        """The repository of a reference, for the time of one pull. Invalid: credentials or mirrors make no sense."""
-        servers = [
-            _Access(endpoint, credentials_for(auth, endpoint, reference.host), reference.path)
-            for endpoint in endpoints(reference.host, self._hosts)
-        ]
-        async with open_session() as session:
-            yield RemoteRepository(session, reference, servers, self._clock)
+        """The repository of a reference, for the time of one pull. Invalid: credentials or settings make no sense."""
+        hosts = await asyncio.to_thread(self._hosts)
+        servers = []
+        contexts = {}
+        for endpoint in endpoints(reference.host, hosts):
+            host = find_host(endpoint.host, hosts)
+            credentials = credentials_for(auth, endpoint, reference.host, host)
+            servers.append(_Access(endpoint, credentials, reference.path))
+            if host is not None and host.tls != Tls():
+                contexts[urlsplit(endpoint.base).netloc] = await asyncio.to_thread(load_tls, endpoint.host, host.tls)
+        async with open_wire(contexts) as wire:
+            yield RemoteRepository(wire, reference, servers, self._clock)
 
 
 @dataclass(slots=True)
@@ -64,6 +72,8 @@ class _Access:
     credentials: Credentials
     path: str
     authorization: str = ""
+    failed: bool = False
+    """It did not answer in this pull; others are asked as long as there are some."""
 
     def url(self, kind: str, name: str) -> str:
         namespace = f"?ns={self.endpoint.namespace}" if self.endpoint.namespace else ""
@@ -73,10 +83,11 @@ class _Access:
 class RemoteRepository:
     """One repository on one or more servers; the next is asked when one has not, or fails."""
 
-    def __init__(self, session: "ClientSession", reference: Reference, servers: list[_Access], clock: Clock) -> None:
-        self._session = session
+    def __init__(self, wire: Wire, reference: Reference, servers: list[_Access], clock: Clock) -> None:
+        self._wire = wire
         self._reference = reference
-        self._servers = servers
+        self.servers = servers
+        """Mirrors, and the registry itself as the last."""
         self._clock = clock
         self._entering = asyncio.Lock()
 
@@ -84,43 +95,47 @@ class RemoteRepository:
         """A manifest or an index by tag or digest, and its media type; a digest is checked."""
         what = str(self._reference) if target == self._reference.target else f"{self._reference.name}@{target}"
 
-        async def get(server: _Access) -> tuple[bytes, str]:
-            return await self._retrying(lambda: self._manifest(server, target, what))
+        async def get(server: _Access, attempts: int) -> tuple[bytes, str]:
+            return await self._retrying(lambda: self._manifest(server, target, what), attempts)
 
         return await self._first(get)
 
     async def blob(self, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
         """Write a blob into the sink, from its offset on, check it and commit it; ``on_bytes`` is told the offset."""
 
-        async def get(server: _Access) -> None:
+        async def get(server: _Access, attempts: int) -> None:
             resumed = sink.offset > 0
             try:
-                await self._download(server, blob, sink, on_bytes)
+                await self._download(server, blob, sink, on_bytes, attempts)
             except BadBlob:
                 if not resumed:
                     raise
                 # Perhaps only what was left of an earlier attempt is wrong.
-                await self._download(server, blob, sink, on_bytes)
+                await self._download(server, blob, sink, on_bytes, attempts)
 
         await self._first(get)
 
-    async def _first(self, get: Callable[[_Access], Awaitable[_T]]) -> _T:
-        for server in self._servers[:-1]:
+    async def _first(self, get: Callable[[_Access, int], Awaitable[_T]]) -> _T:
+        """Ask mirrors once each, and the registry itself, which is the last, with patience."""
+        for server in self.servers[:-1]:
+            if server.failed:
+                continue
             try:
-                return await get(server)
-            except (NotFound, Invalid, Permanent, Transient) as error:
+                return await get(server, 1)
+            except _MAY_GO_ELSEWHERE as error:
+                server.failed = isinstance(error, RegistryUnavailable)
                 _log.warning(
                     "a mirror did not help; asking the next",
                     extra={"mirror": server.endpoint.base, "image": str(self._reference), "error": str(error)},
                 )
-        return await get(self._servers[-1])
+        return await get(self.servers[-1], _ATTEMPTS)
 
-    async def _retrying(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def _retrying(self, work: Callable[[], Awaitable[_T]], attempts: int) -> _T:
         delay = _FIRST_DELAY
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(attempts - 1):
             try:
                 return await work()
-            except Transient as error:
+            except RegistryUnavailable as error:
                 await self._clock.sleep(max(delay, error.retry_after or 0.0))
                 delay *= 2
         return await work()
@@ -137,6 +152,11 @@ class RemoteRepository:
             if found != digest:
                 raise Invalid(f"{what}: {server.endpoint.host} sent {found} instead of {digest}")
         media_type = manifests.media_type_of(data, "") if said in _GENERIC else said
+        if media_type in manifests.OUTDATED:
+            raise Unsupported(
+                f"{what} is stored at {server.endpoint.host} with manifest schema 1, which is not read any more; "
+                "push it again with a program of today"
+            )
         if media_type not in (*manifests.MANIFESTS, *manifests.INDEXES):
             raise Invalid(
                 f"{what}: {server.endpoint.host} sent {media_type or 'something'!r}, which is no image manifest"
@@ -144,7 +164,7 @@ class RemoteRepository:
         return data, media_type
 
     async def _download(
-        self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]
+        self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None], attempts: int
     ) -> None:
         """The whole blob, resumed after each cut as long as each attempt brings something."""
         failures = 0
@@ -154,12 +174,12 @@ class RemoteRepository:
             try:
                 await self._piece(server, blob, sink, on_bytes)
                 if sink.offset < blob.size:
-                    raise Transient(
+                    raise RegistryUnavailable(
                         f"blob {blob.digest}: the connection ended after {sink.offset} of {blob.size} bytes"
                     )
-            except Transient as error:
+            except RegistryUnavailable as error:
                 failures = failures + 1 if sink.offset <= before else 0
-                if failures >= _ATTEMPTS:
+                if failures >= attempts:
                     raise
                 delay = delay * 2 if failures else _FIRST_DELAY
                 await self._clock.sleep(max(delay, error.retry_after or 0.0))
@@ -193,7 +213,7 @@ class RemoteRepository:
     ) -> "AsyncIterator[ClientResponse]":
         """A good answer, after having got in if need be."""
         used = server.authorization
-        async with send(self._session, Request(url, headers=headers, authorization=used)) as response:
+        async with self._wire.send(Request(url, headers=headers, authorization=used)) as response:
             if response.status in (200, 206):
                 yield response
                 return
@@ -202,7 +222,7 @@ class RemoteRepository:
                 raise await failure(response, what)
         await self._enter(server, challenges, used, what)
         request = Request(url, headers=headers, authorization=server.authorization)
-        async with send(self._session, request) as response:
+        async with self._wire.send(request) as response:
             if response.status not in (200, 206):
                 raise await failure(response, what)
             yield response
@@ -226,10 +246,12 @@ class RemoteRepository:
                 if challenge.scheme == "basic" and credentials.basic and credentials.basic != used:
                     server.authorization = credentials.basic
                     return
-        raise Permanent(f"{what}: {server.endpoint.host} wants credentials, and there are none for it, or wrong ones")
+        raise Unauthenticated(
+            f"{what}: {server.endpoint.host} wants credentials, and there are none for it, or wrong ones"
+        )
 
     async def _token(self, request: Request, what: str) -> str:
-        async with send(self._session, request) as response:
+        async with self._wire.send(request) as response:
             if response.status != 200:
                 raise await failure(response, f"token for {what}")
             data = await read_bounded(response, _MAX_TOKEN, f"token for {what}")

@@ -1,4 +1,4 @@
-"""Where a reference's registry is asked. Pure."""
+"""Where a reference's registry is asked, and by what means. Pure."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -13,12 +13,30 @@ _DOCKER_NAMES = {_DOCKER, "index.docker.io", "registry-1.docker.io"}
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """How to know a server, and how to be known to it. Paths of PEM files; empty: the system's authorities."""
+
+    ca: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
+    """Empty: it is in the certificate's file."""
+    skip_verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
-    """How to reach one registry."""
+    """How to reach one server: a registry, or a mirror of others."""
 
     mirrors: tuple[str, ...] = ()
-    """Base URLs asked first, in this order; they get no credentials unless these name the mirror's host."""
+    """Base URLs asked first, in this order; what they need (authority, credentials) is said at their own host."""
     plain_http: bool = False
+    tls: Tls = Tls()
+    username: str = ""
+    """For pulls that bring no credentials for this host."""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Host({', '.join(self.mirrors)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +60,31 @@ def endpoints(host: str, hosts: Mapping[str, Host]) -> tuple[Endpoint, ...]:
 
     Registries on loopback addresses speak plain HTTP unless configured, as with Docker and containerd.
     """
-    entry = hosts.get(host)
+    entry = find_host(host, hosts)
     found = []
     for mirror in entry.mirrors if entry else ():
-        parts = urlsplit(mirror)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise Invalid(f"mirror {mirror!r} of {host} must be http(s)://host[:port][/path]")
-        found.append(Endpoint(mirror.rstrip("/"), parts.netloc, host))
-    plain = entry.plain_http if entry else is_loopback(host)
+        _check_mirror(mirror, host)
+        found.append(Endpoint(mirror.rstrip("/"), urlsplit(mirror).netloc, host))
     real = _DOCKER_REGISTRY if host == _DOCKER else host
-    return (*found, Endpoint(f"{'http' if plain else 'https'}://{real}", host))
+    return (*found, Endpoint(f"{'http' if _speaks_plain(host, entry) else 'https'}://{real}", host))
+
+
+def _check_mirror(mirror: str, host: str) -> None:
+    """Invalid unless it is a base URL."""
+    parts = urlsplit(mirror)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise Invalid(f"mirror {mirror!r} of {host} must be http(s)://host[:port][/path]")
+
+
+def find_host(host: str, hosts: Mapping[str, Host]) -> Host | None:
+    """What is configured for a server by any of its names. Invalid: it contradicts itself."""
+    found = hosts.get(host) or next((entry for name, entry in hosts.items() if same_registry(name, host)), None)
+    if found is not None:
+        if found.tls.client_key and not found.tls.client_certificate:
+            raise Invalid(f"registry {host}: client_key without client_certificate")
+        if found.plain_http and found.tls != Tls():
+            raise Invalid(f"registry {host}: plain_http excludes ca, client_certificate and skip_verify")
+    return found
 
 
 def same_registry(one: str, other: str) -> bool:
@@ -66,6 +99,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return name == "localhost"
+
+
+def _speaks_plain(host: str, entry: Host | None) -> bool:
+    """As configured; who configures TLS for a registry on loopback wants TLS there."""
+    if entry is not None and (entry.plain_http or entry.tls != Tls()):
+        return entry.plain_http
+    return is_loopback(host)
 
 
 def _canonical(text: str) -> str:

@@ -1,25 +1,28 @@
 """One request to a registry: redirects followed by hand, so that credentials never travel to another host."""
 
 import json
-import logging
+import ssl
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
+from pykubelet.criserver.images.registry.config import Tls
+from pykubelet.criserver.images.types import Denied, RegistryUnavailable, Unauthenticated
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
-_log = logging.getLogger(__name__)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 _MAX_ERROR = 16 * 1024
 _MAX_RETRY_AFTER = 120.0
 _AGENT = "pykubelet"
+_CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_CERTIFICATE_EXPIRED")
+"""By which a TLS server says that it does not take our certificate, or that it wants one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,43 +37,86 @@ class Request:
     form: Mapping[str, str] | None = None
 
 
-def open_session() -> "ClientSession":
-    """A session for one pull: no cookies, nothing decompressed, no total deadline but one for each read."""
+class Wire:
+    """Requests of one pull: one session, and for each host the TLS that is configured for it."""
+
+    def __init__(self, session: "ClientSession", tls: Mapping[str, ssl.SSLContext]) -> None:
+        self._session = session
+        self._tls = tls
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> "AsyncIterator[ClientResponse]":
+        """The answer, redirects followed.
+
+        RegistryUnavailable: not reached or cut off; Permanent: a redirect not to follow, or a certificate not to trust.
+        """
+        import aiohttp
+
+        url, authorization = request.url, request.authorization
+        try:
+            for _ in range(_MAX_REDIRECTS + 1):
+                async with self._ask(request, url, authorization) as response:
+                    if response.status not in _REDIRECTS or request.method != "GET":
+                        yield response
+                        return
+                    target = urljoin(url, response.headers.get("Location", ""))
+                if _origin(target) != _origin(url):
+                    authorization = ""
+                _check_redirect(url, target)
+                url = target
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            raise Permanent(_certificate_message(url, error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            said = str(error) or type(error).__name__
+            if any(alert in said for alert in _CLIENT_ALERTS):
+                raise Unauthenticated(f"{_origin(url)} wants a client certificate, or another one ({said})") from error
+            raise RegistryUnavailable(f"{_origin(url)} cannot be reached or stopped answering: {said}") from error
+        raise Permanent(f"{_origin(request.url)} redirects without an end")
+
+    def _ask(self, request: Request, url: str, authorization: str) -> "AbstractAsyncContextManager[ClientResponse]":
+        headers = dict(request.headers) | ({"Authorization": authorization} if authorization else {})
+        return self._session.request(
+            request.method,
+            url,
+            headers=headers,
+            data=request.form,
+            allow_redirects=False,
+            proxy=_proxy(url),
+            ssl=self._tls.get(urlsplit(url).netloc, True),
+        )
+
+
+@asynccontextmanager
+async def open_wire(tls: Mapping[str, ssl.SSLContext]) -> AsyncIterator[Wire]:
+    """For one pull: no cookies, nothing decompressed, no total deadline but one for each read."""
     import aiohttp  # heavy; only pulls need it
 
-    return aiohttp.ClientSession(
+    async with aiohttp.ClientSession(
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
         headers={"User-Agent": _AGENT, "Accept-Encoding": "identity"},
-    )
+    ) as session:
+        yield Wire(session, tls)
 
 
-@asynccontextmanager
-async def send(session: "ClientSession", request: Request) -> "AsyncIterator[ClientResponse]":
-    """The answer, redirects followed. Transient: not reached or cut off; Permanent: a redirect not to follow."""
-    import aiohttp
-
-    url, authorization = request.url, request.authorization
+def load_tls(host: str, tls: Tls) -> ssl.SSLContext:
+    """A context from files. Blocks. Invalid names the host and the file."""
+    what = f"registry {host}"
     try:
-        for _ in range(_MAX_REDIRECTS + 1):
-            headers = dict(request.headers) | ({"Authorization": authorization} if authorization else {})
-            call = session.request(
-                request.method, url, headers=headers, data=request.form, allow_redirects=False, proxy=_proxy(url)
-            )
-            async with call as response:
-                if response.status not in _REDIRECTS or request.method != "GET":
-                    yield response
-                    return
-                target = urljoin(url, response.headers.get("Location", ""))
-            if _origin(target) != _origin(url):
-                authorization = ""
-            _check_redirect(url, target)
-            url = target
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        said = str(error) or type(error).__name__
-        raise Transient(f"{_origin(url)} cannot be reached or stopped answering: {said}") from error
-    raise Permanent(f"{_origin(request.url)} redirects without an end")
+        context = ssl.create_default_context(cafile=tls.ca or None)
+    except OSError as error:
+        raise Invalid(f"{what}: its ca {tls.ca} cannot be used: {error.strerror or error}") from error
+    if tls.skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls.client_certificate:
+        try:
+            context.load_cert_chain(tls.client_certificate, tls.client_key or None, password=lambda: b"")
+        except OSError as error:
+            file = tls.client_certificate
+            raise Invalid(f"{what}: its client_certificate {file} cannot be used: {error.strerror or error}") from error
+    return context
 
 
 async def read_bounded(response: "ClientResponse", limit: int, what: str) -> bytes:
@@ -90,10 +136,12 @@ async def failure(response: "ClientResponse", what: str) -> PykubeletError:
     text = f"{what}: {response.url.host} answered {status} {response.reason}" + (f": {said}" if said else "")
     if status == 404:
         return NotFound(text)
-    if status in (401, 403):
-        return Permanent(f"{text}; wrong or missing credentials, or no such repository")
+    if status == 401:
+        return Unauthenticated(f"{text}; wrong or missing credentials, or no such repository")
+    if status == 403:
+        return Denied(f"{text}; these credentials do not suffice, or there is no such repository")
     if status in (408, 425, 429) or status >= 500:
-        return Transient(text, _retry_after(response))
+        return RegistryUnavailable(text, _retry_after(response))
     return Permanent(text)
 
 
@@ -109,6 +157,13 @@ async def _message(response: "ClientResponse") -> str:
 def _retry_after(response: "ClientResponse") -> float | None:
     value = response.headers.get("Retry-After", "")
     return min(float(value), _MAX_RETRY_AFTER) if value.isdecimal() and value.isascii() else None
+
+
+def _certificate_message(url: str, error: Exception) -> str:
+    words = " ".join(str(error).split())
+    if "WRONG_VERSION_NUMBER" in words or "RECORD_LAYER_FAILURE" in words:
+        return f"{_origin(url)} does not speak TLS; if it shall be asked without, set plain_http for it ({words})"
+    return f"{_origin(url)}: its certificate is not trusted; name its authority as ca in the registries file ({words})"
 
 
 def _origin(url: str) -> str:

@@ -1,0 +1,140 @@
+"""The command line's client of a runtime's image services: CRI's of any runtime, and ImageTransfer of ours."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # grpc's core writes routine news to stderr, read at import
+
+import grpc
+from google.protobuf.message import Message
+
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
+from pykubelet.base.units import MIB, Seconds
+from pykubelet.cli.endpoint import KNOWN_SOCKETS, other_runtimes
+from pykubelet.pb import images_v1_pb2 as transfer
+from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
+
+OWN_SOCKET = Path("/run/pykubelet/criserver/criserver.sock")
+_QUICK: Seconds = 30.0
+_OPTIONS = (
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_receive_message_length", 16 * MIB),
+    ("grpc.max_send_message_length", 16 * MIB),
+)
+_ERRORS: dict[grpc.StatusCode, type[PykubeletError]] = {
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.INVALID_ARGUMENT: Invalid,
+    grpc.StatusCode.UNIMPLEMENTED: Unsupported,
+    grpc.StatusCode.UNAVAILABLE: Transient,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Transient,
+}
+
+OnProgress = Callable[[Sequence[transfer.Progress]], None]
+
+
+def choose_endpoint(given: str) -> str:
+    """What was given, our own server's socket, or that of a known runtime. Invalid: there is none."""
+    if given:
+        return given if "://" in given else f"unix://{Path(given).absolute()}"
+    own = [f"unix://{OWN_SOCKET}"] if OWN_SOCKET.is_socket() else []
+    found = own or other_runtimes()
+    if not found:
+        known = ", ".join((str(OWN_SOCKET), *KNOWN_SOCKETS))
+        raise Invalid(f"no container runtime: none of {known} exists; start one or name its socket with --endpoint")
+    return found[0]
+
+
+class ImageClient:
+    """Use as a context manager. Errors are those of ``base.errors``, in the runtime's words."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._channel = grpc.insecure_channel(endpoint, options=_OPTIONS)
+        self._cri = pb_grpc.ImageServiceStub(self._channel)
+        self._own = transfer_grpc.ImageTransferStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    def list(self, timeout: Seconds = _QUICK) -> Sequence[pb.Image]:
+        """All images."""
+        with self._errors():
+            return self._cri.ListImages(pb.ListImagesRequest(), timeout=timeout).images
+
+    def status(self, name: str, *, verbose: bool = False) -> pb.ImageStatusResponse:
+        """One image by name, digest or id. NotFound."""
+        with self._errors():
+            request = pb.ImageStatusRequest(image=pb.ImageSpec(image=name), verbose=verbose)
+            reply = self._cri.ImageStatus(request, timeout=_QUICK)
+        if not reply.image.id:
+            raise NotFound(f"image {name} is not present")
+        return reply
+
+    def remove(self, name: str) -> None:
+        """Remove an image under all of its names."""
+        with self._errors():
+            self._cri.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=name)), timeout=None)
+
+    def pull(self, name: str, auth: pb.AuthConfig | None, on_progress: OnProgress) -> str:
+        """Pull an image; its id. From runtimes other than ours there is no progress."""
+        try:
+            with self._errors():
+                images = _follow(self._own.Pull(transfer.PullRequest(image=name, auth=auth)), on_progress)
+                return images[0].id
+        except Unsupported:
+            with self._errors():
+                request = pb.PullImageRequest(image=pb.ImageSpec(image=name), auth=auth)
+                return self._cri.PullImage(request).image_ref
+
+    def import_archive(
+        self, pieces: Iterable[bytes], tags: Sequence[str], on_progress: OnProgress
+    ) -> Sequence[pb.Image]:
+        """Send an archive; the images that were in it. Unsupported: the runtime is not ours."""
+
+        def requests() -> Iterator[transfer.ImportRequest]:
+            yield transfer.ImportRequest(tags=tags)
+            for piece in pieces:
+                yield transfer.ImportRequest(data=piece)
+
+        with self._errors():
+            return _follow(self._own.Import(requests()), on_progress)
+
+    def export_archive(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Images as an archive, piece by piece."""
+        with self._errors():
+            for reply in self._own.Export(transfer.ExportRequest(images=names)):
+                yield reply.data
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as error:
+            call = cast(grpc.Call, error)  # what stubs raise is both
+            code, details = call.code(), call.details() or ""
+            if code is grpc.StatusCode.UNIMPLEMENTED and not details:
+                details = "this runtime does not have the call"
+            if code is grpc.StatusCode.UNAVAILABLE and "connect" in details and not details.startswith("Registry"):
+                details = f"no runtime answers at {self.endpoint} ({details})"
+            raise _ERRORS.get(code, Permanent)(details or code.name) from error
+
+
+def _follow(replies: Iterable[Message], on_progress: OnProgress) -> Sequence[pb.Image]:
+    images: Sequence[pb.Image] = ()
+    for reply in replies:
+        assert isinstance(reply, transfer.TransferReply)
+        if reply.progress:
+            on_progress(reply.progress)
+        images = reply.images or images
+    return images

@@ -1,0 +1,80 @@
+"""How a pull or an import is shown: bars on a terminal, plain lines elsewhere, nothing when asked to be quiet."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from pykubelet.cli.columns import size
+from pykubelet.cli.imageclient import OnProgress
+from pykubelet.pb import images_v1_pb2 as transfer
+
+_WORDS = {
+    transfer.RESOLVING: "resolving",
+    transfer.WAITING: "waiting",
+    transfer.DOWNLOADING: "downloading",
+    transfer.PRESENT: "present",
+    transfer.UNPACKING: "unpacking",
+    transfer.DONE: "done",
+}
+
+
+@contextmanager
+def shown(*, quiet: bool) -> Iterator[OnProgress]:
+    """Give a function to tell progress to. Everything goes to stderr; stdout is for results."""
+    if quiet:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bars() as told:
+            yield told
+    else:
+        yield Lines().told
+
+
+class Lines:
+    """A line whenever a layer has come a step further."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def told(self, steps: Sequence[transfer.Progress]) -> None:
+        for step in steps:
+            if self._last.get(step.layer) == step.phase or step.phase == transfer.WAITING:
+                continue
+            self._last[step.layer] = step.phase
+            name = short(step.layer) if step.layer else step.image
+            extent = f" {size(step.total)}" if step.total else ""
+            click.echo(f"{name}: {_WORDS[step.phase]}{extent}", err=True)
+
+
+@contextmanager
+def _bars() -> Iterator[OnProgress]:
+    from rich.console import Console  # heavy; only where it is shown
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description:<12}"),
+        TextColumn("[dim]{task.fields[phase]:<11}"),
+        BarColumn(bar_width=40),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def told(steps: Sequence[transfer.Progress]) -> None:
+            for step in steps:
+                if not step.layer:
+                    continue
+                if step.layer not in tasks:
+                    tasks[step.layer] = progress.add_task(short(step.layer), total=step.total or None, phase="")
+                phase = _WORDS[step.phase]
+                progress.update(tasks[step.layer], completed=step.done, total=step.total or None, phase=phase)
+
+        yield told
+
+
+def short(digest: str) -> str:
+    """The twelve digits that people know a digest by."""
+    return digest.rpartition(":")[2][:12]

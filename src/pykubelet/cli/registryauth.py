@@ -1,0 +1,61 @@
+"""Credentials for a pull from the command line: given, or those that ``docker login`` has kept."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.images.reference import parse
+from pykubelet.criserver.images.registry.config import same_registry
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+def find_auth(reference: str, creds: str, file: Path | None) -> pb.AuthConfig | None:
+    """``USER[:PASSWORD]`` (asked for, if left out), else the entry of the file for the image's registry, if any.
+
+    Invalid: the file is damaged, or was named and does not exist.
+    """
+    if creds:
+        user, colon, password = creds.partition(":")
+        if not colon:
+            password = click.prompt(f"Password of {user}", hide_input=True, err=True)
+        return pb.AuthConfig(username=user, password=password)
+    path = file or _default_file()
+    if file is None and not path.is_file():
+        return None
+    return from_docker_config(path, parse(reference).host)
+
+
+def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
+    """The entry of a docker configuration file for a registry; None when there is none."""
+    try:
+        document = json.loads(path.read_bytes())
+        entries: dict[str, Any] = document.get("auths") or {}
+        items = [(str(name), dict(entry or {})) for name, entry in entries.items()]
+    except OSError as error:
+        raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, AttributeError, TypeError) as error:
+        raise Invalid(f"{path} is no docker configuration: {error}") from error
+    for name, entry in items:
+        if same_registry(name, host) and any(entry.values()):
+            return pb.AuthConfig(
+                username=str(entry.get("username", "")),
+                password=str(entry.get("password", "")),
+                auth=str(entry.get("auth", "")),
+                identity_token=str(entry.get("identitytoken", "")),
+                registry_token=str(entry.get("registrytoken", "")),
+            )
+    helper = (document.get("credHelpers") or {}).get(host) or document.get("credsStore")
+    if helper and any(same_registry(name, host) for name, _ in items):
+        click.echo(
+            f"warning: {path} keeps the password of {host} in {helper}, which is not asked; use --creds", err=True
+        )
+    return None
+
+
+def _default_file() -> Path:
+    folder = os.environ.get("DOCKER_CONFIG")
+    return Path(folder) / "config.json" if folder else Path.home() / ".docker" / "config.json"

@@ -1,0 +1,181 @@
+"""Brings one image into the stores: its manifest chosen, its blobs fetched, its layers unpacked, several at a time."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
+from pykubelet.base.threads import to_its_end
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.manifests import Descriptor, Platform
+from pykubelet.criserver.images.ports import LayerStore, Repository
+from pykubelet.criserver.images.reference import Reference
+from pykubelet.criserver.images.types import ImageRecord, Layer, OnProgress, Phase, Progress, ignore_progress
+
+_PARALLEL = 3
+_MAX_NESTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One pull or import: for which image, whom to tell, and the blobs it has asked for so far."""
+
+    what: str
+    on_progress: OnProgress
+    blobs: set[str]
+
+    def tell(self, phase: Phase, layer: str = "", done: int = 0, total: int = 0) -> None:
+        self.on_progress(Progress(self.what, layer, phase, Bytes(done), Bytes(total)))
+
+
+class Fetcher:
+    """Works on the stores; when two pulls want the same blob or layer, it is fetched and unpacked once."""
+
+    def __init__(self, store: ContentStore, layers: LayerStore, platform: Platform) -> None:
+        self._store = store
+        self._layers = layers
+        self._platform = platform
+        self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def pull(self, repository: Repository, wanted: Reference, job: Job) -> tuple[ImageRecord, str]:
+        """The image without references, and the digest that the reference stands for. Errors as ImageManager.pull."""
+        job.tell(Phase.RESOLVING)
+        try:
+            top, manifest = await self._resolve(repository, wanted)
+        except PykubeletError as error:
+            # The words by which kubelets and people tell this from a cut transfer.
+            said = str(error).removeprefix(f"{wanted}: ")
+            raise type(error)(f"failed to resolve reference {wanted}: {said}") from error
+        try:
+            return await self._fetch(repository, manifest, job), top
+        except PykubeletError as error:
+            said = str(error).removeprefix(f"{wanted}: ")
+            raise type(error)(f"failed to pull image {wanted}: {said}") from error
+
+    async def adopt(self, manifest: Descriptor, job: Job) -> ImageRecord:
+        """Take an image all blobs of which are in the store. Invalid: they are not, or do not fit together."""
+        record = await self._record(manifest, job.what)
+        for layer in record.stack:
+            if not await asyncio.to_thread(self._store.has, layer.digest, layer.size):
+                raise Invalid(f"{job.what}: layer {layer.digest} of {layer.size} bytes is not in it")
+        async with self._layers.pinned(record.layers):
+            await _all(self._unpack(record.stack[: count + 1], job) for count in range(len(record.stack)))
+        return record
+
+    async def drop_partial(self, blobs: Iterable[str]) -> None:
+        """Remove what has come in of blobs that nobody fetches any more."""
+        for digest in blobs:
+            lock = self._fetching.setdefault(digest, asyncio.Lock())
+            if not lock.locked():
+                async with lock:
+                    await to_its_end(self._store.drop_partial, digest)
+
+    async def _resolve(self, repository: Repository, wanted: Reference) -> tuple[str, Descriptor]:
+        """The digest that the reference stands for, and the manifest for this platform; manifests are stored."""
+        data, media_type = await repository.manifest(wanted.target)
+        top = wanted.digest or manifests.digest_of(data)
+        digest = top
+        for _ in range(_MAX_NESTED):
+            if media_type not in manifests.INDEXES:
+                await to_its_end(self._store.add, digest, data)
+                return top, Descriptor(digest, len(data), media_type)
+            entries = manifests.parse_index(data, media_type, str(wanted))
+            chosen = manifests.choose(entries, self._platform, str(wanted))
+            data, media_type = await repository.manifest(chosen.digest)
+            if media_type != chosen.media_type or len(data) != chosen.size:
+                raise Invalid(
+                    f"{wanted}: its index announces {chosen.digest} as {chosen.media_type} of {chosen.size} bytes; "
+                    f"it came as {media_type} of {len(data)}"
+                )
+            digest = chosen.digest
+        raise Invalid(f"{wanted}: indexes within indexes without an end")
+
+    async def _fetch(self, repository: Repository, manifest: Descriptor, job: Job) -> ImageRecord:
+        """Fetch all blobs of a manifest and unpack its layers, several at a time."""
+        job.blobs.add(manifest.digest)
+        data = await asyncio.to_thread(self._store.read, manifest.digest, manifests.MAX_DOCUMENT)
+        parsed = manifests.parse_manifest(data, manifest.media_type, job.what)
+        if parsed.config.size > manifests.MAX_DOCUMENT:
+            raise Invalid(f"{job.what}: its configuration has {parsed.config.size} bytes")
+        job.blobs.update((parsed.config.digest, *(layer.digest for layer in parsed.layers)))
+        await self._blob(repository, parsed.config, Job(job.what, ignore_progress, job.blobs))
+        record = await self._record(manifest, job.what)
+        slots = asyncio.Semaphore(_PARALLEL)
+
+        async def one(count: int) -> None:
+            layer = record.stack[count]
+            job.tell(Phase.WAITING, layer.digest, 0, layer.size)
+            async with slots:
+                await self._layer(repository, layer, job)
+            await self._unpack(record.stack[: count + 1], job)
+
+        async with self._layers.pinned(record.layers):
+            await _all(one(count) for count in range(len(record.stack)))
+        return record
+
+    async def _layer(self, repository: Repository, layer: Layer, job: Job) -> None:
+        try:
+            await self._blob(repository, Descriptor(layer.digest, layer.size), job)
+        except NotFound as error:
+            if not manifests.is_foreign(layer.media_type):
+                raise
+            raise Unsupported(
+                f"layer {layer.digest} is a foreign one ({layer.media_type}) and the registry does not have it; "
+                "other hosts are not asked for it"
+            ) from error
+
+    async def _blob(self, repository: Repository, blob: Descriptor, job: Job) -> None:
+        """Have a blob in the store; when two pulls want the same one, it is fetched once."""
+        async with self._fetching.setdefault(blob.digest, asyncio.Lock()):
+            if await asyncio.to_thread(self._store.has, blob.digest, blob.size):
+                job.tell(Phase.PRESENT, blob.digest, blob.size, blob.size)
+                return
+
+            def told(offset: int) -> None:
+                job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
+
+            with self._store.writer(blob.digest, blob.size) as writer:
+                await to_its_end(writer.resume)
+                told(writer.offset)
+                await repository.blob(blob, writer, told)
+
+    async def _unpack(self, stack: Sequence[Layer], job: Job) -> None:
+        top = stack[-1]
+        job.tell(Phase.UNPACKING, top.digest, top.size, top.size)
+        await self._layers.ensure(stack)
+        job.tell(Phase.DONE, top.digest, top.size, top.size)
+
+    async def _record(self, manifest: Descriptor, what: str) -> ImageRecord:
+        """An image as its stored manifest and configuration tell it; it has no references yet."""
+        limit = manifests.MAX_DOCUMENT
+        data = await asyncio.to_thread(self._store.read, manifest.digest, limit)
+        parsed = manifests.parse_manifest(data, manifest.media_type, what)
+        try:
+            config_data = await asyncio.to_thread(self._store.read, parsed.config.digest, limit)
+        except NotFound as error:
+            raise Invalid(f"{what}: its configuration {parsed.config.digest} is not in it") from error
+        config = manifests.parse_config(config_data, what)
+        manifests.check_platform(config.platform, self._platform, what)
+        stack = manifests.stack(parsed, config.diff_ids, what)
+        return ImageRecord(
+            id=parsed.config.digest,
+            tags=(),
+            digests=(),
+            size=len(data) + len(config_data) + sum({layer.digest: layer.size for layer in stack}.values()),
+            config=config.config,
+            stack=stack,
+            manifest=manifest.digest,
+        )
+
+
+async def _all(works: Iterable[Coroutine[object, object, None]]) -> None:
+    """Run them side by side; the first error ends all and is raised by itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for number, work in enumerate(works):
+                group.create_task(work, name=f"layer-{number}")
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None

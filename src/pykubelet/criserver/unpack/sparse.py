@@ -1,0 +1,79 @@
+"""Maps of sparse files in tar streams: which parts of a file are there, the others being holes. Pure.
+
+Source: GNU tar manual, "Storing Sparse Files": the old format, and those in extended headers, 0.0, 0.1 and 1.0.
+"""
+
+from pykubelet.criserver.unpack.limits import BadLayer
+
+Segment = tuple[int, int]
+"""Offset in the file, and how many bytes are there."""
+Segments = list[Segment]
+_BLOCK = 512
+_FIELD = 12
+_IN_HEADER = 4
+_IN_EXTENSION = 21
+
+
+def from_header(block: bytes, *, extension: bool = False) -> tuple[Segments, int, bool]:
+    """Of the old format, from an entry's header or a block that follows it: parts, real size, whether more follows."""
+    start, count = (0, _IN_EXTENSION) if extension else (386, _IN_HEADER)
+    found = []
+    for position in range(start, start + count * 2 * _FIELD, 2 * _FIELD):
+        offset, length = block[position : position + _FIELD], block[position + _FIELD : position + 2 * _FIELD]
+        if not offset.strip(b"\0 ") and not length.strip(b"\0 "):
+            break
+        found.append((_octal(offset), _octal(length)))
+    if extension:
+        return found, 0, block[504:505] not in (b"\0", b"")
+    return found, _octal(block[483:495]), block[482:483] != b"\0"
+
+
+def from_pax(value: bytes) -> Segments:
+    """Of format 0.1 (0.0 is made into it): offsets and lengths in turn, with commas."""
+    return _pairs([number for number in value.split(b",") if number])
+
+
+def from_text(text: bytes) -> Segments | None:
+    """Of format 1.0: the count, then offsets and lengths, a line each; None while the text is not all there."""
+    first, newline, rest = text.partition(b"\n")
+    if not newline:
+        return None
+    lines = rest.split(b"\n", 2 * _decimal(first))
+    if len(lines) <= 2 * _decimal(first):
+        return None
+    return _pairs(lines[:-1])
+
+
+def checked(segments: Segments, size: int, stored: int, name: str) -> Segments:
+    """The same, in order and inside the file, with as many bytes as are stored; else BadLayer."""
+    end = 0
+    for offset, length in segments:
+        if offset < end or length < 0 or offset + length > size:
+            raise BadLayer(f"{name!r}: the parts of a sparse file lie over each other or outside of it")
+        end = offset + length
+    if sum(length for _, length in segments) != stored:
+        raise BadLayer(f"{name!r}: the parts of a sparse file are not as long as its data")
+    return segments
+
+
+def _pairs(numbers: list[bytes]) -> Segments:
+    if len(numbers) % 2:
+        raise BadLayer("the map of a sparse file has an odd number of entries")
+    values = [_decimal(number) for number in numbers]
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def _decimal(raw: bytes) -> int:
+    if not raw.isdigit() or len(raw) > 20:
+        raise BadLayer(f"no number in the map of a sparse file: {raw[:40]!r}")
+    return int(raw)
+
+
+def _octal(raw: bytes) -> int:
+    if raw[:1] and raw[0] & 0x80:
+        return int.from_bytes(raw[1:], "big")
+    text = raw.strip(b"\0 ")
+    try:
+        return int(text, 8) if text else 0
+    except ValueError as error:
+        raise BadLayer(f"no number in the map of a sparse file: {raw!r}") from error

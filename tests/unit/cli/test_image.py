@@ -1,0 +1,265 @@
+"""``pykubelet image`` against served image calls, a registry and archives."""
+
+import asyncio
+import gzip
+import json
+import os
+import random
+import re
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from click.testing import CliRunner, Result
+
+from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
+from pykubelet.cli.app import cli
+from pykubelet.cli.image import _complete, command
+from pykubelet.cli.imageclient import ImageClient, choose_endpoint
+from pykubelet.cli.imageprogress import Lines
+from pykubelet.cli.registryauth import find_auth, from_docker_config
+from pykubelet.criserver.images import ImageRecord
+from pykubelet.criserver.images.manifests import digest_of
+from pykubelet.pb import images_v1_pb2 as transfer
+from pykubelet.testing.ociimage import ImageSpec, pack
+from tests.unit.criserver.images.fakeregistry import FakeRegistry
+from tests.unit.criserver.images.rooms import Rooms, open_rooms
+from tests.unit.criserver.images.served import serve
+from tests.unit.criserver.images.world import World
+
+NAME = "localhost/demo/busybox:1"
+
+
+class Commands:
+    """The command line, and what stands behind its socket."""
+
+    def __init__(self, socket: str, rooms: Rooms) -> None:
+        self.socket = socket
+        self.rooms = rooms
+
+    async def run(self, *arguments: str, input: bytes | None = None) -> Result:
+        full = ["image", "--endpoint", self.socket, *arguments]
+        return await asyncio.to_thread(CliRunner().invoke, cli, full, input=input)
+
+    async def good(self, *arguments: str, input: bytes | None = None) -> str:
+        done = await self.run(*arguments, input=input)
+        assert done.exit_code == 0, (done.output, done.exception)
+        return done.stdout
+
+    def only(self) -> ImageRecord:
+        (image,) = self.rooms.images.list()
+        return image
+
+
+@pytest.fixture
+async def commands(tmp_path: Path) -> AsyncIterator[Commands]:
+    rooms = open_rooms(tmp_path / "root", World(tmp_path / "world").registry)
+    async with serve(rooms.images, tmp_path) as socket:
+        yield Commands(socket, rooms)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "image.tar"
+    pack(ImageSpec(NAME, user="app", labels={"a": "b"}), path, os.uname().machine)
+    return path
+
+
+@pytest.mark.root
+async def test_import_list_inspect_remove(commands: Commands, archive: Path) -> None:
+    assert await commands.good("import", str(archive)) == f"{NAME} {commands.only().id[7:19]}\n"
+    lines = (await commands.good("ls")).splitlines()
+    assert lines[0].split() == ["IMAGE", "ID", "SIZE"] and lines[1].split()[:2] == [NAME, commands.only().id[7:19]]
+    assert (await commands.good("ls", "-q")) == f"{commands.only().id}\n"
+    digest = commands.only().digests[0].partition("@")[2]
+    assert digest in await commands.good("ls", "--digests", NAME)
+    (listed,) = json.loads(await commands.good("ls", "-o", "json"))
+    assert (listed["repoTags"], listed["username"], listed["pinned"]) == ([NAME], "app", False)
+    (found,) = json.loads(await commands.good("inspect", NAME))
+    assert found["info"]["imageSpec"]["config"]["Labels"] == {"a": "b"}
+    assert found["info"]["chainID"] == commands.only().layers[-1]
+    assert await commands.good("rm", NAME) == f"{found['status']['id']}\n"
+    again = await commands.run("rm", NAME)
+    assert again.exit_code == 1 and f"image {NAME} is not present" in again.stderr
+    assert isinstance((await commands.run("inspect", NAME)).exception, NotFound)
+    assert commands.rooms.images.list() == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.zst"])
+async def test_archives_go_out_and_come_in_again(
+    commands: Commands, archive: Path, tmp_path: Path, suffix: str
+) -> None:
+    await commands.good("import", str(archive))
+    before = commands.only()
+    out = tmp_path / f"out.{suffix}"
+    await commands.good("export", NAME, "-o", str(out))
+    magic = {"tar": b"oci-", "tar.gz": b"\x1f\x8b", "tar.zst": b"\x28\xb5\x2f\xfd"}[suffix]
+    assert out.read_bytes().startswith(magic)
+    await commands.good("rm", NAME)
+    assert commands.rooms.content.digests() == set()
+    await commands.good("import", "-", input=out.read_bytes())
+    assert commands.only() == before
+    assert [path.name for path in tmp_path.glob(".*.part")] == []
+
+
+@pytest.mark.root
+async def test_new_names_at_import(commands: Commands, archive: Path, tmp_path: Path) -> None:
+    shown = await commands.good("import", str(archive), "-t", "demo:two", "--tag", "quay.io/x/y")
+    assert shown.startswith("docker.io/library/demo:two, quay.io/x/y:latest ")
+    assert commands.only().tags == ("docker.io/library/demo:two", "quay.io/x/y:latest")
+    other = tmp_path / "other.tar"
+    pack(ImageSpec("localhost/other:1", files={"/x": b""}), other, os.uname().machine)
+    await commands.good("import", str(other))
+    both = tmp_path / "both.tar"
+    await commands.good("export", "demo:two", "localhost/other:1", "-o", str(both))
+    with tarfile.open(both) as packed:
+        manifest = packed.extractfile("manifest.json")
+        assert manifest is not None
+        assert [one["RepoTags"] for one in json.load(manifest)] == [["demo:two"], ["localhost/other:1"]]
+    for image in commands.rooms.images.list():
+        await commands.good("rm", image.id)
+    refused = await commands.run("import", str(both), "-t", "one:1")
+    assert isinstance(refused.exception, Invalid)
+    assert "has 2 images (docker.io/library/demo:two, localhost/other:1)" in str(refused.exception)
+    await commands.good("import", str(both))
+    assert {tag for image in commands.rooms.images.list() for tag in image.tags} == {
+        "docker.io/library/demo:two",
+        "localhost/other:1",
+    }
+    bad = await commands.run("import", str(both), "-t", "one@" + digest_of(b""))
+    assert isinstance(bad.exception, Invalid)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello" * 5000, gzip.compress(os.urandom(3_000_000))[:-100]])
+async def test_what_is_no_archive_is_refused_whatever_its_length(commands: Commands, data: bytes) -> None:
+    done = await commands.run("import", "-", input=data)
+    assert isinstance(done.exception, Invalid) and "no image archive" in str(done.exception)
+    assert commands.rooms.content.digests() == set()
+
+
+@pytest.mark.root
+async def test_pull_with_lines_of_progress(commands: Commands) -> None:
+    layers = [random.Random(1).randbytes(300_000)]
+    async with FakeRegistry().run() as registry:
+        registry.basic = "alice:s3cret"
+        registry.add_image("app:1", layers, [digest_of(layers[0])])
+        refused = await commands.run("pull", f"{registry.host}/app:1")
+        assert "wants credentials" in str(refused.exception)
+        done = await commands.run("pull", "--creds", "alice:s3cret", f"{registry.host}/app:1")
+        # The layer is no tar, so unpacking refuses it; its transfer was shown before.
+        assert "app:1: resolving\n" in done.stderr
+        assert re.search(rf"^{digest_of(layers[0])[7:19]}: (downloading|unpacking) 300kB$", done.stderr, re.MULTILINE)
+        assert isinstance(done.exception, Invalid) and "failed to pull image" in str(done.exception)
+        missing = await commands.run("pull", "--creds", "alice:s3cret", f"{registry.host}/app:2")
+        assert isinstance(missing.exception, NotFound)
+    gone = await commands.run("pull", f"{registry.host}/app:1")
+    assert isinstance(gone.exception, Transient) and str(gone.exception).startswith("RegistryUnavailable: failed to")
+
+
+async def test_a_pull_that_nobody_waits_for_is_cancelled(commands: Commands) -> None:
+    layers = [random.Random(1).randbytes(300_000)]
+    async with FakeRegistry().run() as registry:
+        registry.pause = asyncio.Event()
+        registry.add_image("app:1", layers, [digest_of(layers[0])])
+        with ImageClient(choose_endpoint(commands.socket)) as client:
+            steps: list[int] = []
+
+            def told(batch: object) -> None:
+                steps.append(1)
+                raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", told)
+        async with asyncio.timeout(10):
+            while commands.rooms.images._working:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        registry.pause.set()
+    assert steps and commands.rooms.content.digests() == set()
+    assert list((commands.rooms.content.root / "ingest").iterdir()) == []
+
+
+def _interrupted(client: ImageClient, reference: str, told: object) -> None:
+    client.pull(reference, None, told)  # type: ignore[arg-type]  # it only raises
+
+
+async def test_completion_of_names(commands: Commands, archive: Path) -> None:
+    if os.geteuid() == 0:
+        await commands.good("import", str(archive), "-t", "demo:two")
+    parent = command.make_context("image", ["--endpoint", commands.socket, "ls"])
+    ctx = command.commands["ls"].make_context("ls", [], parent=parent)
+    found = await asyncio.to_thread(_complete, ctx, command.commands["ls"].params[0], "dem")
+    assert found == (["docker.io/library/demo:two"] if os.geteuid() == 0 else [])
+    dead = command.make_context("image", ["--endpoint", "/no/such.sock", "ls"])
+    assert _complete(command.commands["ls"].make_context("ls", [], parent=dead), None, "") == []  # type: ignore[arg-type]
+
+
+async def test_a_runtime_that_is_not_ours(tmp_path: Path, archive: Path) -> None:
+    server = grpc.aio.server()
+    server.add_insecure_port(f"unix:{tmp_path}/other.sock")
+    await server.start()
+    try:
+        arguments = ["image", "--endpoint", f"{tmp_path}/other.sock", "import", str(archive)]
+        done = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
+        assert isinstance(done.exception, Unsupported)
+    finally:
+        await server.stop(0)
+
+
+def test_no_runtime(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["image", "--endpoint", str(tmp_path / "no.sock"), "ls"])
+    assert isinstance(done.exception, Transient) and f"no runtime answers at unix://{tmp_path}" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("entries", "host", "expected"),
+    [
+        ({"ghcr.io": {"auth": "YTpi"}}, "ghcr.io", {"auth": "YTpi"}),
+        ({"https://index.docker.io/v1/": {"username": "a", "password": "b"}}, "docker.io", {"username": "a"}),
+        ({"https://r:5000/v2/": {"identitytoken": "t"}}, "r:5000", {"identity_token": "t"}),
+        ({"ghcr.io": {"auth": "YTpi"}}, "quay.io", None),
+        ({"ghcr.io": {}}, "ghcr.io", None),
+        ({}, "ghcr.io", None),
+    ],
+)
+def test_docker_configurations(
+    tmp_path: Path, entries: dict[str, dict[str, str]], host: str, expected: dict[str, str] | None
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"auths": entries, "credsStore": "secretservice"}))
+    found = from_docker_config(path, host)
+    assert (found is None) == (expected is None)
+    for name, value in (expected or {}).items():
+        assert getattr(found, name) == value
+
+
+def test_where_credentials_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    assert find_auth("ghcr.io/a:1", "", None) is None
+    (tmp_path / "config.json").write_text('{"auths": {"ghcr.io": {"auth": "YTpi"}}}')
+    auth = find_auth("ghcr.io/a:1", "", None)
+    assert auth is not None and auth.auth == "YTpi"
+    given = find_auth("ghcr.io/a:1", "me:x:y", None)
+    assert given is not None and (given.username, given.password) == ("me", "x:y")
+    with pytest.raises(Invalid, match="cannot be read"):
+        find_auth("ghcr.io/a:1", "", tmp_path / "none.json")
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(Invalid, match="no docker configuration"):
+        find_auth("ghcr.io/a:1", "", None)
+
+
+def test_lines_say_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    step = transfer.Progress(image="a:1", layer="sha256:0123456789abcdef", phase=transfer.DOWNLOADING, total=2000)
+    lines.told([transfer.Progress(image="a:1"), step])
+    step.done = 1000
+    lines.told([step])
+    step.phase = transfer.DONE
+    lines.told([step])
+    assert capsys.readouterr().err.splitlines() == [
+        "a:1: resolving",
+        "0123456789ab: downloading 2kB",
+        "0123456789ab: done 2kB",
+    ]

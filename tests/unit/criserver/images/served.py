@@ -1,0 +1,36 @@
+"""Image calls served on a socket, as the server does, without a runtime behind them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images import ImageManager
+from pykubelet.criserver.server import CriServer
+from pykubelet.criserver.server.images import ImageCalls
+from pykubelet.criserver.server.transfer import TransferCalls
+from pykubelet.criserver.stats.ports import LayerUsage
+
+
+class NoContainers:
+    """No container has written anything."""
+
+    async def total(self) -> LayerUsage:
+        return LayerUsage("/", Bytes(0), 0)
+
+
+@contextlib.asynccontextmanager
+async def serve(images: ImageManager, folder: Path) -> AsyncIterator[str]:
+    """The socket's path."""
+    socket = folder / "s.sock"
+    server = CriServer(socket, (), (ImageCalls(images, NoContainers()),), (TransferCalls(images),))
+    task = asyncio.create_task(server.run(), name="images-server")
+    try:
+        while not socket.is_socket() or socket.stat().st_mode & 0o777 != 0o660:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        yield str(socket)
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,87 @@
+"""An image manager that pulls for real and does not unpack."""
+
+import os
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images import (
+    ContentStore,
+    ImageDeps,
+    ImageIndex,
+    ImageManager,
+    ImageRecord,
+    Layer,
+    Platform,
+)
+from pykubelet.criserver.images.manifests import digest_of
+from pykubelet.criserver.images.registry import Host, RegistryClient
+from pykubelet.testing.clock import VirtualClock
+
+
+class NoUnpacking:
+    """A layer store for tests of the transfer alone; it needs no root."""
+
+    async def ensure(self, stack: Sequence[Layer]) -> object:
+        return stack
+
+    @asynccontextmanager
+    async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
+        yield
+
+    async def sync(self, chain_ids: Iterable[str]) -> None:
+        return
+
+    def used(self) -> tuple[Bytes, int]:
+        return Bytes(0), 0
+
+    async def retain(self, chain_ids: Collection[str]) -> None:
+        return
+
+
+class InstantClock(VirtualClock):
+    """Sleeps are noted, not slept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class World:
+    """A manager on a folder that pulls from given hosts."""
+
+    def __init__(self, root: Path, hosts: Mapping[str, Host] | None = None) -> None:
+        self.clock = InstantClock()
+        self.content = ContentStore(root / "images")
+        self.registry = RegistryClient(lambda: hosts or {}, self.clock)
+        layers = NoUnpacking()
+        self.images = ImageManager(
+            ImageDeps(
+                content=self.content,
+                index=ImageIndex(root / "images" / "index.json"),
+                layers=layers,
+                retainer=layers,
+                registry=self.registry,
+                platform=Platform("amd64", "linux"),
+                clock=self.clock,
+                mountpoint=str(root),
+            )
+        )
+
+    async def after_a_while(self) -> None:
+        """When nobody has tried again for two hours, and something makes room."""
+        for partial in (self.content.root / "ingest").iterdir():
+            os.utime(partial, (0, 0))
+        await self.clock.advance(7200)
+        await self.images.collect()
+
+    def check(self, image: ImageRecord) -> None:
+        """Everything of the image is in the store, whole, and nothing else."""
+        assert self.content.digests() == image.blobs
+        for blob in image.blobs:
+            assert digest_of(self.content.path(blob).read_bytes()) == blob
+        assert list((self.content.root / "ingest").iterdir()) == []

@@ -1,0 +1,196 @@
+"""Tar streams of every make, and damaged ones: read right, or refused by a BadLayer; nothing else ever comes out."""
+
+import io
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.sparse import checked, from_header, from_pax, from_text
+from pykubelet.criserver.unpack.stream import ByteStream
+from pykubelet.criserver.unpack.tarstream import BLOCK, Entry, Kind, TarReader
+
+SMALL = Limits(max_bytes=Bytes(64 << 20), max_entries=1000)
+
+
+def read(data: bytes, limits: Limits = SMALL) -> list[tuple[Entry, bytes]]:
+    """All entries with the bytes that are stored for them."""
+    stream = ByteStream(io.BytesIO(data), limits)
+    try:
+        reader = TarReader(stream, limits)
+        return [(entry, b"".join(map(bytes, reader.data()))) for entry in reader]
+    finally:
+        stream.close()
+
+
+def tar(*names: str, kind: int = tarfile.PAX_FORMAT) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size, info.uid, info.mtime = 700, 1000, 1_700_000_000
+            archive.addfile(info, io.BytesIO(name.encode()[:1] * 700))
+    return buffer.getvalue()
+
+
+def with_field(data: bytes, at: int, value: bytes) -> bytes:
+    """The first header with a field of other content, and a right checksum."""
+    header = bytearray(data[:BLOCK])
+    header[at : at + len(value)] = value
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + data[BLOCK:]
+
+
+@pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_good_streams(kind: int) -> None:
+    names = ["a", "dir/b" * 20, "n" * 90 + "/" + "m" * 99]
+    found = read(tar(*names, kind=kind))
+    assert [entry.name for entry, _ in found] == names
+    assert all(content == entry.name.encode()[:1] * 700 for entry, content in found)
+    assert {(entry.uid, entry.gid, entry.mode, entry.mtime_ns) for entry, _ in found} == {
+        (1000, 0, 0o644, 1_700_000_000 * 10**9)
+    }
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "why"),
+    [
+        (124, b"\xff" * 12, "an entry of -1 bytes"),
+        (124, b"\x80" + b"\xff" * 11, "an entry of"),
+        (124, b"77777777777\0", "an entry of"),
+        (124, b"9x", "size is no number"),
+        (108, b"\xff" * 8, "uid -1 is out of range"),
+        (116, b"\x80\0\0\0\xff\xff\xff\xff", "gid 4294967295 is out of range"),
+        (156, b"Z", "type b'Z'"),
+        (156, b"D", "type b'D'"),
+    ],
+)
+def test_numbers_and_types_that_make_no_sense(at: int, value: bytes, why: str) -> None:
+    with pytest.raises(BadLayer, match=why):
+        read(with_field(tar("a"), at, value))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [b"5 size=-1\n", b"99 a=b\n", b"x\n", b"10 size=9x\n", b"9 uid=-5\n", b"0 \n", b"6 a=b\nq", b"12 mtime=1.x\n"],
+)
+def test_extended_headers_that_make_no_sense(records: bytes) -> None:
+    header = with_field(tar("a", kind=tarfile.USTAR_FORMAT)[:BLOCK], 124, b"%011o\0" % len(records))
+    header = with_field(header, 156, b"x")
+    with pytest.raises(BadLayer):
+        read(header + records.ljust(BLOCK, b"\0") + tar("a"))
+
+
+def test_a_header_without_its_entry_and_one_too_large() -> None:
+    whole = tar("n" * 200)
+    with pytest.raises(BadLayer, match="ends after an extended header"):
+        read(whole[: 2 * BLOCK])
+    with pytest.raises(BadLayer, match="an extended header of -1 bytes"):
+        read(with_field(with_field(whole, 124, b"\xff" * 12), 156, b"x"))
+    with pytest.raises(BadLayer, match="an extended header of 2097152 bytes"):
+        read(with_field(whole, 124, b"%011o\0" % (2 << 20)))
+
+
+@pytest.mark.parametrize("end", [*range(0, 3 * BLOCK, 100), 3 * BLOCK, 3 * BLOCK + 1, 4 * BLOCK, 5 * BLOCK])
+def test_streams_cut_anywhere(end: int) -> None:
+    """Only where one entry ends and the next has not begun a cut can be taken for the end."""
+    data = tar("a", "b", kind=tarfile.USTAR_FORMAT)[:end]
+    if end in (0, 3 * BLOCK):
+        assert len(read(data)) == end // (3 * BLOCK)
+    else:
+        with pytest.raises(BadLayer, match="ends inside"):
+            read(data)
+
+
+@given(st.integers(0, 5 * BLOCK - 1), st.binary(min_size=1, max_size=12), st.booleans(), st.sampled_from([0, 1, 2]))
+@example(124, b"\x80" + b"\0" * 10 + b"\1", True, 0)
+def test_damage_is_read_or_refused(at: int, value: bytes, fixed: bool, kind: int) -> None:
+    data = tar("a", "n" * 150, kind=kind) if kind else tar("a", "n" * 90, kind=kind)
+    damaged = (
+        with_field(data, at % 500, value[: 500 - at % 500]) if fixed else data[:at] + value + data[at + len(value) :]
+    )
+    try:
+        for entry, content in read(damaged):
+            assert 0 <= len(content) <= entry.size
+            assert entry.kind in Kind and "\0" not in entry.name
+    except BadLayer:
+        pass
+
+
+FORMATS = [("gnu", ""), ("posix", "0.0"), ("posix", "0.1"), ("posix", "1.0")]
+
+
+def sparse_file(path: Path, parts: int) -> bytes:
+    """A file of islands in holes, with a hole at its end; returns the content."""
+    with path.open("wb") as file:
+        for number in range(parts):
+            file.seek(number * 100_000 + 65_536)
+            file.write(b"%06d" % number * 700)
+        file.truncate(parts * 100_000 + 500_000)
+    return path.read_bytes()
+
+
+@pytest.mark.skipif(shutil.which("tar") is None, reason="needs GNU tar: apt-get install tar")
+@pytest.mark.parametrize("parts", [0, 1, 3, 5, 60])
+@pytest.mark.parametrize(("form", "version"), FORMATS)
+def test_sparse_files_of_gnu_tar(tmp_path: Path, form: str, version: str, parts: int) -> None:
+    content = sparse_file(tmp_path / "holes", parts)
+    (tmp_path / "after").write_text("after")
+    command = ["tar", "-S", f"--format={form}", *([f"--sparse-version={version}"] if version else [])]
+    data = subprocess.run([*command, "-c", "holes", "after"], cwd=tmp_path, check=True, capture_output=True).stdout
+    (holes, stored), (after, text) = read(data)
+    assert (holes.name, holes.size) == ("holes", len(content)) and (after.name, text) == ("after", b"after")
+    made = bytearray(holes.size)
+    position = 0
+    for offset, length in holes.segments or []:
+        made[offset : offset + length] = stored[position : position + length]
+        position += length
+    assert holes.segments is not None and bytes(made) == content
+    assert len(stored) < len(content) / 2 or parts == 60
+
+
+@pytest.mark.parametrize(
+    ("segments", "size", "stored"),
+    [
+        ([(0, 10), (5, 10)], 100, 20),
+        ([(10, 10), (0, 5)], 100, 15),
+        ([(95, 10)], 100, 10),
+        ([(0, 10)], 100, 9),
+        ([(0, -1)], 100, -1),
+        ([(1 << 62, 1)], 1 << 70, 0),
+    ],
+)
+def test_maps_that_make_no_sense(segments: list[tuple[int, int]], size: int, stored: int) -> None:
+    with pytest.raises(BadLayer):
+        checked(segments, size, stored, "f")
+
+
+@given(st.binary(max_size=80))
+def test_any_map_is_read_or_refused(raw: bytes) -> None:
+    for work in (from_pax, from_text, lambda data: from_header(data.ljust(512, b"\0"))):
+        try:
+            work(raw)
+        except BadLayer:
+            pass
+
+
+def test_a_sparse_file_of_absurd_size() -> None:
+    header = with_field(tar("a"), 156, b"S")
+    header = with_field(header, 483, b"\x80" + (1 << 60).to_bytes(11, "big"))
+    with pytest.raises(BadLayer, match="sparse"):
+        read(header)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 1000)), max_size=8))
+def test_the_text_of_a_map_is_found_however_it_comes(parts: list[tuple[int, int]]) -> None:
+    text = b"%d\n" % len(parts) + b"".join(b"%d\n%d\n" % part for part in parts)
+    for end in range(len(text)):
+        assert from_text(text[:end]) is None
+    assert from_text(text) == parts and from_text(text + b"\0" * 40) == parts
