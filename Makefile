@@ -5,8 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OPENAPI ?=
 APT := $(shell cat tools/debian-packages.txt | tr '\n' ' ')
+APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
+# The container runtimes that the tests with a real one run on: both, criserver or containerd.
+RUNTIMES ?= both
+OWNED := sh tools/owned.sh
 
-.PHONY: help setup packages run clean-run test check lint unit integration bench gen lock wheel clean
+.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench gen lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -14,44 +18,49 @@ help: ## list the targets
 packages: ## install the Debian packages that are missing (root)
 	@sh tools/install-packages.sh $(APT)
 
+test-packages: # what only tests and measurements need: another runtime to compare with
+	@sh tools/install-packages.sh $(APT_TESTS)
+
 $(STAMP): requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
+	@echo "installing the Python packages of requirements.lock into $(VENV)"
+	@test -x $(BIN)/python || $(OWNED) $(PYTHON) -m venv $(VENV)
+	@$(OWNED) $(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(OWNED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(OWNED) $(BIN)/python -m compileall -q src tools
+	@$(OWNED) touch $@
 
 setup: packages $(STAMP) ## Debian packages and the virtual environment
 
-run: setup ## run the demo pod on a private containerd; Ctrl-C leaves the pods running (root)
+run: setup ## run the demo pod with our own runtime server; Ctrl-C leaves the pods running (root)
 	@$(BIN)/python -m tools.demo up
 
 clean-run: ## remove every trace of `make run` (root)
 	@test ! -x $(BIN)/python || $(BIN)/python -m tools.demo down
 
-test: setup check integration ## everything: check, then the tests with a real runtime (root)
+test: setup check test-packages integration ## everything: check, then the tests with a real runtime (root)
 
 check: setup lint unit ## lint, types, import rules, generated code, unit tests
 
 lint: $(STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check --quiet .
-	$(BIN)/mypy src tests tools benchmarks
-	$(BIN)/lint-imports
-	$(BIN)/python tools/gen_proto.py --check
-	$(BIN)/python tools/gen_diagrams.py --check
+	$(OWNED) $(BIN)/ruff check .
+	$(OWNED) $(BIN)/ruff format --check --quiet .
+	$(OWNED) $(BIN)/mypy src tests tools benchmarks
+	$(OWNED) $(BIN)/lint-imports
+	$(OWNED) $(BIN)/python tools/gen_proto.py --check
+	$(OWNED) $(BIN)/python tools/gen_diagrams.py --check
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest tests/unit tests/contract
+	$(OWNED) $(BIN)/python -m pytest tests/unit tests/contract
 
 integration: $(STAMP)
-	$(BIN)/python -m pytest tests/integration tests/faults
+	$(OWNED) $(BIN)/python -m pytest --runtime=$(RUNTIMES) tests/integration tests/faults tests/cluster
 
-bench: setup ## measure the agent on the real runtime; GO_KUBELET=/path adds the Go kubelet as peer (root)
+bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer (root)
 	$(BIN)/python -m benchmarks
 
 gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed models
-	$(BIN)/python tools/gen_proto.py
-	$(BIN)/python tools/gen_diagrams.py
+	$(OWNED) $(BIN)/python tools/gen_proto.py
+	$(OWNED) $(BIN)/python tools/gen_diagrams.py
 	$(if $(OPENAPI),$(BIN)/python tools/gen_models.py $(OPENAPI))
 
 lock: ## renew requirements.lock from pyproject.toml
@@ -60,7 +69,7 @@ lock: ## renew requirements.lock from pyproject.toml
 	  --output-file requirements.lock pyproject.toml
 
 wheel: $(STAMP) ## build the wheel into dist/
-	$(BIN)/python -m build --wheel --no-isolation
+	$(OWNED) $(BIN)/python -m build --wheel --no-isolation
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One goal: a limit for a statistic of a figure, absolute or as a ratio to the Go kubelet's."""
+    """One goal: a limit for a statistic of a figure, absolute or as a ratio to a peer's."""
 
     name: str
     figure: str
@@ -28,6 +28,8 @@ class Goal:
     statistic: Literal["p50", "p99"]
     at_most: float | None = None
     at_most_ratio: float | None = None
+    peer: str = GO
+    """Whose figure the ratio is to."""
     otherwise_at_most: float | None = None
     """The absolute limit where the peer was not measured."""
 
@@ -58,7 +60,7 @@ def _judge(goal: Goal, figures: Sequence[Figure]) -> Judgement:
         return Judgement(goal, Verdict.NOT_MEASURED, "", "")
     found = figure.p50 if goal.statistic == "p50" else figure.p99
     shown = f"{found:.1f} {figure.unit}"
-    peer = find(figures, goal.figure, GO)
+    peer = find(figures, goal.figure, goal.peer)
     if goal.at_most_ratio is not None and peer is not None:
         ratio = found / peer.p50
         limit = f"≤ {goal.at_most_ratio:g}×"

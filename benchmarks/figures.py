@@ -4,14 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["ms", "MiB", "%"]
+Unit = Literal["ms", "MiB", "%", "MB/s"]
 """``%`` is of one core."""
 
 BARE = "bare CRI"
 AGENT = "agent"
 POLLING = "agent, no events"
 GO = "Go kubelet"
-SUBJECTS = (BARE, AGENT, POLLING, GO)
+SERVER = "our server"
+CONTAINERD = "containerd"
+WHOLE = "agent on our server"
+SUBJECTS = (BARE, AGENT, POLLING, GO, WHOLE, SERVER, CONTAINERD)
 """Who is measured, in the order of the table's columns."""
 
 

@@ -140,6 +140,10 @@ class GoKubelet(Subject):
             "volumePluginDir": str(self._home / "plugins"),
             "registerNode": False,
             "maxPods": MAX_PODS,
+            "serializeImagePulls": False,
+            "registryPullQPS": 0,
+            "eventRecordQPS": 0,
+            "podPidsLimit": -1,
         }
 
     def _answers(self) -> bool:

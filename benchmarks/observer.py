@@ -120,6 +120,12 @@ class Observer:
                 await asyncio.sleep(0.05)
 
     async def _follow(self) -> None:
+        if (await self.client.version()).runtime_name != "containerd":
+            async for event in self.client.get_container_events():
+                if event.container_event_type == pb.CONTAINER_STARTED_EVENT:
+                    self._starts += 1
+                    self._started.set()
+            return
         request = SubscribeRequest(filters=['namespace==k8s.io,topic=="/tasks/start"'])
         async for _ in self.client.stream(SUBSCRIBE, request):
             self._starts += 1

@@ -11,16 +11,20 @@ class Part(StrEnum):
     RESTART = "restart"
     INIT = "init"
     IDLE = "idle"
+    CRI = "cri"
+    IMAGES = "images"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The full plan, some eight minutes with a peer."""
+    """The full plan, some fifteen minutes with a peer."""
 
     parts: frozenset[Part] = frozenset(Part)
     one_at_a_time: int = 20
     """Pods started one after the other, of each kind."""
     at_once: tuple[int, ...] = (30, 100)
+    cri_rounds: int = 3
+    """Rounds of pods at once, each runtime in turn; the count is the first of ``at_once``."""
     restarts: int = 10
     inits: int = 5
     idle_pods: tuple[int, ...] = (0, 10, 100)
@@ -35,6 +39,7 @@ class Plan:
 QUICK = Plan(
     one_at_a_time=5,
     at_once=(10,),
+    cri_rounds=1,
     restarts=3,
     inits=2,
     idle_pods=(0, 10),

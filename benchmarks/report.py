@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.budgets import Judgement, Verdict
-from benchmarks.figures import AGENT, GO, SUBJECTS, Figure, find
+from benchmarks.figures import AGENT, CONTAINERD, GO, SERVER, SUBJECTS, Figure, find
 
 _STYLES = {Verdict.REACHED: "green", Verdict.MISSED: "bold red", Verdict.NOT_MEASURED: "dim"}
+_CRI = {"one": "one pod at a time", "shared": "shared PID namespace"}
 _NAMES = {
     "start.one": "start, one at a time",
     "start.volumes": "start, with volumes",
@@ -32,11 +33,15 @@ def show(console: Console, figures: Sequence[Figure], judgements: Sequence[Judge
         table.add_column(subject, justify="right")
     if GO in subjects:
         table.add_column("agent / Go", justify="right")
+    if SERVER in subjects:
+        table.add_column("ours / containerd", justify="right")
     for key in dict.fromkeys(figure.key for figure in figures):
         found = {subject: find(figures, key, subject) for subject in subjects}
         cells = [_cell(found[subject]) for subject in subjects]
         if GO in subjects:
             cells.append(_ratio(found.get(AGENT), found[GO]))
+        if SERVER in subjects:
+            cells.append(_ratio(found[SERVER], found.get(CONTAINERD)))
         table.add_row(_name(key), *cells)
     console.print(table)
     goals = Table(title="goals")
@@ -80,6 +85,10 @@ def _name(key: str) -> str:
     parts = group.split(".")
     if group in _NAMES:
         return f"{_NAMES[group]}: {kind}"
+    if parts[0] == "cri":
+        return f"{_CRI.get(parts[1], f'{parts[1]} pods')}: {kind.replace('_', ' ')}"
+    if parts[0] == "images":
+        return f"image of {parts[1]} files: {kind}"
     text = f"start, {parts[1]} at once" if parts[0] == "start" else f"idle with {parts[1]} pods"
     return f"{text}: {kind.replace('_', ' ')}"
 

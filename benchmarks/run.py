@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from benchmarks.bare import BarePods
+from benchmarks.cri import compare
 from benchmarks.figures import Figure
 from benchmarks.idle import idle_with_few, measure
+from benchmarks.images import unpacking
 from benchmarks.manifests import plain
 from benchmarks.observer import Observer
 from benchmarks.plan import Part, Plan
@@ -28,6 +30,13 @@ async def run(made: World, plan: Plan, figures: list[Figure], say: Callable[[str
     if pid is None:
         raise Permanent("the agents' containerd has ended; see its log")
     await _look_around(say)
+    if Part.CRI in plan.parts:
+        await compare(made, plan, figures, say)
+        await _whole(made, plan, figures, say)
+    if Part.IMAGES in plan.parts:
+        await unpacking(made, plan, figures, say)
+    if plan.parts <= {Part.CRI, Part.IMAGES}:
+        return
     async with Observer.connect(made.agents.endpoint) as observer:
         async with Observer.connect(made.bare.endpoint) as bare_observer:
             bare = BarePods(bare_observer.client, made.bare_folder, made.bare_cgroup)
@@ -35,6 +44,18 @@ async def run(made: World, plan: Plan, figures: list[Figure], say: Callable[[str
             await _measure(session)
         if made.go is not None:
             await _measure(Session(plan, made.go, observer, None, pid, figures, say))
+
+
+async def _whole(made: World, plan: Plan, figures: list[Figure], say: Callable[[str], None]) -> None:
+    """Our agent on our server: how long one pod takes."""
+    pid = made.server.pid()
+    if pid is None:
+        raise Permanent("our runtime server has ended; see its log")
+    async with Observer.connect(made.server.endpoint) as observer:
+        session = Session(plan, made.whole, observer, None, pid, figures, say)
+        await session.start_agent()
+        await one_at_a_time(session, "one", plain)
+        await session.stop_agent()
 
 
 async def _look_around(say: Callable[[str], None]) -> None:

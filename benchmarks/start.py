@@ -28,10 +28,10 @@ async def one_at_a_time(session: Session, key: str, build: Builder) -> None:
     running, ready, floor = [], [], []
     names = [f"{key}-{number:02}" for number in range(session.plan.one_at_a_time)]
     async with _readiness(session.subject) as seen:
-        recipe = await _recipe(session, f"{key}-first", build)
+        recipe = await _first(session, f"{key}-first", build)
         for number, name in enumerate(names, 1):
             session.say(f"{session.subject.label}: start one at a time, {key}, {number} of {len(names)}")
-            if session.bare is not None:
+            if session.bare is not None and recipe is not None:
                 floor.append(await _bare_latency(session.bare, session.bare.prepare(recipe, name)))
             begin = session.subject.write(name, build(name))
             runs = await session.observer.running([name])
@@ -97,6 +97,15 @@ async def _recipe(session: Session, name: str, build: Builder) -> Recipe:
     session.subject.write(name, build(name))
     await session.observer.running([name])
     return await read_recipe(session.observer.client, await session.containers(), name)
+
+
+async def _first(session: Session, name: str, build: Builder) -> Recipe | None:
+    """The same; None where there is no floor to be made of it."""
+    if session.bare is not None:
+        return await _recipe(session, name, build)
+    session.subject.write(name, build(name))
+    await session.observer.running([name])
+    return None
 
 
 async def _clear_all(session: Session) -> None:

@@ -79,8 +79,8 @@ class Agent(Subject):
 
     volumes = staticmethod(with_volumes)
 
-    def __init__(self, home: Path, socket: Path, cgroup: str) -> None:
-        self.label = AGENT
+    def __init__(self, home: Path, socket: Path, cgroup: str, label: str = AGENT) -> None:
+        self.label = label
         self._home = home
         self._socket = socket
         self._process = AgentProcess(home, f"unix://{socket}", cgroup, node_name=NODE, config={"maxPods": MAX_PODS})

@@ -1,6 +1,7 @@
 """CPU time and memory of a process and its children, from /proc."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,16 +26,32 @@ def usage(pid: int) -> Usage:
     cpu = rss = pss = 0.0
     for each in _tree(pid):
         try:
-            fields = _stat(each)
-            rollup = Path(f"/proc/{each}/smaps_rollup").read_text()
+            one = _own(each)
         except (FileNotFoundError, ProcessLookupError):
             if each == pid:
                 raise ProcessLookupError(f"process {pid} is gone") from None
             continue
-        # utime, stime, cutime and cstime are fields 14 to 17 of proc(5); the list begins with field 3.
-        cpu += sum(map(int, fields[11:15])) / _TICKS
-        rss += _kib(rollup, "Rss:") / _MIB
-        pss += _kib(rollup, "Pss:") / _MIB
+        cpu, rss, pss = cpu + one.cpu_seconds, rss + one.rss_mib, pss + one.pss_mib
+    return Usage(cpu, rss, pss)
+
+
+def _own(pid: int) -> Usage:
+    fields = _stat(pid)
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    # utime, stime, cutime and cstime are fields 14 to 17 of proc(5); the list begins with field 3.
+    cpu = sum(map(int, fields[11:15])) / _TICKS
+    return Usage(cpu, _kib(rollup, "Rss:") / _MIB, _kib(rollup, "Pss:") / _MIB)
+
+
+def sum_of(pids: Iterable[int]) -> Usage:
+    """What these processes use now, without their descendants; those that have ended are left out."""
+    cpu = rss = pss = 0.0
+    for pid in pids:
+        try:
+            one = _own(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        cpu, rss, pss = cpu + one.cpu_seconds, rss + one.rss_mib, pss + one.pss_mib
     return Usage(cpu, rss, pss)
 
 

@@ -1,4 +1,4 @@
-"""What a run stands on: two private containerds, folders and cgroups of its own names, and their removal."""
+"""What a run stands on: three private runtimes, folders and cgroups of its own names, and their removal."""
 
 import asyncio
 import contextlib
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.figures import WHOLE
 from benchmarks.go_kubelet import GoKubelet
 from benchmarks.manifests import IMAGE
 from benchmarks.observer import remove_sandboxes
@@ -15,6 +16,7 @@ from benchmarks.subjects import Agent, kill_strays
 from pykubelet.base.errors import Conflict, PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.traces import remove_cgroups
 
@@ -22,7 +24,7 @@ from pykubelet.testing.traces import remove_cgroups
 _HOME = Path("/tmp/pykubelet-bench")
 _LOCK = "\0pykubelet-bench"
 """A name of a unix socket that is no file."""
-_CGROUPS = ("/pkbench-agent", "/pkbench-go", "/pkbench-bare")
+_CGROUPS = ("/pkbench-agent", "/pkbench-go", "/pkbench-bare", "/pkbench-whole")
 _REMOVAL_SECONDS = 90.0
 
 
@@ -34,7 +36,11 @@ class World:
     """For the agents, one after the other."""
     bare: PrivateContainerd
     """For the bare CRI calls: any agent would take their pods for orphans and kill them."""
+    server: PrivateCriServer
+    """Our own runtime server, compared with ``bare``."""
     agent: Agent
+    whole: Agent
+    """The agent on our own server."""
     go: GoKubelet | None
 
     @property
@@ -56,12 +62,14 @@ def world(go_binary: Path | None) -> Iterator[World]:
             raise Conflict("another benchmark runs on this machine; wait for its end") from None
         agents = PrivateContainerd(_HOME / "a", "pkbench0", "10.197.0.0/20")
         bare = PrivateContainerd(_HOME / "b", "pkbench1", "10.197.16.0/20")
+        server = PrivateCriServer(_HOME / "c", "pkbench2", "10.197.32.0/20")
         agent = Agent(_HOME / "agent", agents.socket, _CGROUPS[0])
+        whole = Agent(_HOME / "whole", server.socket, _CGROUPS[3], WHOLE)
         go = GoKubelet(go_binary, _HOME / "go", agents.socket, _CGROUPS[1]) if go_binary else None
-        made = World(agents, bare, agent, go)
+        made = World(agents, bare, server, agent, whole, go)
         _remove(made)
         try:
-            for runtime in (agents, bare):
+            for runtime in (agents, bare, server):
                 runtime.start()
                 runtime.load(ImageSpec(IMAGE))
             yield made
@@ -72,9 +80,10 @@ def world(go_binary: Path | None) -> Iterator[World]:
 def _remove(made: World) -> None:
     """Agents first, then pods through the runtime, which gives back their network, then the runtimes."""
     made.agent.destroy()
+    made.whole.destroy()
     if made.go is not None:
         made.go.destroy()
-    for runtime in (made.agents, made.bare):
+    for runtime in (made.agents, made.bare, made.server):
         if runtime.pid() is not None:
             with contextlib.suppress(PykubeletError, TimeoutError):
                 asyncio.run(_remove_pods(runtime.endpoint))

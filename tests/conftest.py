@@ -7,17 +7,17 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from pykubelet.testing.agent import AgentProcess
-from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
 from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import BUSYBOX, Apply, Json
 from tests.nodetraces import NodeTraces
 
@@ -27,6 +27,10 @@ settings.load_profile("pykubelet")
 
 _PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "ip": "iproute2"}
 _FILES = {"/usr/lib/cni/bridge": "containernetworking-plugins"}
+_RUNTIMES: dict[str, Callable[[Isolation], PrivateRuntime]] = {
+    "criserver": Isolation.criserver,
+    "containerd": Isolation.containerd,
+}
 _GRACE_SECONDS = 2.0
 _descriptors = pytest.StashKey[Counter[str]]()
 
@@ -128,13 +132,41 @@ def isolation() -> Iterator[Isolation]:
         mine.destroy()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which container runtimes the tests with a real one run on."""
+    parser.addoption("--runtime", default="both", choices=[*_RUNTIMES, "both"], help="default: both, one after another")
+    parser.addoption("--kills", type=int, default=15, help="steps at which the tests of sudden ends kill, per test")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat the tests with a real runtime on each that was asked for."""
+    if "daemon" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--runtime")
+        only = {name for mark in metafunc.definition.iter_markers("only_on") for name in mark.args}
+        names = [name for name in _RUNTIMES if chosen in (name, "both") and (name in only or not only)]
+        metafunc.parametrize("daemon", names, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def containerd(isolation: Isolation) -> PrivateContainerd:
-    """The session's own containerd, with a busybox image."""
-    runtime = isolation.containerd()
-    runtime.start()
-    runtime.load(ImageSpec(BUSYBOX))
-    return runtime
+def kills(request: pytest.FixtureRequest) -> int:
+    """How many kills a test of sudden ends makes at most; it chooses the steps at random when there are more."""
+    return int(request.config.getoption("--kills"))
+
+
+@pytest.fixture(scope="session")
+def daemon(request: pytest.FixtureRequest, isolation: Isolation) -> Iterator[PrivateRuntime]:
+    """The session's own container runtime, with a busybox image."""
+    made = _RUNTIMES[request.param](isolation)
+    made.start()
+    made.load(ImageSpec(BUSYBOX))
+    yield made
+    made.destroy()
+
+
+@pytest.fixture(scope="session")
+def containerd(daemon: PrivateRuntime) -> PrivateRuntime:
+    """The same by its former name."""
+    return daemon
 
 
 @pytest.fixture(scope="module")
@@ -147,14 +179,14 @@ def agent_config() -> dict[str, object]:
 def agent(
     request: pytest.FixtureRequest,
     isolation: Isolation,
-    containerd: PrivateContainerd,
+    daemon: PrivateRuntime,
     agent_config: dict[str, object],
 ) -> Iterator[AgentProcess]:
     """The module's agent; when its pods are removed at the end, nothing of them may be left."""
     home = isolation.home / request.module.__name__.rpartition(".")[2].removeprefix("test_")[:12]
-    agent = AgentProcess(home, containerd.endpoint, isolation.cgroup_root, config=agent_config)
+    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, config=agent_config)
     agent.start()
-    traces = NodeTraces(agent, containerd)
+    traces = NodeTraces(agent, daemon)
     try:
         yield agent
         if agent.process is None:

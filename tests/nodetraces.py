@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 from pykubelet.testing.agent import AgentProcess
-from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.leakcheck import Kind, Scope, Snapshot, snapshot
+from pykubelet.testing.runtime import PrivateRuntime
 
 _GRACE_SECONDS = 10.0
 _KEPT_BY_IPAM = ("last_reserved_ip.0", "/lock")
@@ -17,16 +17,16 @@ _CNI_RESULTS = Path("/var/lib/cni/results")
 class NodeTraces:
     """Takes stock of a node without pods when made, and compares later."""
 
-    def __init__(self, agent: AgentProcess, containerd: PrivateContainerd) -> None:
-        state = containerd.home / "state"
-        self._bridge = containerd.bridge
+    def __init__(self, agent: AgentProcess, runtime: PrivateRuntime) -> None:
+        traces = runtime.traces()
+        self._bridge = runtime.bridge
         self._scope = Scope(
-            # Processes of containers by their cgroup, shims by the socket in their command line.
-            process_marks=(f"{agent.cgroup_root}/", f"-address\0{containerd.socket}"),
-            mount_roots=(str(agent.home), str(state)),
-            netns_folders=(str(state / "io.containerd.grpc.v1.cri" / "netns"),),
+            # Processes of containers by their cgroup.
+            process_marks=(f"{agent.cgroup_root}/", *traces.process_marks),
+            mount_roots=(str(agent.home), *traces.mount_roots),
+            netns_folders=traces.netns_folders,
             cgroup_parents=(agent.cgroup_root,),
-            folders=(str(agent.root / "pods"), str(agent.home / "log"), str(containerd.home / "ipam")),
+            folders=(str(agent.root / "pods"), str(agent.home / "log"), *traces.folders),
         )
         self._before = self._look()
 

@@ -1,15 +1,16 @@
-"""``make run``: the agent on ``examples/`` over a private containerd, with a live screen; ``make clean-run`` undoes it.
+"""``make run``: the agent on ``examples/`` with a live screen; ``make clean-run`` undoes it.
 
-Everything of the demo lives below one folder; the runtime, its bridge and its cgroups carry the demo's name.
+The agent starts its own runtime server. Everything of the demo lives below one folder; its bridge and its cgroups carry
+the demo's name.
 """
 
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -25,7 +26,7 @@ from pykubelet.cli.podview import pod_row
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess
-from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.ociimage import ImageSpec
 
 HOME = Path("/var/lib/pykubelet-demo")
@@ -33,22 +34,24 @@ IMAGE = "localhost/pykubelet/demo:1"
 CGROUP = "/pykubelet-demo"
 LOG_LINES = 12
 REFRESH_SECONDS = 0.5
+STOP_SECONDS = 10.0
 
 console = Console()
 
 
-def runtime() -> PrivateContainerd:
-    """The demo's containerd."""
-    return PrivateContainerd(HOME / "ctrd", "pkdemo0", "10.89.77.0/24")
+def runtime() -> PrivateCriServer:
+    """Where the agent's runtime server lives."""
+    return PrivateCriServer(HOME / "criserver", "pkdemo0", "10.89.77.0/24")
 
 
 def agent() -> AgentProcess:
     """The demo's agent, on the project's examples."""
     return AgentProcess(
         home=HOME / "agent",
-        endpoint=runtime().endpoint,
+        endpoint="",
         cgroup_root=CGROUP,
         node_name="demo-node",
+        flags=("--criserver-config", str(runtime().config)),
         manifest_dir=Path(__file__).resolve().parent.parent / "examples",
     )
 
@@ -58,36 +61,77 @@ def up() -> int:
     if os.geteuid() != 0:
         console.print("[red]make run needs root: sudo make run[/red]")
         return 1
-    with console.status("starting a private containerd and packing the demo image …"):
-        runtime().start()
+    _end_agent()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # A terminal that closes ends the demo as Ctrl-C does.
+        signal.signal(number, signal.default_int_handler)
+    with console.status("packing the demo image …"):
+        # What runs already runs on while its server is away.
+        runtime().stop()
+        runtime().write_configuration()
         runtime().load(ImageSpec(IMAGE))
     kubelet = agent()
-    with console.status("starting the agent …"):
-        kubelet.start()
-    socket = kubelet.api.path
-    console.print(f"The agent runs on [bold]{kubelet.manifests}[/bold]; its log: {kubelet.log}")
-    console.print(f"Ask it from another terminal: [bold].venv/bin/pykubelet --socket {socket} get pods[/bold]")
-    console.print("Ctrl-C stops the agent and leaves the pods running; sudo make clean-run removes every trace.\n")
+    status = 0
     try:
-        show(kubelet)
+        with console.status("starting the agent and its runtime server …"):
+            kubelet.start()
+        _greet(kubelet)
+        status = show(kubelet)
     except KeyboardInterrupt:
         pass
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        kubelet.stop()
-    console.print("\nThe agent has stopped; the pods run on. `sudo make run` takes them up again.")
-    return 0
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        _end_agent()
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        console.print("\nThe agent has stopped; its server and the pods run on. `sudo make run` takes them up again.")
+    return status
 
 
-def show(kubelet: AgentProcess) -> None:
-    """The live screen: a table of pods, and the newest log lines of the demo pod."""
+def _greet(kubelet: AgentProcess) -> None:
+    console.print(f"The agent runs on [bold]{kubelet.manifests}[/bold]; its log: {kubelet.log}")
+    console.print(f"Its runtime server is process {runtime().pid()}; its log: {runtime().home}/root/criserver.log")
+    console.print(
+        f"Ask it from another terminal: [bold]sudo .venv/bin/pykubelet --socket {kubelet.socket} get pods[/bold]"
+    )
+    console.print("Ctrl-C stops the agent and leaves the pods running; sudo make clean-run removes every trace.\n")
+
+
+def _end_agent() -> None:
+    """End the demo's agent, also one that outlived its screen; its server and pods run on."""
+    config = f"{HOME}/agent/config.yaml".encode()
+    deadline = time.monotonic() + STOP_SECONDS
+    told: set[tuple[int, signal.Signals]] = set()
+    while agents := [pid for pid, command in _commands() if config in command and b"run" in command]:
+        number = signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL
+        for pid in agents:
+            # Once only: a second signal would hurry the agent's end.
+            if (pid, number) not in told:
+                told.add((pid, number))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        time.sleep(0.05)
+
+
+def _commands() -> Iterator[tuple[int, list[bytes]]]:
+    """Every living process with its command line; zombies have none."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                yield int(folder.name), (folder / "cmdline").read_bytes().split(b"\0")
+
+
+def show(kubelet: AgentProcess) -> int:
+    """The live screen: a table of pods, and the newest log lines of the demo pod; returns when the agent has ended."""
     tails: dict[str, deque[str]] = {}
     with Live(console=console, auto_refresh=False) as live:
         while kubelet.process is not None and kubelet.process.poll() is None:
             with contextlib.suppress(PykubeletError):
                 live.update(screen(kubelet.api, tails), refresh=True)
             time.sleep(REFRESH_SECONDS)
-    console.print(f"[red]the agent has ended:[/red]\n{kubelet.log_tail(2000)}")
+    console.print("[red]the agent has ended:[/red]")
+    console.print(kubelet.log_tail(2000), markup=False, highlight=False)
+    return 1
 
 
 def screen(api: LocalApi, tails: dict[str, deque[str]]) -> Group:
@@ -120,8 +164,7 @@ def down() -> int:
     if os.geteuid() != 0:
         console.print("[red]make clean-run needs root: sudo make clean-run[/red]")
         return 1
-    pattern = str(HOME / "agent" / "config.yaml")
-    subprocess.run(["pkill", "-TERM", "-f", pattern], check=False)
+    _end_agent()
     kubelet = agent()
     runtime().destroy()
     kubelet.destroy()

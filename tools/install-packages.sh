@@ -20,6 +20,7 @@ if [ ! -e "$policy" ]; then
   trap 'rm -f "$policy"' EXIT
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
+apt-get update -q
+# Soon after its start a machine may still be installing packages of its own accord: wait for that.
 # shellcheck disable=SC2086
-apt-get install -y -qq --no-install-recommends $missing >/dev/null
+apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $missing

@@ -5,12 +5,12 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
-from pykubelet.base.proc import install_child_watcher
 from pykubelet.criserver.config import Settings, load_settings
 
 _FILE = click.Path(path_type=Path, resolve_path=True)
@@ -21,24 +21,26 @@ _FILE = click.Path(path_type=Path, resolve_path=True)
 @click.option("--root", type=_FILE, help="Records, images and layers.")
 @click.option("--run", type=_FILE, help="Sockets, namespaces, bundles.")
 @click.option("--listen", type=_FILE, help="The CRI socket (default: criserver.sock in the run folder).")
+@click.option("--cgroup-manager", type=click.Choice(["cgroupfs", "systemd"]), help="Who makes cgroups.")
+@click.option("--kept", is_flag=True, hidden=True, help="An agent starts it, and may end it to start another.")
 @click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
-def command(config: Path | None, log_level: str, log_format: str, **flags: Path | None) -> None:
+def command(config: Path | None, kept: bool, log_level: str, log_format: str, **flags: Path | str | None) -> None:
     """Serve CRI v1 until SIGINT or SIGTERM; containers run on after it."""
     setup(log_level.upper(), "json" if log_format == "json" else "text")
-    settings = load_settings(config, **{name: str(value) if value else None for name, value in flags.items()})
+    given: dict[str, Any] = {name: str(value) if value else None for name, value in flags.items()}
+    settings = load_settings(config, **given)
     if os.geteuid() != 0:
         raise Invalid("the runtime server must run as root: it makes namespaces, mounts and cgroups")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
-    install_child_watcher()
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_run(settings))
+        asyncio.run(_run(settings, kept))
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, kept: bool) -> None:
     from pykubelet.criserver.main import run_criserver
 
-    server = asyncio.create_task(run_criserver(settings), name="criserver")
+    server = asyncio.create_task(run_criserver(settings, kept), name="criserver")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.cancel)

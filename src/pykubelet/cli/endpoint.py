@@ -1,4 +1,4 @@
-"""Which runtime to talk to when the user names none."""
+"""Other runtimes of this machine, which `pykubelet doctor` tells of."""
 
 import stat
 from pathlib import Path
@@ -6,12 +6,13 @@ from pathlib import Path
 KNOWN_SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock")
 
 
-def find_endpoint() -> str:
-    """The endpoint of the first known runtime socket on this machine; empty when there is none."""
-    for path in KNOWN_SOCKETS:
-        try:
-            if stat.S_ISSOCK(Path(path).stat().st_mode):
-                return f"unix://{path}"
-        except OSError:
-            continue
-    return ""
+def other_runtimes() -> list[str]:
+    """The endpoints of known runtimes whose sockets are here."""
+    return [f"unix://{path}" for path in KNOWN_SOCKETS if _is_socket(Path(path))]
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:
+        return False

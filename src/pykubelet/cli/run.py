@@ -2,21 +2,24 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import click
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
-from pykubelet.base.proc import install_child_watcher
-from pykubelet.cli.endpoint import KNOWN_SOCKETS, find_endpoint
-from pykubelet.kubelet.config import Settings, load_configuration, without_effect
+from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
+from pykubelet.cli.embedded import beside, embedded_server
+from pykubelet.criserver.keeper import KeeperConfig
+from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
 from pykubelet.kubelet.config.machine import node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 
@@ -34,6 +37,7 @@ class _Flags:
     config: Path | None
     config_dir: Path | None
     container_runtime_endpoint: str
+    criserver_config: Path | None
     image_service_endpoint: str
     root_dir: Path
     run_dir: Path
@@ -47,52 +51,76 @@ class _Flags:
 @click.option("--manifest-url", default="", help="URL of a manifest; also staticPodURL.")
 @click.option("--config", type=_FILE, help="A KubeletConfiguration v1beta1 file.")
 @click.option("--config-dir", type=_FOLDER, help="Folder of *.conf files laid over the configuration file.")
-@click.option("--container-runtime-endpoint", default="", help="The CRI runtime's socket (default: the first known).")
+@click.option(
+    "--container-runtime-endpoint",
+    default="",
+    help="Another CRI runtime's socket (default: our own server).",
+)
+@click.option("--criserver-config", type=_FILE, help="The configuration of our own runtime server, TOML or YAML.")
 @click.option("--image-service-endpoint", default="", help="The CRI image service's socket, if it is another one.")
 @click.option("--root-dir", type=_FOLDER, default=DEFAULT_ROOT, show_default=True, help="Pod folders and state.")
 @click.option("--run-dir", type=_FOLDER, default=DEFAULT_RUN, show_default=True, help="The local socket.")
 @click.option(
     "--container-log-dir", type=_FOLDER, default=Path("/var/log/containers"), show_default=True, help="Log links."
 )
-@click.option("--node-name", default="", help="The node's name (default: the host name).")
+@click.option(
+    "--node-name", "--hostname-override", "node_name", default="", help="The node's name (default: the host name)."
+)
 @click.option("--node-ip", multiple=True, help="The node's address; once per address family.")
+@cluster_options
 @click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
 def command(log_level: str, log_format: str, **flags: object) -> None:
     """Run the agent in the foreground until SIGINT or SIGTERM; pods run on after it."""
     setup(log_level.upper(), "json" if log_format == "json" else "text")
-    settings = make_settings(_Flags(**flags))  # type: ignore[arg-type]  # click fills them by name and type
+    cluster, overrides = take_cluster_settings(flags, cast(Path, flags["root_dir"]))
+    given = _Flags(**flags)  # type: ignore[arg-type]  # click fills them by name and type
+    config = _configuration(given, overrides, in_cluster=cluster is not None)
+    server = _server(given, config, ("--log-level", log_level, "--log-format", log_format))
+    settings = dataclasses.replace(_settings(given, config, server), cluster=cluster)
     if ignored := without_effect(settings.config):
         _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
-    install_child_watcher()
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_run(settings))
+        asyncio.run(_run(settings, server))
 
 
-def make_settings(flags: _Flags) -> Settings:
-    """Settle flags, configuration and machine. Invalid names what is wrong or missing."""
+def _configuration(flags: _Flags, overrides: dict[str, Any], *, in_cluster: bool) -> KubeletConfiguration:
+    """The configuration with the flags over it. Invalid when there is no source of pods."""
     config = load_configuration(flags.config, flags.config_dir)
     config = replace(
         config,
         static_pod_path=str(flags.manifests or config.static_pod_path),
         static_pod_url=flags.manifest_url or config.static_pod_url,
+        **overrides,
     )
-    if not config.static_pod_path and not config.static_pod_url:
-        raise Invalid("nothing to run: name a folder of manifests with --manifests, or a URL with --manifest-url")
-    endpoint = flags.container_runtime_endpoint or config.container_runtime_endpoint or find_endpoint()
-    if not endpoint:
-        known = ", ".join(KNOWN_SOCKETS)
+    if not config.static_pod_path and not config.static_pod_url and not in_cluster:
         raise Invalid(
-            f"no container runtime: none of {known} exists; install one (apt-get install containerd) "
-            "or name its socket with --container-runtime-endpoint. `pykubelet doctor` tells more"
+            "nothing to run: name a folder of manifests with --manifests, a URL with --manifest-url, "
+            "or a cluster with --kubeconfig"
         )
+    return config
+
+
+def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> KeeperConfig | None:
+    """Our own runtime server; None when another runtime is named. Invalid when both are asked for."""
+    external = flags.container_runtime_endpoint or config.container_runtime_endpoint
+    if not external:
+        return embedded_server(flags.criserver_config, (flags.root_dir, flags.run_dir), config.cgroup_driver, log)
+    if flags.criserver_config:
+        raise Invalid(f"--criserver-config is for our own runtime server, but {external} is named; leave one out")
+    return None
+
+
+def _settings(flags: _Flags, config: KubeletConfiguration, server: KeeperConfig | None) -> Settings:
+    """Settle flags, configuration and machine. Invalid names what is wrong or missing."""
     if os.geteuid() != 0:
         raise Invalid("the agent must run as root: it mounts volumes and makes cgroups")
+    external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     return Settings(
         node_name=node_name(flags.node_name),
         config=config,
-        runtime_endpoint=endpoint,
+        runtime_endpoint=f"unix://{server.settings.socket}" if server else external,
         image_endpoint=flags.image_service_endpoint or config.image_service_endpoint,
         root_dir=flags.root_dir,
         run_dir=flags.run_dir,
@@ -101,10 +129,8 @@ def make_settings(flags: _Flags) -> Settings:
     )
 
 
-async def _run(settings: Settings) -> None:
-    from pykubelet.kubelet.main import run_kubelet
-
-    agent = asyncio.create_task(run_kubelet(settings), name="kubelet")
+async def _run(settings: Settings, server: KeeperConfig | None) -> None:
+    agent = asyncio.create_task(_agent(settings, server), name="kubelet")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, agent.cancel)
@@ -117,6 +143,13 @@ async def _run(settings: Settings) -> None:
         if rest is not None or known is None:
             raise
         raise _first(known) from group
+
+
+async def _agent(settings: Settings, server: KeeperConfig | None) -> None:
+    from pykubelet.kubelet.main import run_kubelet
+
+    async with beside(server):
+        await run_kubelet(settings)
 
 
 def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:

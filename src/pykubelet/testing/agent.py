@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ContainerStatus, Event, Pod
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
 _START_SECONDS = 20.0
@@ -30,6 +32,7 @@ class AgentProcess:
 
     home: Path
     endpoint: str
+    """The runtime's; empty: the agent starts a server of our own below its folder."""
     cgroup_root: str
     """A cgroup path that only this agent uses, ``/pktest-…``."""
     node_name: str = "testnode"
@@ -39,6 +42,8 @@ class AgentProcess:
     manifest_dir: Path | None = None
     """Default: a folder of its own."""
     process: "subprocess.Popen[bytes] | None" = None
+    node_port: int = field(default_factory=lambda: free_port())
+    """Where the node's server listens, if the agent has one."""
 
     @property
     def manifests(self) -> Path:
@@ -83,6 +88,10 @@ class AgentProcess:
             "cgroupRoot": self.cgroup_root,
             "podLogsDir": str(self.pod_logs),
             "healthzPort": 0,
+            # The default port belongs to one agent of the machine.
+            "enableServer": "--kubeconfig" in self.flags,
+            "address": "127.0.0.1",
+            "port": self.node_port,
             **self.config,
         }
         (self.home / "config.yaml").write_text(json.dumps(configuration))
@@ -93,7 +102,7 @@ class AgentProcess:
             *("--root-dir", str(self.root)),
             *("--run-dir", str(self.home / "run")),
             *("--container-log-dir", str(self.container_logs)),
-            *("--container-runtime-endpoint", self.endpoint),
+            *(("--container-runtime-endpoint", self.endpoint) if self.endpoint else ()),
             *("--node-name", self.node_name),
             *self.flags,
         ]
@@ -200,7 +209,12 @@ class AgentProcess:
         """Run a command of the command line against this agent."""
         command = cli_command(self.socket, *arguments)
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=environment(), stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout * PATIENCE,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
         )
 
     def exec(self, name: str, script: str, container: str = "") -> str:
@@ -242,9 +256,15 @@ class AgentProcess:
         remove_cgroups(self.cgroup_root)
 
 
-def cli_command(socket: Path, *arguments: str) -> list[str]:
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def cli_command(endpoint: Path, *arguments: str) -> list[str]:
     """The command line's argv for the agent at that socket."""
-    return [sys.executable, "-m", "pykubelet.cli", "--socket", str(socket), *arguments]
+    return [sys.executable, "-m", "pykubelet.cli", "--socket", str(endpoint), *arguments]
 
 
 def environment() -> dict[str, str]:
@@ -280,6 +300,7 @@ def waiting_reason(pod: Pod, name: str = "") -> str:
 
 def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[], str]) -> float:
     """Poll until the condition holds; the seconds it took. AssertionError with the message after the timeout."""
+    timeout *= PATIENCE
     start = time.monotonic()
     while True:
         if condition():

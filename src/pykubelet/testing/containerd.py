@@ -16,12 +16,14 @@ from pathlib import Path
 
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.testing.ociimage import ImageSpec, pack, pause_image
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.runtime import RuntimeTraces, bridge_network
 from pykubelet.testing.traces import remove_firewall_rules, remove_mounts
 
 PAUSE_IMAGE = "localhost/pykubelet/pause:1"
-_START_SECONDS = 30.0
+_START_SECONDS = 30.0 * PATIENCE
 _CNI_RESULTS = Path("/var/lib/cni/results")
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 15.0 * PATIENCE
 
 _CONFIG = """\
 version = 2
@@ -74,6 +76,10 @@ class PrivateContainerd:
     """Name of its bridge, at most 15 characters."""
     subnet: str
     """Its pods' addresses in CIDR form."""
+
+    @property
+    def name(self) -> str:
+        return "containerd"
 
     @property
     def socket(self) -> Path:
@@ -150,6 +156,17 @@ class PrivateContainerd:
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
 
+    def traces(self) -> RuntimeTraces:
+        """Where to look for what pods have left."""
+        state = self.home / "state"
+        return RuntimeTraces(
+            # Shims, by the socket in their command line.
+            process_marks=(f"-address\0{self.socket}",),
+            mount_roots=(str(state),),
+            netns_folders=(str(state / "io.containerd.grpc.v1.cri" / "netns"),),
+            folders=(str(self.home / "ipam"),),
+        )
+
     def destroy(self) -> None:
         """Remove every trace: containers, shims, daemon, bridge, mounts and files. Works after any crash."""
         # libcni keeps a file per sandbox for the loopback network, which belongs to no network of ours.
@@ -172,22 +189,7 @@ class PrivateContainerd:
         disabled = ", ".join(f'"{name}"' for name in _DISABLED)
         text = _CONFIG.format(home=self.home, disabled=disabled, pause=PAUSE_IMAGE, cni_bin="/usr/lib/cni")
         (self.home / "config.toml").write_text(text)
-        ipam = {
-            "type": "host-local",
-            "dataDir": str(self.home / "ipam"),
-            "ranges": [[{"subnet": self.subnet}]],
-            "routes": [{"dst": "0.0.0.0/0"}],
-        }
-        bridge = {
-            "type": "bridge",
-            "bridge": self.bridge,
-            "isGateway": True,
-            "ipMasq": True,
-            "hairpinMode": True,
-            "ipam": ipam,
-        }
-        plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
-        network = {"cniVersion": "0.4.0", "name": self.bridge, "plugins": plugins}
+        network = bridge_network(self.bridge, self.subnet, self.home / "ipam")
         (self.home / "cni").mkdir(exist_ok=True)
         (self.home / "cni" / "10-bridge.conflist").write_text(json.dumps(network, indent=1))
 
@@ -221,8 +223,9 @@ class PrivateContainerd:
 
 def _kill_tree(pid: int) -> None:
     """Kill a shim's containers, then the shim."""
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    for child in [*map(int, children.split()), pid]:
+    # Each thread has the children that it started itself.
+    lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    for child in [*(int(each) for text in lists for each in text.split()), pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Permanent
 from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_mounts
 
 _BASE = Path("/tmp")
@@ -48,12 +49,18 @@ class Isolation:
         return f"/pktest-{self.id}"
 
     def containerd(self) -> PrivateContainerd:
-        """The session's runtime; not started."""
+        """The session's containerd; not started. It and the server of our own share bridge and addresses, so only one
+        of them may run at a time."""
         return PrivateContainerd(self.home / "c", self.bridge, self.subnet)
+
+    def criserver(self) -> PrivateCriServer:
+        """The session's runtime server of our own; not started."""
+        return PrivateCriServer(self.home / "s", self.bridge, self.subnet)
 
     def destroy(self) -> None:
         """Remove every trace; works after any crash."""
         self.containerd().destroy()
+        self.criserver().destroy()
         kill_processes(self.home)
         remove_mounts(self.home)
         remove_cgroups(self.cgroup_root)

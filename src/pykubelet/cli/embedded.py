@@ -1,0 +1,50 @@
+"""Our own runtime server beside the agent: the default when no other runtime is named."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.config import load_settings
+from pykubelet.criserver.keeper import Keeper, KeeperConfig
+
+_FOLDER = "criserver"
+
+
+def embedded_server(
+    file: Path | None, folders: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = ()
+) -> KeeperConfig:
+    """The server of an agent with these folders (root, run). Its own configuration file may place it elsewhere.
+
+    Invalid: the file has another program make the cgroups than the agent has.
+    """
+    root, run = (str(folder / _FOLDER) for folder in folders)
+    settings = load_settings(file, defaults={"root": root, "run": run, "cgroup_manager": cgroup_driver})
+    if settings.cgroup_manager != cgroup_driver:
+        raise Invalid(
+            f"{file}: cgroup_manager is {settings.cgroup_manager}, but the agent's cgroupDriver is {cgroup_driver}; "
+            "set both to the same, or leave cgroup_manager out"
+        )
+    return KeeperConfig(settings, file, flags)
+
+
+@contextlib.asynccontextmanager
+async def beside(server: KeeperConfig | None) -> AsyncIterator[None]:
+    """Have the server run, if there is to be one, and keep it running; it runs on at the end.
+
+    Permanent when it cannot be started.
+    """
+    if server is None:
+        yield
+        return
+    keeper = Keeper(server, SystemClock())
+    try:
+        await keeper.start()
+        async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(keeper.run(), name="runtime-server")
+            yield
+            keeping.cancel()
+    finally:
+        keeper.close()

@@ -1,0 +1,161 @@
+"""Builds the rooms of the server and fits them together. Part of the composition root; no room imports it."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field, replace
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.criserver.cni import Network, NetworkConfig
+from pykubelet.criserver.cni.plugins import Plugins
+from pykubelet.criserver.config import CgroupManager, Settings
+from pykubelet.criserver.config.machine import host_facts, kernel_cgroup
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.container import ContainerDeps, ContainerManager
+from pykubelet.criserver.container.ports import Folders
+from pykubelet.criserver.container.recovery import ContainerRecovery
+from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.folders import make_folder, open_way
+from pykubelet.criserver.image_rooms import ImageRooms
+from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.oci.runtime import OWNER
+from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager
+from pykubelet.criserver.spec import Host
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux import cgroups
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.linux.cgroups.oom import OomCounter
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every room stands on."""
+
+    settings: Settings
+    store: Store
+    images: ImageRooms
+    tasks: asyncio.TaskGroup
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What sandboxes and containers share: the machine's facts, and the programs that do the work."""
+
+    host: Host
+    cgroups: CgroupDriver
+    runtimes: dict[str, OciRuntime]
+    conmon: Conmon
+    network: Network
+    events: EventHub = field(default_factory=EventHub)
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The managers of what runs."""
+
+    sandboxes: SandboxManager
+    containers: ContainerManager
+    recovery: ContainerRecovery
+
+
+def open_machine(settings: Settings) -> Machine:
+    """Look at the machine. Permanent: what the server cannot do without is not installed. Blocking."""
+    way = open_way((settings.root, settings.root / "storage" / "containers"), (settings.run, settings.sandboxes))
+    host = host_facts()
+    return Machine(
+        host=replace(host, user_namespaces=host.user_namespaces and way),
+        cgroups=cgroups.open_driver(),
+        runtimes=_runtimes(settings),
+        conmon=Conmon(settings.conmon, settings.exits),
+        network=_network(settings),
+    )
+
+
+def build_pods(ground: Ground, machine: Machine) -> Pods:
+    """The managers of sandboxes and containers, which need each other."""
+    late = _Late()
+    sandboxes = SandboxManager(_sandbox_deps(ground, machine, late))
+    deps = _container_deps(ground, machine, sandboxes)
+    containers = late.containers = ContainerManager(deps)
+    return Pods(sandboxes, containers, ContainerRecovery(containers, deps))
+
+
+class _Late:
+    """The container manager, which is made after the sandbox manager that needs it."""
+
+    containers: ContainerManager
+
+    async def stop_all(self, sandbox: SandboxID) -> None:
+        await self.containers.stop_all(sandbox)
+
+    async def remove_all(self, sandbox: SandboxID) -> None:
+        await self.containers.remove_all(sandbox)
+
+
+def _sandbox_deps(ground: Ground, machine: Machine, containers: _Late) -> SandboxDeps:
+    settings = ground.settings
+    return SandboxDeps(
+        store=ground.store,
+        namespaces=PinnedNamespaces(settings.namespaces),
+        network=machine.network,
+        containers=containers,
+        runtimes=machine.runtimes,
+        default_handler=settings.default_handler,
+        conmon=machine.conmon,
+        cgroups=machine.cgroups,
+        events=machine.events,
+        host=machine.host,
+        folders=SandboxFolders(settings.sandboxes, settings.infra),
+        tasks=ground.tasks,
+        clock=ground.clock,
+    )
+
+
+def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager) -> ContainerDeps:
+    settings, oom = ground.settings, OomCounter(cgroups.detect())
+    return ContainerDeps(
+        store=ground.store,
+        images=ground.images.containers,
+        sandboxes=sandboxes,
+        runtimes=machine.runtimes,
+        conmon=machine.conmon,
+        cgroups=machine.cgroups,
+        oom_kills=lambda cgroup: oom.kills(kernel_cgroup(cgroup)),
+        events=machine.events,
+        host=machine.host,
+        folders=Folders(settings.bundles, settings.exits, settings.seccomp_root, settings.mapped),
+        tasks=ground.tasks,
+        clock=ground.clock,
+    )
+
+
+def _network(settings: Settings) -> Network:
+    cni = settings.cni
+    config = NetworkConfig(
+        cni.conf_dir,
+        settings.attachments,
+        cni.default_bridge if cni.default_network else "",
+        cni.default_subnet,
+        settings.root / "ipam",
+    )
+    return Network(config, Plugins(cni.bin_dirs, cni.timeout, {OWNER: str(settings.scratch)}))
+
+
+def _runtimes(settings: Settings) -> dict[str, OciRuntime]:
+    found: dict[str, OciRuntime] = {}
+    for name, handler in settings.handlers.items():
+        root = settings.runtime_root(name)
+        make_folder(root)
+        try:
+            systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
+            found[name] = OciRuntime(handler.path, root, settings.scratch, systemd=systemd)
+        except NotFound as error:
+            if name == settings.default_handler:
+                raise Permanent(f"{error} (apt-get install {handler.path})") from error
+            _log.info("a handler is left out", extra={"handler": name, "error": str(error)})
+    return found

@@ -1,0 +1,185 @@
+"""Starts, adopts and restarts the server."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError
+from pykubelet.base.proc import Detached, detach
+from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.keeper.decide import Step, step
+from pykubelet.criserver.keeper.note import note_of, read_note
+from pykubelet.criserver.processes import open_process
+from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux.pidfd import PidFd
+from pykubelet.linux.sockets import listener
+
+_log = logging.getLogger(__name__)
+_LOOK: Seconds = 0.02
+_PATIENCE: Seconds = 10.0
+_ENDING: Seconds = 30.0
+_TRIES = 3
+_MAX_LOG = 16 * MIB
+_LAST_WORDS = 2048
+_NOBODY = ProcessRef(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperConfig:
+    """What server to have."""
+
+    settings: Settings
+    file: Path | None = None
+    """The configuration file that the settings come from."""
+    flags: tuple[str, ...] = ()
+    """Further flags of ``pykubelet criserver``."""
+
+    @property
+    def log(self) -> Path:
+        """Where the server's own log goes."""
+        return self.settings.root / "criserver.log"
+
+
+class Keeper:
+    """Keeps one server. Ending the keeper leaves the server running."""
+
+    def __init__(self, config: KeeperConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._server: _Server | None = None
+
+    async def start(self) -> None:
+        """Have a server that answers. Permanent with its last words when it ends at its start."""
+        for _ in range(_TRIES):
+            self.close()
+            self._server = await self._find()
+            if await self._answers(self._server):
+                return
+            # One that found the folders locked has lost a race with another agent's, which the next look finds.
+        self.close()
+        raise Permanent(
+            f"the runtime server ended at its start: {await asyncio.to_thread(self._last_words)} "
+            f"(its log: {self._config.log}; --container-runtime-endpoint names another runtime)"
+        )
+
+    async def run(self) -> None:
+        """For ever: start the server again when it has ended. ``start`` comes first."""
+        backoff = Backoff(0.2, 30.0, 2.0, 120.0, 0.1)
+        while True:
+            if self._server is not None:
+                await self._server.process.wait()
+                self.close()
+            delay = backoff.next("criserver", self._clock.monotonic())
+            _log.error(
+                "the runtime server has ended; starting it again",
+                extra={"log": str(self._config.log), "delay_s": round(delay, 3)},
+            )
+            await self._clock.sleep(delay)
+            with contextlib.suppress(PykubeletError):
+                await self.start()
+
+    def close(self) -> None:
+        """Let go of the server; it runs on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _find(self) -> "_Server":
+        """The server that runs, or one that has just been started."""
+        settings = self._config.settings
+        note = await asyncio.to_thread(read_note, settings.run)
+        process = open_process(note.process) if note else None
+        what = step(note, process is not None, note_of(settings, _NOBODY, True))
+        if process is not None and note is not None:
+            facts = {"pid": process.pid, "version": note.version}
+            match what:
+                case Step.ADOPT:
+                    _log.info("found the runtime server running", extra=facts)
+                    return _Server(process)
+                case Step.TOLERATE:
+                    _log.warning("a runtime server with another version or other settings is used", extra=facts)
+                    return _Server(process)
+                case Step.REPLACE | Step.START:
+                    _log.info("ending the runtime server of another version or other settings", extra=facts)
+                    with process:
+                        await _end(process)
+        child = await asyncio.to_thread(self._spawn)
+        _log.info("started the runtime server", extra={"pid": child.pid, "log": str(self._config.log)})
+        return _Server(PidFd(child.pid), child)
+
+    def _spawn(self) -> Detached:
+        config = self._config
+        config.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if config.log.stat().st_size > _MAX_LOG:
+                config.log.replace(config.log.with_suffix(".log.1"))
+        settings = config.settings
+        basics = ("--root", str(settings.root), "--run", str(settings.run), "--cgroup-manager", settings.cgroup_manager)
+        file = ("--config", str(config.file)) if config.file else ()
+        # -P: what lies in the current folder is no module of ours.
+        argv = [sys.executable, "-P", "-m", "pykubelet.cli", "criserver", *basics, *file, *config.flags, "--kept"]
+        return detach(argv, log=config.log, env=_environment())
+
+    async def _answers(self, server: "_Server") -> bool:
+        """Wait until it listens; False when it ends before. At its start it may have a lot to recover."""
+        patience = self._clock.monotonic() + _PATIENCE
+        while not server.process.exited():
+            if await asyncio.to_thread(listener, self._config.settings.socket) == server.process.pid:
+                return True
+            if self._clock.monotonic() > patience:
+                _log.warning("still waiting for the runtime server", extra={"log": str(self._config.log)})
+                patience += _PATIENCE
+            await self._clock.sleep(_LOOK)
+        return False
+
+    def _last_words(self) -> str:
+        try:
+            with self._config.log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+                lines = file.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].removeprefix("error: ") if lines else "it gave no reason"
+
+
+class _Server:
+    """A process, whoever its parent is."""
+
+    def __init__(self, process: PidFd, child: Detached | None = None) -> None:
+        self.process = process
+        self._child = child
+
+    def close(self) -> None:
+        self.process.close()
+        if self._child is not None:
+            self._child.forget()
+
+
+async def _end(process: PidFd) -> None:
+    """End a server; its containers run on."""
+    with contextlib.suppress(NotFound):
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_ENDING):
+                await process.wait()
+        except TimeoutError:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with module folders that do not depend on the current folder."""
+    environment = dict(os.environ)
+    if folders := environment.get("PYTHONPATH"):
+        environment["PYTHONPATH"] = os.pathsep.join(
+            str(Path(folder).absolute()) for folder in folders.split(os.pathsep)
+        )
+    return environment

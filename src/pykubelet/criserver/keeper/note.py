@@ -1,0 +1,33 @@
+"""The note in the run folder by which a running server is found. Blocking."""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from pykubelet import __version__
+from pykubelet.base.atomic import write_atomic
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.keeper.types import Note
+from pykubelet.criserver.types import ProcessRef
+
+_FILE = "server.json"
+
+
+def note_of(settings: Settings, process: ProcessRef, kept: bool) -> Note:
+    """The note of a server with these settings, of this very version."""
+    text = msgspec.json.encode(settings, enc_hook=str, order="deterministic")
+    return Note(process, __version__, hashlib.sha256(text).hexdigest(), kept)
+
+
+def read_note(run: Path) -> Note | None:
+    """The note in a run folder; its server may have ended. None when there is none that can be read."""
+    try:
+        return msgspec.json.decode((run / _FILE).read_bytes(), type=Note)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_note(run: Path, note: Note) -> None:
+    """Leave it in the run folder, whose lock the caller holds."""
+    write_atomic(run / _FILE, msgspec.json.encode(note))

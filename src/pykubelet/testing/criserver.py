@@ -1,0 +1,197 @@
+"""A private runtime server of our own: own root, state, socket, bridge and address range. The shape is containerd's."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.criserver.config import Settings, load_settings
+from pykubelet.criserver.keeper import read_note
+from pykubelet.criserver.processes import is_alive
+from pykubelet.linux.sockets import listener
+from pykubelet.testing.agent import environment
+from pykubelet.testing.killpoints import VARIABLE
+from pykubelet.testing.ociimage import ImageSpec, pack
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.runtime import RuntimeTraces, bridge_network
+from pykubelet.testing.traces import kill_processes, remove_firewall_rules, remove_mounts
+
+_START_SECONDS = 30.0 * PATIENCE
+_STOP_SECONDS = 15.0 * PATIENCE
+_PROGRAMS = {"conmon": "conmon", "runc": "runc", "catatonit": "catatonit"}
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateCriServer:
+    """Where one private server lives. ``home`` must be short: a socket path has at most 107 bytes."""
+
+    home: Path
+    bridge: str
+    """Name of its bridge, at most 15 characters."""
+    subnet: str
+    """Its pods' addresses in CIDR form."""
+    module: str = "pykubelet.cli"
+    """What is run; the tests of sudden ends have another."""
+
+    @property
+    def name(self) -> str:
+        return "pykubelet"
+
+    @property
+    def socket(self) -> Path:
+        return self.home / "cri.sock"
+
+    @property
+    def endpoint(self) -> str:
+        return f"unix://{self.socket}"
+
+    @property
+    def config(self) -> Path:
+        """Its configuration file."""
+        return self.home / "criserver.yaml"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "criserver.log"
+
+    @property
+    def kill_order(self) -> Path:
+        """The file that says at which step to die, see ``killpoints``."""
+        return self.home / "kill-at"
+
+    def settings(self) -> Settings:
+        """What the configuration file says."""
+        return load_settings(self.config)
+
+    def start(self) -> None:
+        """Start it unless it runs; returns when it listens. Permanent: it did not come up."""
+        for program, package in _PROGRAMS.items():
+            if shutil.which(program) is None:
+                raise NotFound(f"{program} is missing; install it with: apt-get install {package}")
+        self.write_configuration()
+        if self.pid() is None:
+            with self.log.open("ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", self.module, "criserver", "--config", str(self.config)],
+                    stdout=log,
+                    stderr=log,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                    env={**environment(), VARIABLE: str(self.kill_order)},
+                )
+            self._wait_ready(process)
+            # The daemon outlives this program; a Popen left behind would warn about it.
+            process.returncode = 0
+
+    def load(self, spec: ImageSpec) -> None:
+        """Pack an image from busybox and import it."""
+        archive = self.home / "images" / (spec.reference.replace("/", "_").replace(":", "_") + ".tar")
+        pack(spec, archive, os.uname().machine)
+        running = self.pid() is not None
+        self.stop()
+        asyncio.run(self._import(archive))
+        archive.unlink()
+        if running:
+            self.start()
+
+    async def _import(self, archive: Path) -> None:
+        from pykubelet.criserver.image_rooms import open_images
+
+        rooms = await open_images(self.settings(), SystemClock())
+        with archive.open("rb") as file:
+            await rooms.images.import_archive(file, str(archive))
+
+    def pid(self) -> int | None:
+        """The daemon's process id while it runs."""
+        note = read_note(self.home / "run")
+        return note.process.pid if note and is_alive(note.process) else None
+
+    def stop(self) -> None:
+        """Stop the daemon; its containers go on."""
+        self.signal(signal.SIGTERM)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal that ends the daemon and wait for its end."""
+        pid = self.pid()
+        if pid is None:
+            return
+        os.kill(pid, number)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self.pid() is not None:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+    def traces(self) -> RuntimeTraces:
+        """Where to look for what pods have left."""
+        root, run = self.home / "root", self.home / "run"
+        return RuntimeTraces(
+            # conmon, by its place for exit codes; runtime calls and plugins of ours, by their scratch folder.
+            process_marks=(f"--exit-dir\0{run}/exits", f"{run}/tmp"),
+            mount_roots=(str(self.home),),
+            netns_folders=(str(run / "ns"),),
+            folders=(
+                *(str(run / name) for name in ("bundles", "exits", "sandboxes", "oci", "tmp")),
+                *(str(root / name) for name in ("ipam", "network", "storage/containers")),
+            ),
+        )
+
+    def destroy(self) -> None:
+        """Remove every trace: containers, monitors, daemon, bridge, mounts and files. Works after any crash."""
+        self.signal(signal.SIGKILL)
+        self.kill_containers()
+        kill_processes(self.home)
+        remove_mounts(self.home)
+        subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True)
+        remove_firewall_rules(self.bridge)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def kill_containers(self) -> None:
+        """Kill the monitors, then the containers, as the end of the machine would."""
+        run = self.home / "run"
+        kill_processes(run)
+        for note in (*run.glob("bundles/*/pid"), *run.glob("sandboxes/*/infra/pid")):
+            with contextlib.suppress(OSError, ValueError):
+                _kill(int(note.read_text()), note.parent)
+
+    def write_configuration(self) -> None:
+        """Write the server's configuration and its network's."""
+        (self.home / "cni").mkdir(parents=True, exist_ok=True, mode=0o700)
+        network = bridge_network(self.bridge, self.subnet, self.home / "root" / "ipam")
+        (self.home / "cni" / "10-bridge.conflist").write_text(json.dumps(network, indent=1))
+        document = {
+            "root": str(self.home / "root"),
+            "run": str(self.home / "run"),
+            "listen": str(self.socket),
+            "registries_file": str(self.home / "registries.toml"),
+            "cni": {"conf_dir": str(self.home / "cni"), "default_network": False},
+        }
+        self.config.write_text(json.dumps(document, indent=1))
+
+    def _wait_ready(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            if listener(self.socket) == process.pid:
+                return
+            time.sleep(0.02)
+        tail = self.log.read_text(errors="replace")[-2000:]
+        raise Permanent(f"the runtime server did not come up within {_START_SECONDS:.0f} s; its log ends:\n{tail}")
+
+
+def _kill(pid: int, folder: Path) -> None:
+    """Kill a container's first process; its number may be another's by now, who is then in another cgroup."""
+    names = (folder.name, folder.parent.name)
+    text = Path(f"/proc/{pid}/cgroup").read_text()
+    if any(name in text for name in names):
+        os.kill(pid, signal.SIGKILL)

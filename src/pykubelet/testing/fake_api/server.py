@@ -1,0 +1,280 @@
+"""The fake API server's HTTP side: paths, verbs, subresources, watches."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from pykubelet.apiclient import ClusterConfig
+from pykubelet.testing.fake_api.faults import Fault
+from pykubelet.testing.fake_api.patches import merge_patch, strategic_patch
+from pykubelet.testing.fake_api.store import Json, Place, RefusedError, Store
+
+_BOOKMARK_EVERY = 0.4
+_PATCHES: dict[str, Callable[[Any, Any], Any]] = {
+    "application/merge-patch+json": merge_patch,
+    "application/strategic-merge-patch+json": strategic_patch,
+}
+_KINDS = {
+    "pods": "Pod",
+    "nodes": "Node",
+    "configmaps": "ConfigMap",
+    "secrets": "Secret",
+    "services": "Service",
+    "serviceaccounts": "ServiceAccount",
+    "events": "Event",
+    "leases": "Lease",
+    "runtimeclasses": "RuntimeClass",
+    "certificatesigningrequests": "CertificateSigningRequest",
+}
+
+
+class FakeApi:
+    """Serves on loopback within ``async with``."""
+
+    def __init__(self, token: str = "") -> None:
+        self.store = Store()
+        self.faults: list[Fault] = []
+        self.requests: list[str] = []
+        """``METHOD PATH?QUERY`` of every request."""
+        self.token = token
+        """If set, the only bearer token that is accepted."""
+        self._runner: web.AppRunner | None = None
+        self._port = 0
+
+    @property
+    def config(self) -> ClusterConfig:
+        """How to reach it."""
+        return ClusterConfig(f"http://127.0.0.1:{self._port}")
+
+    async def __aenter__(self) -> "FakeApi":
+        app = web.Application(client_max_size=8 << 20)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await self._listen()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def go_away(self) -> None:
+        """Stop answering; connections are closed. :meth:`come_back` listens on the same port again."""
+        await self.__aexit__()
+        self._runner = None
+
+    async def come_back(self) -> None:
+        """Answer again, with all objects."""
+        await self.__aenter__()
+
+    def count(self, start: str) -> int:
+        """How many requests began with this text."""
+        return sum(request.startswith(start) for request in self.requests)
+
+    async def _listen(self) -> None:
+        assert self._runner is not None
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        line = f"{request.method} {request.path_qs}"
+        self.requests.append(line)
+        fault = next((each for each in self.faults if each.applies(line)), None)
+        if fault is not None:
+            if fault.delay:
+                await asyncio.sleep(fault.delay)
+            if fault.drop:
+                assert request.transport is not None
+                request.transport.abort()
+                return web.Response()
+            if fault.status:
+                headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after is not None else {}
+                return _status(fault.status, "Fault", "made to fail", headers)
+        try:
+            if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+                raise RefusedError(401, "Unauthorized", "Unauthorized")
+            return await self._serve(request, fault)
+        except RefusedError as refused:
+            return _status(refused.code, refused.reason, str(refused))
+
+    async def _serve(self, request: web.Request, fault: Fault | None) -> web.StreamResponse:
+        if request.path == "/readyz":
+            return web.Response(text="ok")
+        place, subresource = _parse(request.path)
+        body = await request.read()
+        if request.method == "GET":
+            if place.name:
+                return web.json_response(self.store.get(place))
+            if request.query.get("watch") == "true":
+                return await self._watch(request, place, fault)
+            return self._list(request, place, fault)
+        if request.method == "DELETE":
+            options = json.loads(body or b"{}")
+            uid = options.get("preconditions", {}).get("uid", "")
+            return web.json_response(self.store.delete(place, uid, options.get("gracePeriodSeconds")))
+        if request.method == "POST":
+            return web.json_response(self._post(place, subresource, json.loads(body)), status=201)
+        if request.method == "PUT":
+            return web.json_response(self.store.replace(place, self._limited(place, subresource, json.loads(body))))
+        if request.method == "PATCH":
+            apply = _PATCHES.get(request.content_type)
+            if apply is None:
+                raise RefusedError(415, "UnsupportedMediaType", f"no patches of type {request.content_type}")
+            changed = apply(self.store.get(place), json.loads(body))
+            return web.json_response(self.store.replace(place, self._limited(place, subresource, changed)))
+        raise RefusedError(405, "MethodNotAllowed", f"no {request.method} here")
+
+    def _limited(self, place: Place, subresource: str, value: Json) -> Json:
+        """An update by ``status`` changes the status only; one of the object leaves it alone."""
+        old = self.store.get(place)
+        if subresource == "status":
+            meta = {**old["metadata"]}
+            given = value.get("metadata", {})
+            meta.update({name: given[name] for name in ("uid", "resourceVersion") if name in given})
+            return {**old, "metadata": meta, "status": value.get("status", {})}
+        if "status" in old and place.plural in ("pods", "nodes"):
+            return {**value, "status": old["status"]}
+        return value
+
+    def _post(self, place: Place, subresource: str, value: Json) -> Json:
+        if place.plural == "tokenreviews":
+            return {**value, "status": {"authenticated": False}}
+        if place.plural == "subjectaccessreviews":
+            return {**value, "status": {"allowed": False}}
+        if subresource == "token":
+            self.store.get(place)
+            life = value.get("spec", {}).get("expirationSeconds", 3600)
+            end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + life))
+            token = f"token-{place.name}-{self.store.version}-{len(self.requests)}"
+            return {**value, "status": {"token": token, "expirationTimestamp": end}}
+        if subresource == "binding":
+            pod = self.store.get(place)
+            if pod["spec"].get("nodeName"):
+                raise RefusedError(409, "Conflict", f"pod {place.name} is already assigned to a node")
+            pod["spec"]["nodeName"] = value["target"]["name"]
+            self.store.replace(place, pod)
+            return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
+        return self.store.create(place, value)
+
+    def _list(self, request: web.Request, place: Place, fault: Fault | None) -> web.Response:
+        items = self.store.list(place, _selector(request.query.get("fieldSelector", "")))
+        meta: Json = {"resourceVersion": str(self.store.version)}
+        start = int(request.query.get("continue") or 0)
+        limit = int(request.query.get("limit") or 0)
+        if limit and start + limit < len(items):
+            meta["continue"] = str(start + limit)
+        items = items[start : start + limit] if limit else items
+        if fault is not None and fault.corrupt:
+            items.append({"metadata": {"name": "broken", "namespace": "default"}, "spec": 7, "data": 7})
+        kind = f"{_KINDS.get(place.plural, 'Object')}List"
+        return web.json_response({"kind": kind, "apiVersion": "v1", "metadata": meta, "items": items})
+
+    async def _watch(self, request: web.Request, place: Place, fault: Fault | None) -> web.StreamResponse:
+        selects = _selector(request.query.get("fieldSelector", ""))
+        since = int(request.query.get("resourceVersion") or self.store.version)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + float(request.query.get("timeoutSeconds") or 60)
+        changes = self.store.changes(since, lambda: end - loop.time())
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        told = loop.time()
+        try:
+            async for change in changes:
+                if change is None:
+                    if loop.time() - told >= _BOOKMARK_EVERY and request.query.get("allowWatchBookmarks") == "true":
+                        told = loop.time()
+                        await response.write(_bookmark(self.store.version))
+                    continue
+                event = None
+                if _within(place, change.place):
+                    event = _event(change.type, change.object, change.before, selects)
+                if event is None:
+                    continue
+                if fault is not None and fault.corrupt:
+                    event["object"] = {"metadata": event["object"]["metadata"], "spec": 7, "data": 7}
+                line = json.dumps(event).encode() + b"\n"
+                if fault is not None and fault.truncate:
+                    await response.write(line[: len(line) // 2])
+                    assert request.transport is not None
+                    request.transport.abort()
+                    return response
+                await response.write(line)
+        except RefusedError as refused:
+            status = {"kind": "Status", "code": refused.code, "reason": refused.reason, "message": str(refused)}
+            await response.write(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+        except ConnectionError:
+            return response
+        await response.write_eof()
+        return response
+
+
+def _event(kind: str, value: Json, before: Json | None, selects: Callable[[Json], bool]) -> Json | None:
+    """The event as one with a selector sees it: objects come into its sight and leave it."""
+    was, now = before is not None and selects(before), kind != "DELETED" and selects(value)
+    if not was and not now:
+        return None
+    seen = "ADDED" if not was else "MODIFIED" if now else "DELETED"
+    return {"type": seen, "object": value}
+
+
+def _bookmark(version: int) -> bytes:
+    value = {"kind": "Bookmark", "metadata": {"resourceVersion": str(version)}}
+    return json.dumps({"type": "BOOKMARK", "object": value}).encode() + b"\n"
+
+
+def _within(collection: Place, place: Place) -> bool:
+    return (collection.prefix, collection.plural) == (place.prefix, place.plural) and collection.namespace in (
+        "",
+        place.namespace,
+    )
+
+
+def _parse(path: str) -> tuple[Place, str]:
+    """The place and the subresource of a path."""
+    parts = path.strip("/").split("/")
+    count = 2 if parts[0] == "api" else 3
+    prefix, rest = "/" + "/".join(parts[:count]), parts[count:]
+    namespace = ""
+    if len(rest) >= 3 and rest[0] == "namespaces":
+        namespace, rest = rest[1], rest[2:]
+    if not rest or len(rest) > 3:
+        raise RefusedError(404, "NotFound", f"no such path: {path}")
+    rest += [""] * (3 - len(rest))
+    return Place(prefix, rest[0], namespace, rest[1]), rest[2]
+
+
+def _selector(text: str) -> Callable[[Json], bool]:
+    wanted = [part.partition("=")[::2] for part in text.split(",") if part]
+
+    def selects(value: Json) -> bool:
+        return all(_field(value, path) == expected for path, expected in wanted)
+
+    return selects
+
+
+def _field(value: Json, path: str) -> str:
+    found: Any = value
+    for name in path.split("."):
+        found = found.get(name, "") if isinstance(found, dict) else ""
+    return str(found)
+
+
+def _status(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+    return web.json_response(body, status=code, headers=headers)
+
+
+logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)

@@ -1,0 +1,98 @@
+"""What containerd's own log says of the calls that it finished, and of those that it broke off.
+
+containerd 1.6 undoes a call whose caller dies. A container whose StartContainer is under way at the SIGKILL of the
+agent may so have run for a moment before the next agent starts its successor. And a shim whose sandbox, or one of whose
+containers, was being started then may never end. Nothing of ours can mend that (the reference lives with it too), so
+the tests must tell these cases from all others.
+"""
+
+import contextlib
+import os
+import re
+import signal
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pykubelet.testing.runtime import PrivateRuntime
+
+_SANDBOX = re.compile(r'RunPodSandbox for &PodSandboxMetadata\{[^}]*Uid:([^,]*),[^}]*\} returns sandbox id \\"(\w+)\\"')
+_CONTAINER = re.compile(
+    r'CreateContainer within sandbox \\"(\w+)\\" for &ContainerMetadata\{Name:([^,]*),[^}]*\}'
+    r' returns container id \\"(\w+)\\"'
+)
+_START = re.compile(r'StartContainer for \\"(\w+)\\"( returns successfully)?')
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Starts of one container of a pod, by the ids of its instances."""
+
+    begun: set[str] = field(default_factory=set)
+    acknowledged: set[str] = field(default_factory=set)
+
+    @property
+    def broken_off(self) -> set[str]:
+        """Those that were under way when the agent died (or that failed)."""
+        return self.begun - self.acknowledged
+
+
+@dataclass(frozen=True, slots=True)
+class CallLog:
+    """All calls of a containerd up to now."""
+
+    sandboxes: dict[str, str]
+    """Pod uid by sandbox id; sandboxes whose call was broken off are missing."""
+    starts: dict[tuple[str, str], Starts]
+    """By pod uid and container name."""
+    damaged: set[str] = field(default_factory=set)
+    """Sandboxes in which a start was broken off."""
+
+    @classmethod
+    def of_daemon(cls, daemon: PrivateRuntime) -> "CallLog":
+        """What the daemon has written; empty for our own server, which finishes every call that it began."""
+        if daemon.name != "containerd":
+            return cls({}, {})
+        path = daemon.home / "containerd.log"
+        sandboxes: dict[str, str] = {}
+        containers: dict[str, tuple[str, str]] = {}
+        homes: dict[str, str] = {}
+        starts: dict[tuple[str, str], Starts] = defaultdict(Starts)
+        for line in path.read_text(errors="replace").splitlines():
+            if found := _SANDBOX.search(line):
+                sandboxes[found[2]] = found[1]
+            elif found := _CONTAINER.search(line):
+                containers[found[3]] = (sandboxes.get(found[1], ""), found[2])
+                homes[found[3]] = found[1]
+            elif found := _START.search(line):
+                of = starts[containers.get(found[1], ("", ""))]
+                (of.acknowledged if found[2] else of.begun).add(found[1])
+        broken_off = {container for each in starts.values() for container in each.broken_off}
+        return cls(sandboxes, starts, {homes[container] for container in broken_off if container in homes})
+
+    def of(self, uid: str, container: str) -> Starts:
+        """Starts of one container."""
+        return self.starts.get((uid, container), Starts())
+
+
+def shims(daemon: PrivateRuntime) -> dict[str, int]:
+    """Process ids of containerd's shims by the sandboxes that they serve."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
+                if "containerd-shim" in words[0] and str(daemon.socket) in words:
+                    found[words[words.index("-id") + 1]] = int(folder.name)
+    return found
+
+
+def end_lost_shims(daemon: PrivateRuntime) -> int:
+    """Kill the shims that containerd lost when it broke calls off, once all pods are gone; how many there were."""
+    if daemon.name != "containerd":
+        return 0
+    calls = CallLog.of_daemon(daemon)
+    lost = [pid for box, pid in shims(daemon).items() if box not in calls.sandboxes or box in calls.damaged]
+    for pid in lost:
+        os.kill(pid, signal.SIGKILL)
+    return len(lost)

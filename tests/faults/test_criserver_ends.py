@@ -1,0 +1,180 @@
+"""Sudden ends of the runtime server under an agent: with the agent at once, of the whole machine, of its clients."""
+
+import asyncio
+import random
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.traces import remove_mounts
+from tests.manifests import BUSYBOX, container, pod
+from tests.nodetraces import NodeTraces
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
+
+_ROUNDS = 8
+
+
+@pytest.fixture(scope="module")
+def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
+    made = PrivateCriServer(isolation.home / "d", f"{isolation.bridge}d", "10.201.9.0/24")
+    made.write_configuration()
+    made.load(ImageSpec(BUSYBOX))
+    made.start()
+    yield made
+    made.destroy()
+
+
+@pytest.fixture
+def agent(isolation: Isolation, server: PrivateCriServer) -> Iterator[AgentProcess]:
+    made = AgentProcess(isolation.home / "ends", server.endpoint, f"{isolation.cgroup_root}-d")
+    made.start()
+    traces = NodeTraces(made, server)
+    try:
+        yield made
+        made.remove_all_pods()
+        traces.assert_none_left()
+        assert made.stop() == 0, made.log_tail()
+    finally:
+        made.destroy()
+
+
+def _ids(pods: list[Pod]) -> list[str]:
+    return [container_status(each).container_id for each in pods]
+
+
+def test_both_daemons_killed_at_once(agent: AgentProcess, server: PrivateCriServer) -> None:
+    names = [f"stay-{number}" for number in range(4)]
+    for name in names:
+        agent.write(f"{name}.json", pod(name))
+    before = _ids(agent.wait_running(*names))
+    for number in range(_ROUNDS):
+        agent.write("moves.json", pod(f"moves-{number}"))
+        time.sleep(random.uniform(0, 0.4))
+        server.signal(signal.SIGKILL)
+        agent.kill()
+        server.start()
+        agent.start()
+        agent.wait_running(f"moves-{number}")
+        assert len(agent.pods()) <= len(names) + 2, "pods are doubled"
+    assert _ids(agent.wait_running(*names)) == before, "a pod that nobody touched was started again"
+    assert all(container_status(each).restart_count == 0 for each in agent.pods().values())
+
+
+def _addresses(server: PrivateCriServer) -> list[str]:
+    folder = server.home / "root" / "ipam" / server.bridge
+    return sorted(path.name for path in folder.iterdir() if path.name[0].isdecimal())
+
+
+def test_a_reboot(agent: AgentProcess, server: PrivateCriServer) -> None:
+    agent.write("always.json", pod("always"))
+    agent.write("shared.json", pod("shared", shareProcessNamespace=True))
+    agent.write("never.json", pod("never", restartPolicy="Never"))
+    agent.write("done.json", pod("done", container(command=["true"]), restartPolicy="Never"))
+    running = agent.wait_running("always", "shared", "never")
+    agent.wait_pod("done", lambda seen: seen.status.phase == "Succeeded")
+    before = dict(zip(("always", "shared", "never"), _ids(running), strict=True))
+    server.signal(signal.SIGKILL)
+    agent.kill()
+    server.kill_containers()
+    run = server.home / "run"
+    remove_mounts(server.home)
+    shutil.rmtree(run)
+    assert len(_addresses(server)) >= 3, "the addresses are noted on the disk"
+    server.start()
+    agent.start()
+    for name in ("always", "shared"):
+        seen = agent.wait_pod(name, lambda seen: is_ready(seen) and container_status(seen).restart_count == 1)
+        assert container_status(seen).container_id != before[name]
+        last = container_status(seen).last_state
+        assert last is not None
+        assert last.terminated is not None
+        assert last.terminated.container_id == before[name]
+    ended = agent.wait_pod("never", lambda seen: seen.status.phase == "Failed")
+    assert container_status(ended).restart_count == 0
+    assert agent.pod("done").status.phase == "Succeeded"
+    wait_for(lambda: len(_addresses(server)) == 2, 20, lambda: f"addresses are held: {_addresses(server)}")
+
+
+async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
+    """Start a container with a client that goes away at once. How often it ran, and what a second start is told."""
+    sandbox_config = pb.PodSandboxConfig(
+        metadata=pb.PodSandboxMetadata(name="vanish", namespace="n", uid="u"),
+        linux=pb.LinuxPodSandboxConfig(cgroup_parent="/pktest-vanish"),
+    )
+    options = pb.NamespaceOption(pid=pb.CONTAINER)
+    config = pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name="main"),
+        image=pb.ImageSpec(image=BUSYBOX),
+        command=["sh", "-c", "echo run >> /notes/runs; exec sleep 600"],
+        mounts=[pb.Mount(host_path=str(folder), container_path="/notes")],
+        linux=pb.LinuxContainerConfig(security_context=pb.LinuxContainerSecurityContext(namespace_options=options)),
+    )
+    async with CriClient.connect(endpoint) as client:
+        sandbox = await client.run_pod_sandbox(sandbox_config)
+        identity = await client.create_container(sandbox, config, sandbox_config)
+        async with CriClient.connect(endpoint) as other:
+            start = asyncio.ensure_future(other.start_container(identity))
+            await asyncio.sleep(0.01)
+        start.cancel()
+        await asyncio.wait({start})
+        try:
+            async with asyncio.timeout(20):
+                while await _state(client, identity) != pb.CONTAINER_RUNNING:  # noqa: ASYNC110  # of another process
+                    await asyncio.sleep(0.02)
+            told = ""
+            try:
+                await client.start_container(identity)
+            except PykubeletError as error:
+                told = str(error)
+            return (folder / "runs").read_text().count("run"), told
+        finally:
+            await client.stop_pod_sandbox(sandbox)
+            await client.remove_pod_sandbox(sandbox)
+
+
+async def _state(client: CriClient, identity: ContainerID) -> int:
+    return (await client.container_status(identity)).status.state
+
+
+def test_a_start_goes_on_when_its_client_vanishes(server: PrivateCriServer, tmp_path: Path) -> None:
+    runs, told = asyncio.run(_start_and_vanish(server.endpoint, tmp_path))
+    assert runs == 1
+    assert "only a created one can be started" in told
+
+
+def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriServer) -> None:
+    agent.write("busy.json", pod("busy", container()))
+    before = _ids(agent.wait_running("busy"))
+    identity = ContainerID(before[0].partition("://")[2])
+
+    async def execute() -> None:
+        async with CriClient.connect(server.endpoint) as client:
+            call = asyncio.ensure_future(client.exec_sync(identity, ["sleep", "61"], 60))
+            async with asyncio.timeout(10):
+                while "sleep 61" not in await asyncio.to_thread(agent.exec, "busy", "ps -o args"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            await asyncio.to_thread(server.signal, signal.SIGKILL)
+            with pytest.raises(PykubeletError):
+                await call
+
+    asyncio.run(execute())
+    begin = time.monotonic()
+    server.start()
+    assert time.monotonic() - begin < 8, "the start waited for a command that nobody waits for"
+    wait_for(lambda: is_ready(agent.pod("busy")), 20, agent.log_tail)
+    assert "sleep 61" not in agent.exec("busy", "ps -o args")
+    assert _ids(agent.wait_running("busy")) == before

@@ -1,0 +1,248 @@
+"""The runtime server dies by SIGKILL at each step of each call, and comes back: nothing lost, doubled or leaked.
+
+A kubelet in miniature brings a pod up and takes it down. It does what any kubelet does after an error: it looks at what
+there is and goes on from there.
+"""
+
+import asyncio
+import random
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.agent import wait_for
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.leakcheck import Scope, Snapshot, diff, snapshot
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.traces import remove_cgroups
+from tests.manifests import BUSYBOX
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
+
+_PROGRAM = "echo run >> /notes/$NAME; trap 'exit 0' TERM; while :; do sleep 60 & wait $!; done"
+_LEAK_SECONDS = 5.0
+
+
+@dataclass
+class Stage:
+    """A server that can be killed, and what one miniature kubelet knows."""
+
+    server: PrivateCriServer
+    cgroup: str
+    folder: Path
+    port: int
+    seen: Counter[str] = field(default_factory=Counter)
+    """Kills by what the server was about to do."""
+
+    @property
+    def scope(self) -> Scope:
+        traces = self.server.traces()
+        return Scope(
+            process_marks=(f"{self.cgroup}/", *traces.process_marks),
+            mount_roots=traces.mount_roots,
+            netns_folders=traces.netns_folders,
+            cgroup_parents=(self.cgroup,),
+            folders=traces.folders,
+        )
+
+    def arm(self, step: int) -> None:
+        """Have the server die at that step from now on."""
+        self.server.kill_order.write_text(str(step))
+
+    def disarm(self) -> None:
+        self.server.kill_order.unlink(missing_ok=True)
+
+    def wait_dead(self) -> bool:
+        """Whether the server has died; it has, or will in a moment, when a call of it broke off."""
+        return self.server.pid() is None
+
+
+@dataclass
+class Pod:
+    """What the miniature kubelet wants, and what the server has acknowledged."""
+
+    stage: Stage
+    name: str
+    shared_pids: bool = False
+    sandbox: str = ""
+    created: str = ""
+    started: bool = False
+
+    @property
+    def runs(self) -> int:
+        """How often the program has begun."""
+        note = self.stage.folder / self.name
+        return note.read_text().count("run") if note.exists() else 0
+
+    def sandbox_config(self) -> pb.PodSandboxConfig:
+        options = pb.NamespaceOption(pid=pb.POD if self.shared_pids else pb.CONTAINER)
+        return pb.PodSandboxConfig(
+            metadata=pb.PodSandboxMetadata(name=self.name, namespace="killed", uid=self.name),
+            hostname=self.name,
+            log_directory=str(self.stage.folder / "log"),
+            port_mappings=[pb.PortMapping(protocol=pb.TCP, container_port=80, host_port=self.stage.port)],
+            linux=pb.LinuxPodSandboxConfig(
+                cgroup_parent=f"{self.stage.cgroup}/pod",
+                security_context=pb.LinuxSandboxSecurityContext(namespace_options=options),
+            ),
+        )
+
+    def container_config(self) -> pb.ContainerConfig:
+        options = pb.NamespaceOption(pid=pb.POD if self.shared_pids else pb.CONTAINER)
+        context = pb.LinuxContainerSecurityContext(namespace_options=options)
+        return pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name="main"),
+            image=pb.ImageSpec(image=BUSYBOX),
+            command=["sh", "-c", _PROGRAM],
+            envs=[pb.KeyValue(key="NAME", value=self.name.encode())],
+            mounts=[pb.Mount(host_path=str(self.stage.folder), container_path="/notes")],
+            log_path=f"{self.name}.log",
+            linux=pb.LinuxContainerConfig(security_context=context),
+        )
+
+    async def up(self, client: CriClient) -> None:
+        """Bring it up from wherever it is."""
+        boxes = await client.list_pod_sandboxes()
+        ready = [box for box in boxes if box.state == pb.SANDBOX_READY]
+        if not ready:
+            await client.run_pod_sandbox(self.sandbox_config())
+            ready = [box for box in await client.list_pod_sandboxes() if box.state == pb.SANDBOX_READY]
+        assert len(ready) == 1, f"doubled: {ready}"
+        assert self.sandbox in ("", ready[0].id), f"the acknowledged sandbox {self.sandbox} was lost"
+        self.sandbox = ready[0].id
+        containers = await client.list_containers()
+        if not containers:
+            await client.create_container(SandboxID(self.sandbox), self.container_config(), self.sandbox_config())
+            containers = await client.list_containers()
+        assert len(containers) == 1, f"doubled: {containers}"
+        assert self.created in ("", containers[0].id), f"the acknowledged container {self.created} was lost"
+        self.created = containers[0].id
+        if containers[0].state == pb.CONTAINER_CREATED:
+            assert not self.started, "the acknowledged start was lost"
+            await client.start_container(ContainerID(self.created))
+        status = (await client.container_status(ContainerID(self.created))).status
+        assert status.state == pb.CONTAINER_RUNNING, status
+        self.started = True
+
+    async def down(self, client: CriClient) -> None:
+        """Take it down from wherever it is."""
+        for each in await client.list_containers():
+            if each.state == pb.CONTAINER_RUNNING:
+                await client.stop_container(ContainerID(each.id), 5)
+            status = (await client.container_status(ContainerID(each.id))).status
+            if self.started:
+                assert (status.state, status.exit_code) == (pb.CONTAINER_EXITED, 0), status
+            await client.remove_container(ContainerID(each.id))
+        for box in await client.list_pod_sandboxes():
+            await client.stop_pod_sandbox(SandboxID(box.id))
+            await client.remove_pod_sandbox(SandboxID(box.id))
+        assert not await client.list_containers()
+        assert not await client.list_pod_sandboxes()
+
+
+@pytest.fixture(scope="module")
+def stage(isolation: Isolation) -> Iterator[Stage]:
+    home = isolation.home / "k"
+    made = PrivateCriServer(home, f"{isolation.bridge}k", "10.201.8.0/24", "pykubelet.testing.killpoints")
+    cgroup = f"{isolation.cgroup_root}-k"
+    try:
+        made.write_configuration()
+        made.load(ImageSpec(BUSYBOX))
+        made.start()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        folder = isolation.home / "notes"
+        folder.mkdir()
+        yield Stage(made, cgroup, folder, port)
+    finally:
+        made.destroy()
+        remove_cgroups(cgroup)
+
+
+Act = Callable[[Pod, CriClient], Awaitable[None]]
+
+
+async def _act(stage: Stage, act: Act, pod: Pod) -> None:
+    async with CriClient.connect(stage.server.endpoint) as client:
+        await act(pod, client)
+
+
+def _killed(stage: Stage, act: Act, pod: Pod, step: int) -> bool:
+    """Do something with a server that dies at that step; False when it came through alive."""
+    stage.arm(step)
+    try:
+        asyncio.run(_act(stage, act, pod))
+    except PykubeletError:
+        wait_for(lambda: stage.server.pid() is None, 5, lambda: "a call failed, but the server lives")
+        count = stage.server.kill_order.with_suffix(".count").read_text()
+        stage.seen[count.partition(" ")[2].split("/")[0]] += 1
+        return True
+    finally:
+        stage.disarm()
+    return stage.server.pid() is None
+
+
+def _assert_no_leaks(stage: Stage, before: Snapshot) -> None:
+    """All pods are gone: so is everything of them, but for what is on its way out."""
+    deadline = time.monotonic() + _LEAK_SECONDS
+    while True:
+        leaks, ties = diff(before, snapshot(stage.scope)), _network_ties(stage.server.bridge)
+        if not leaks and not ties:
+            return
+        assert time.monotonic() < deadline, f"{leaks.report()}\n{ties}"
+        time.sleep(0.05)
+
+
+def _network_ties(bridge: str) -> list[str]:
+    """Devices on the bridge, and firewall rules of its network."""
+    ports = Path("/sys/class/net", bridge, "brif")
+    rules = subprocess.run(["iptables", "-w", "-t", "nat", "-S"], capture_output=True, text=True, check=True).stdout
+    mine = [row for row in rules.splitlines() if f'name: \\"{bridge}\\"' in row]
+    return [*(path.name for path in ports.iterdir()), *mine] if ports.is_dir() else mine
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("shared_pids", [False, True], ids=["own-pids", "shared-pids"])
+@pytest.mark.parametrize("act", [Pod.up, Pod.down], ids=["up", "down"])
+def test_each_step_of(stage: Stage, act: Act, shared_pids: bool, kills: int) -> None:
+    """``up``: RunPodSandbox, CreateContainer, StartContainer. ``down``: StopContainer to RemovePodSandbox."""
+    before, total = _rehearse(stage, act, shared_pids)
+    chosen = sorted(random.sample(range(1, total + 1), min(kills, total)))
+    died = 0
+    for step in chosen:
+        pod = Pod(stage, f"{act.__name__}-{shared_pids}-{step}".lower(), shared_pids)
+        if act is Pod.down:
+            asyncio.run(_act(stage, Pod.up, pod))
+        died += _killed(stage, act, pod, step)
+        stage.server.start()
+        if act is Pod.up:
+            asyncio.run(_act(stage, Pod.up, pod))
+        wait_for(lambda pod=pod: pod.runs > 0, 5, lambda: "the program did not begin")  # type: ignore[misc]
+        assert pod.runs == 1, f"ran {pod.runs} times"
+        asyncio.run(_act(stage, Pod.down, pod))
+        _assert_no_leaks(stage, before)
+        print(stage.server.kill_order.with_suffix(".count").read_text())
+    print(f"{died} kills at {len(chosen)} of {total} steps: 0 lost, 0 doubled, 0 leaked")
+    assert died >= 0.8 * len(chosen), "the steps are counted wrongly"
+
+
+def _rehearse(stage: Stage, act: Act, shared_pids: bool) -> tuple[Snapshot, int]:
+    """What there is without a pod, and how many steps the act has."""
+    pod = Pod(stage, f"first-{act.__name__}-{shared_pids}".lower(), shared_pids)
+    if act is Pod.down:
+        asyncio.run(_act(stage, Pod.up, pod))
+    assert not _killed(stage, act, pod, 1 << 30)
+    total = int(stage.server.kill_order.with_suffix(".count").read_text().split()[0])
+    asyncio.run(_act(stage, Pod.down, pod))
+    return snapshot(stage.scope), total

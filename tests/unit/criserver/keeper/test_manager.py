@@ -1,0 +1,148 @@
+"""The keeper with stand-ins for the server: small programs that leave the same note and listen on the same socket."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.keeper import Keeper, KeeperConfig, Note, note_of, read_note, write_note
+from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.types import ProcessRef
+
+INTERPRETER = sys.executable
+SERVER = """
+import json, os, socket, sys, time
+run, settings, kept, version = sys.argv[1:5]
+stat = open("/proc/self/stat").read().rpartition(")")[2].split()
+process = {"pid": os.getpid(), "started": int(stat[19])}
+note = {"process": process, "version": version, "settings": settings, "kept": kept == "1"}
+open(run + "/new", "w").write(json.dumps(note))
+os.rename(run + "/new", run + "/server.json")
+with socket.socket(socket.AF_UNIX) as listener:
+    path = run + "/criserver.sock"
+    if os.path.exists(path):
+        os.unlink(path)
+    listener.bind(path)
+    listener.listen()
+    time.sleep(60)
+"""
+
+
+class Stage:
+    """A run folder and the stand-ins that were started in it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings = Settings(root=folder / "root", run=folder / "run")
+        self.settings.run.mkdir()
+        self.config = KeeperConfig(self.settings)
+        self._monkeypatch = monkeypatch
+        self.wanted = note_of(self.settings, ProcessRef(0, 0), True)
+
+    def program(self, text: str) -> None:
+        """What is started instead of the server."""
+        folder = self.settings.run.parent / "stand-in"
+        folder.mkdir(exist_ok=True)
+        script = folder / "python"
+        arguments = f"{self.settings.run} {self.wanted.settings} 1 {self.wanted.version}"
+        script.write_text(f"#!/bin/sh\nexec {INTERPRETER} -S -c '{text}' {arguments}\n")
+        script.chmod(0o755)
+        self._monkeypatch.setattr(sys, "executable", str(script))
+
+    def note(self) -> Note:
+        found = read_note(self.settings.run)
+        assert found is not None
+        return found
+
+    def change_note(self, **changes: object) -> None:
+        write_note(self.settings.run, msgspec.structs.replace(self.note(), **changes))
+
+    def reap(self, process: ProcessRef) -> None:
+        """Read the end of one that its keeper had forgotten."""
+        with suppress(ChildProcessError):
+            os.waitpid(process.pid, 0)
+
+    def end(self) -> None:
+        found = read_note(self.settings.run)
+        if found is not None:
+            with suppress(ProcessLookupError):
+                os.kill(found.process.pid, signal.SIGKILL)
+            self.reap(found.process)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    made = Stage(tmp_path, monkeypatch)
+    made.program(SERVER)
+    yield made
+    made.end()
+
+
+@asynccontextmanager
+async def keeping(stage: Stage) -> AsyncIterator[Keeper]:
+    keeper = Keeper(stage.config, SystemClock())
+    await keeper.start()
+    task = asyncio.create_task(keeper.run(), name="keeper")
+    try:
+        yield keeper
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        keeper.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  # a file of another process
+            await asyncio.sleep(0.01)
+
+
+async def test_one_is_started_and_outlives_its_keeper_and_is_found_again(stage: Stage) -> None:
+    async with keeping(stage):
+        first = stage.note().process
+        assert os.getsid(first.pid) == first.pid
+    assert is_alive(first)
+    async with keeping(stage):
+        assert stage.note().process == first
+
+
+async def test_one_that_ends_is_started_again(stage: Stage) -> None:
+    async with keeping(stage):
+        first = stage.note().process
+        os.kill(first.pid, signal.SIGKILL)
+        await until(lambda: stage.note().process != first)
+        assert is_alive(stage.note().process)
+        assert not Path(f"/proc/{first.pid}").exists(), "it was not reaped"
+
+
+async def test_another_version_is_ended_first(stage: Stage) -> None:
+    async with keeping(stage):
+        first = stage.note().process
+    stage.change_note(version="0.0.1")
+    async with keeping(stage):
+        assert stage.note().process != first
+        assert not is_alive(first)
+        stage.reap(first)
+
+
+async def test_a_persons_server_is_left_alone(stage: Stage) -> None:
+    async with keeping(stage):
+        first = stage.note().process
+    stage.change_note(settings="others", kept=False)
+    async with keeping(stage):
+        assert stage.note().process == first
+
+
+async def test_last_words_are_told(stage: Stage) -> None:
+    stage.program('import sys; sys.exit("error: conmon is not installed")')
+    with pytest.raises(Permanent, match=r"ended at its start: conmon is not installed \(its log: .*criserver.log"):
+        await Keeper(stage.config, SystemClock()).start()
