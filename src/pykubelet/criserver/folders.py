@@ -20,6 +20,21 @@ def lock_folder(folder: Path) -> int:
     return fd
 
 
+def open_way(*ways: tuple[Path, Path]) -> bool:
+    """Let the root of a pod's user namespace walk through our folders, from the first of each pair down to the second.
+
+    Nobody can list them, and what lies in them must be private by itself. False when a folder above them, which is not
+    ours to change, is closed.
+    """
+    for top, last in ways:
+        last.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (last, *last.parents):
+            if not folder.is_relative_to(top):
+                break
+            folder.chmod(0o711)
+    return all(folder.stat().st_mode & 0o001 for top, _ in ways for folder in top.parents)
+
+
 def make_folder(folder: Path) -> None:
     """Make it and its parents, for root only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

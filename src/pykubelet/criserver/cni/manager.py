@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from asyncinotify import Inotify, Mask
 
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.shield import shielded
 from pykubelet.criserver.cni.decide import (
@@ -143,6 +143,7 @@ class Network:
     def _prepare(self) -> None:
         config = self._config
         config.attachments.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_remains(config.attachments)
         config.conf_dir.mkdir(parents=True, exist_ok=True)
         if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
             document = default_network(config.default_bridge, config.default_subnet, str(config.ipam_dir))

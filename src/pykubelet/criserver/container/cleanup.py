@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.ports import Folders
-from pykubelet.criserver.container.processes import kill_group, noted_monitor, open_process
+from pykubelet.criserver.container.processes import kill_group, noted_monitor
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -36,7 +37,8 @@ class Cleanup:
         await asyncio.to_thread(self._remove_start_files, container.id)
 
     async def remove_files(self, container: ContainerID) -> None:
-        """Remove its bundle and exit file."""
+        """Remove its bundle, exit file and mapped mounts."""
+        await asyncio.to_thread(prepare.drop_mapped, self._folders.mapped / container)
         await asyncio.to_thread(prepare.remove_bundle, self._folders.bundles / container)
         (self._folders.exits / container).unlink(missing_ok=True)
 

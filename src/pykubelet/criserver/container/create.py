@@ -9,10 +9,11 @@ from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.shield import shielded
+from pykubelet.base.threads import to_its_end
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
-from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container
+from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container, userns
 from pykubelet.criserver.spec.refuse import check_container
 from pykubelet.criserver.spec.seccomp import runtime_default
 from pykubelet.criserver.spec.signals import signal_number, stop_signal
@@ -22,6 +23,7 @@ from pykubelet.criserver.types import (
     ContainerRecord,
     ContainerUser,
     SandboxID,
+    UserNamespace,
     new_id,
 )
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -43,6 +45,7 @@ class Creator:
         if not name:
             raise Invalid("a container needs a name (metadata.name)")
         check_container(config)
+        userns.check_container(config.linux.security_context.namespace_options, view.user and view.user.ids)
         image = self._deps.images.find(config.image.image)
         if image is None:
             raise NotFound(f"image {config.image.image!r} of container {name} is not present; pull it first")
@@ -54,7 +57,7 @@ class Creator:
             id=identity,
             name=f"{name}_{config.metadata.attempt}",
             sandbox_id=sandbox,
-            config=config.SerializeToString(),
+            config=self._resolved(config).SerializeToString(),
             created_at=int(self._deps.clock.now() * 1e9),
             image_id=image.id,
             image_ref=image.reference,
@@ -68,9 +71,13 @@ class Creator:
         """Root file system, user and bundle; what was made is undone when something fails. Returns the user."""
         async with AsyncExitStack() as undo:
             undo.push_async_callback(shielded, lambda: self._deps.images.release(record.id))
-            rootfs = await self._deps.images.prepare(image.id, record.id)
             view = self._deps.sandboxes.view(record.sandbox_id)
-            sources = await self._image_mounts(record, config, undo)
+            rootfs = await self._deps.images.prepare(image.id, record.id, view.user)
+            sources = await self._image_mounts(record, config, view.user, undo)
+            undo.push_async_callback(asyncio.to_thread, prepare.drop_mapped, self._deps.folders.mapped / record.id)
+            sources |= await to_its_end(
+                prepare.map_mounts, self._deps.folders.mapped / record.id, config.mounts, view.user
+            )
             pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
             user = await asyncio.to_thread(
                 self._write, _Work(record, config, image, view, rootfs, sources, pid_namespace)
@@ -78,20 +85,33 @@ class Creator:
             undo.pop_all()
         return user
 
+    def _resolved(self, config: pb.ContainerConfig) -> pb.ContainerConfig:
+        """The request with the id of each image that it mounts, which the status gives back (KEP-5365)."""
+        resolved = pb.ContainerConfig()
+        resolved.CopyFrom(config)
+        for mount in resolved.mounts:
+            if mount.HasField("image"):
+                mount.image.image_ref = self._mounted_image(mount).id
+        return resolved
+
+    def _mounted_image(self, mount: pb.Mount) -> ImageFacts:
+        image = self._deps.images.find(mount.image.image)
+        if image is None:
+            raise NotFound(f"image {mount.image.image!r} to be mounted on {mount.container_path} is not present")
+        return image
+
     async def _image_mounts(
-        self, record: ContainerRecord, config: pb.ContainerConfig, undo: AsyncExitStack
+        self, record: ContainerRecord, config: pb.ContainerConfig, user: UserNamespace | None, undo: AsyncExitStack
     ) -> dict[str, str]:
         """Mount the images that are asked for as volumes; their place by container path."""
         sources: dict[str, str] = {}
         for index, mount in enumerate(config.mounts):
             if not mount.HasField("image"):
                 continue
-            image = self._deps.images.find(mount.image.image)
-            if image is None:
-                raise NotFound(f"image {mount.image.image!r} to be mounted on {mount.container_path} is not present")
+            image = self._mounted_image(mount)
             name = ContainerID(f"{record.id}-image-{index}")
             undo.push_async_callback(shielded, lambda name=name: self._deps.images.release(name))
-            folder = await self._deps.images.prepare(image.id, name)
+            folder = await self._deps.images.prepare(image.id, name, user)
             sources[mount.container_path] = await asyncio.to_thread(prepare.sub_path, folder, mount.image_sub_path)
         return sources
 
@@ -100,7 +120,7 @@ class Creator:
         context = config.linux.security_context
         user = prepare.find_user(context, work.image.user, work.rootfs)
         mounted = {mount.container_path.rstrip("/") for mount in config.mounts}
-        prepare.make_volumes(work.rootfs, work.image.volumes, mounted)
+        prepare.make_volumes(work.rootfs, work.image.volumes, mounted, work.view.user)
         prepare.make_sources(list(config.mounts))
         if record.log_path:
             Path(record.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -17,10 +17,10 @@ from pykubelet.criserver.container.cleanup import Cleanup, image_mounts, merge_l
 from pykubelet.criserver.container.create import Creator
 from pykubelet.criserver.container.decide import START_FAILED, UNKNOWN_EXIT, move, reason
 from pykubelet.criserver.container.ports import ContainerDeps
-from pykubelet.criserver.container.processes import open_process, reference
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import Event, EventKind
 from pykubelet.criserver.oci import ExecResult, OciRuntime
+from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.spec import build_exec, build_resources
 from pykubelet.criserver.spec.signals import signal_number
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID

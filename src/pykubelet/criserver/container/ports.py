@@ -12,7 +12,7 @@ from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.spec import Host, ImageDefaults, SandboxView
 from pykubelet.criserver.store import Store
-from pykubelet.criserver.types import ContainerID, SandboxID
+from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 
 
@@ -36,8 +36,8 @@ class Images(Protocol):
         """An image by name, digest or id; None when it is not here."""
         ...
 
-    async def prepare(self, image_id: str, container: ContainerID) -> Path:
-        """Mount a root file system for the container."""
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+        """Mount a root file system for the container; its files have the ids of the user namespace, if there is one."""
         ...
 
     async def release(self, container: ContainerID) -> None:
@@ -68,6 +68,8 @@ class Folders:
     bundles: Path
     exits: Path
     seccomp: Path
+    mapped: Path
+    """Mounts that show the files of volumes with a pod's own ids; a folder for each container."""
 
 
 @dataclass(frozen=True, slots=True)

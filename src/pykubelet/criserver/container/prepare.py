@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.atomic import write_atomic
@@ -12,8 +13,11 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, open_regular_in_root, proc_path
 from pykubelet.criserver.spec import HostDevice
 from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.userns import check_mount
 from pykubelet.criserver.spec.users import resolve_user
-from pykubelet.criserver.types import ContainerUser
+from pykubelet.criserver.types import ContainerUser, UserNamespace
+from pykubelet.linux.idmap import mount_mapped
+from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_ACCOUNTS = 10 << 20
@@ -38,14 +42,53 @@ def _accounts(rootfs: Path, path: str) -> str:
     return data.decode(errors="replace")
 
 
-def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str]) -> None:
+def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str], user: UserNamespace | None = None) -> None:
     """Make the folders that the image declares as volumes, unless the request mounts something there.
 
     They stay part of the container's own layer; links of a hostile image do not lead out (CVE-2022-23648).
     """
     for volume in volumes:
         if volume.rstrip("/") not in mounted:
-            close_quietly(mkdir_in_root(rootfs, volume, 0o755))
+            fd = mkdir_in_root(rootfs, volume, 0o755)
+            try:
+                if user is not None and os.fstat(fd).st_uid == 0:
+                    # Made just now: what came with the image has mapped ids already.
+                    os.chown(proc_path(fd), user.ids.uid, user.ids.gid)
+            finally:
+                close_quietly(fd)
+
+
+def map_mounts(folder: Path, mounts: Iterable[pb.Mount], user: UserNamespace | None) -> dict[str, str]:
+    """Mount the sources of mounts with mapped ids once more, with the pod's ids; their places by container path.
+
+    Invalid: other ids than the pod's are asked for, or the file system cannot do that.
+    """
+    ids, places = (user.ids if user else None), {}
+    for number, mount in enumerate(mounts):
+        if check_mount(mount, ids) and user is not None:
+            source, place = Path(mount.host_path), folder / str(number)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if source.is_dir():
+                place.mkdir(mode=0o700)
+            else:
+                place.touch(mode=0o600)
+            mount_mapped(str(source), str(place), user.path, recursive=True)
+            places[mount.container_path] = str(place)
+    return places
+
+
+def drop_mapped(folder: Path) -> None:
+    """Unmount these; nothing but empty places is removed, never what was mounted there. Done is done."""
+    if not folder.is_dir():
+        return
+    with suppress(NotFound):
+        unmount_all_under(str(folder), lazy=True)
+    for place in folder.iterdir():
+        if place.is_dir():
+            place.rmdir()
+        else:
+            place.unlink()
+    folder.rmdir()
 
 
 def sub_path(folder: Path, relative: str) -> str:
@@ -121,14 +164,26 @@ def _device(path: Path, target: str, access: str) -> HostDevice | None:
 
 
 def read_profile(folder: Path, reference: str) -> Json:
-    """A seccomp profile of the node. Invalid when the reference is empty or leaves the folder (CVE-2023-2431)."""
+    """A seccomp profile of the node: an absolute path as CRI wants it, or one below ``folder``.
+
+    Invalid when the reference is empty (CVE-2023-2431), a relative one leaves the folder, or it is no profile.
+    """
     if not reference:
         raise Invalid("a Localhost seccomp profile needs a path")
     path = Path(reference) if reference.startswith("/") else folder / reference
-    if ".." in path.parts or not path.is_relative_to(folder):
-        raise Invalid(f"seccomp profile {reference!r} must lie in {folder}")
+    if ".." in path.parts:
+        raise Invalid(f"seccomp profile {reference!r} must not contain '..'")
     try:
-        data = path.read_bytes()[: _MAX_PROFILE + 1]
+        # Without O_NONBLOCK a FIFO would hold this thread for ever.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise Invalid(f"seccomp profile {path} is no regular file")
+            data = os.read(fd, _MAX_PROFILE + 1)
+        finally:
+            os.close(fd)
+        if len(data) > _MAX_PROFILE:
+            raise Invalid(f"seccomp profile {path} is larger than {_MAX_PROFILE >> 20} MiB")
         profile = json.loads(data)
     except (OSError, ValueError, RecursionError) as error:
         raise Invalid(f"seccomp profile {path} cannot be read: {error}") from error

@@ -1,9 +1,9 @@
-"""Processes of containers by number and start time, and what a cut start has left."""
+"""Processes of containers, and what a cut start has left of them."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -11,42 +11,12 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.runtime import OWNER
+from pykubelet.criserver.processes import reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux.pidfd import PidFd
 
 _PROC = Path("/proc")
 _SETTLE: Seconds = 10.0
-
-
-def reference(pid: int) -> ProcessRef | None:
-    """The process with this number as it is now; None when there is none."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # Fields follow the command in parentheses, which may itself hold any character (proc_pid_stat(5)).
-    return ProcessRef(pid, int(text.rpartition(")")[2].split()[19]))
-
-
-def open_process(ref: ProcessRef | None) -> PidFd | None:
-    """A handle on exactly that process while it runs; None when it has ended."""
-    if ref is None or ref.pid <= 0:
-        return None
-    with suppress(NotFound):
-        process = PidFd(ref.pid)
-        if reference(ref.pid) == ref and not process.exited():
-            return process
-        process.close()
-    return None
-
-
-def is_alive(ref: ProcessRef | None) -> bool:
-    """Whether that process runs."""
-    process = open_process(ref)
-    if process is None:
-        return False
-    process.close()
-    return True
 
 
 def noted_monitor(bundle: Path, container: str) -> ProcessRef | None:
@@ -94,6 +64,18 @@ def _children(pid: int) -> list[int]:
         return [int(word) for word in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
     except OSError:
         return []
+
+
+def end_commands(scratch: Path, containers: Collection[str]) -> None:
+    """Kill the commands in containers (exec) that a killed server has left running: nobody hears them. Blocking.
+
+    The OCI runtime has noted each one's number; it counts only while that process is in a container's cgroup.
+    """
+    for note in scratch.glob("exec-*/pid"):
+        with suppress(OSError, ValueError, NotFound), PidFd(int(note.read_text())) as process:
+            cgroups = (_PROC / str(process.pid) / "cgroup").read_text()
+            if any(container in cgroups for container in containers):
+                process.send_signal(signal.SIGKILL)
 
 
 async def settle(owner: str, clock: Clock) -> None:

@@ -10,8 +10,9 @@ from pykubelet.criserver.conmon import read_exit
 from pykubelet.criserver.container.decide import Recovery, Traces, move, recover
 from pykubelet.criserver.container.manager import ContainerManager
 from pykubelet.criserver.container.ports import ContainerDeps
-from pykubelet.criserver.container.processes import is_alive, monitors, reference
+from pykubelet.criserver.container.processes import monitors
 from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef
 
 _log = logging.getLogger(__name__)

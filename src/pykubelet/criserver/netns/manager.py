@@ -2,20 +2,22 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.threads import to_its_end
+from pykubelet.criserver.netns.mapped import process_in_new
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.mounts import unmount_all_under
-from pykubelet.linux.namespaces import Namespace, call_in, pin_new, unpin
+from pykubelet.linux.namespaces import Namespace, call_in, pin_new, pin_of, unpin
 
 _SYSCTLS = Path("/proc/sys")
 
 
-_KINDS = {Kind.NETWORK: Namespace.NET, Kind.UTS: Namespace.UTS, Kind.IPC: Namespace.IPC}
+_KINDS = {Kind.NETWORK: Namespace.NET, Kind.UTS: Namespace.UTS, Kind.IPC: Namespace.IPC, Kind.USER: Namespace.USER}
 
 
 class PinnedNamespaces:
@@ -36,19 +38,22 @@ class PinnedNamespaces:
 
     async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
         """Make all of them; nothing is left when it fails. Invalid names a sysctl that the kernel refuses."""
-        if spec.kinds:
-            await asyncio.to_thread(self._make, sandbox, spec)
+        if spec.ids is not None:
+            async with process_in_new(tuple(kind.value for kind in spec.kinds), spec.ids) as pid:
+                await to_its_end(self._make, sandbox, spec, lambda paths: pin_of(pid, paths))
+        elif spec.kinds:
+            await asyncio.to_thread(self._make, sandbox, spec, pin_new)
 
     async def release(self, sandbox: SandboxID) -> None:
         """Let go of them; done is done when there are none."""
         await asyncio.to_thread(self._release, sandbox)
 
-    def _make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
+    def _make(self, sandbox: SandboxID, spec: NamespaceSpec, pin: Callable[[Mapping[Namespace, str]], None]) -> None:
         folder = self._folder / sandbox
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = {_KINDS[kind]: str(self.path(sandbox, kind)) for kind in spec.kinds}
         try:
-            pin_new(paths)
+            pin(paths)
             if Namespace.UTS in paths and spec.hostname:
                 call_in(paths[Namespace.UTS], Namespace.UTS, lambda: socket.sethostname(spec.hostname))
             for kind in (Namespace.NET, Namespace.IPC):

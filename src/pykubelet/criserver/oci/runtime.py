@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,14 +16,17 @@ from pathlib import Path
 
 import msgspec
 
-from pykubelet.base.errors import NotFound, Permanent, Transient
-from pykubelet.base.proc import ExitError, ProgramTimeout, run
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
+from pykubelet.base.shield import shielded
 from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.types import ContainerID
-from pykubelet.linux.pidfd import PidFd
 
 _log = logging.getLogger(__name__)
 _CALL: Seconds = 60.0
+_FOREVER: Seconds = 1e9
+_REAP: Seconds = 2.0
 EXEC_OUTPUT = 16 * MIB
 OWNER = "PYKUBELET_CRISERVER"
 """Variable in the environment of short programs we start: by it the next server finds those still running."""
@@ -38,6 +40,23 @@ class ExecResult:
     exit_code: int
     stdout: bytes
     stderr: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a runtime can do beyond what every one can."""
+
+    recursive_read_only: bool
+    user_namespaces: bool
+
+
+class _LinuxFeatures(msgspec.Struct):
+    namespaces: list[str] = []
+
+
+class _Features(msgspec.Struct):
+    mountOptions: list[str] = []  # noqa: N815 - the specification's name
+    linux: _LinuxFeatures = msgspec.field(default_factory=_LinuxFeatures)
 
 
 class _LogLine(msgspec.Struct):
@@ -58,6 +77,7 @@ class OciRuntime:
         self._scratch = scratch
         self._env = {"PATH": _PATH, OWNER: str(scratch)}
         self.systemd = systemd
+        self._features: Features | None = None
 
     def global_arguments(self) -> list[str]:
         """What stands before every command."""
@@ -68,6 +88,17 @@ class OciRuntime:
         completed = await run([self.path, "--version"], timeout=_CALL)
         words = completed.stdout.decode(errors="replace").split()
         return words[2] if len(words) > 2 else "unknown"
+
+    async def features(self) -> Features:
+        """What it says of itself (``features`` of the runtime spec 1.1); one that says nothing has none of them."""
+        if self._features is None:
+            try:
+                completed = await run([self.path, "features"], timeout=_CALL, env=self._env)
+                said = msgspec.json.decode(completed.stdout, type=_Features)
+            except (ExitError, msgspec.DecodeError):
+                said = _Features()
+            self._features = Features("rro" in said.mountOptions, "user" in said.linux.namespaces)
+        return self._features
 
     async def start(self, container: ContainerID) -> None:
         """Let a created container's program run. Permanent: the runtime's words."""
@@ -96,19 +127,24 @@ class OciRuntime:
     async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
         """Run a process (OCI form) in a running container and return its end and output.
 
-        ProgramTimeout after ``timeout`` seconds (0: none); the process is killed then.
+        ProgramTimeout after ``timeout`` seconds (0: none); all that the command has started is killed then.
         """
         with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as folder:
             spec, pid_file = Path(folder, "process.json"), Path(folder, "pid")
             spec.write_text(json.dumps(process))
             argv = [*self._argv(folder), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
+            task = asyncio.ensure_future(
+                run(argv, timeout=_FOREVER, check=False, max_output=EXEC_OUTPUT // 2, cwd="/", env=self._env)
+            )
             try:
-                completed = await run(
-                    argv, timeout=timeout or 10**9, check=False, max_output=EXEC_OUTPUT // 2, cwd="/", env=self._env
-                )
-            except (ProgramTimeout, asyncio.CancelledError):
-                _kill(pid_file)
-                raise
+                async with asyncio.timeout(timeout or None):
+                    completed = await asyncio.shield(task)
+            except (TimeoutError, asyncio.CancelledError) as error:
+                await shielded(lambda: _end_command(task, pid_file))
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                words = f"container {container}: command {process.get('args')} did not end within {timeout:g} s"
+                raise ProgramTimeout(f"{words} and was killed") from error
             if not pid_file.exists() and completed.returncode != 0:
                 raise Permanent(_words(Path(folder, "log")) or completed.stderr.decode(errors="replace").strip())
         code = completed.returncode
@@ -166,6 +202,21 @@ def _words(path: Path) -> str:
     return found[-1] if found else ""
 
 
+async def _end_command(task: "asyncio.Future[Completed]", pid_file: Path) -> None:
+    """Kill a command with all it has started; the runtime, its parent, is let reap it and end by itself."""
+    if not task.done():
+        await asyncio.to_thread(_kill, pid_file)
+    with suppress(TimeoutError, PykubeletError):
+        async with asyncio.timeout(_REAP):
+            await asyncio.shield(task)
+    if not task.done():
+        # It had not got as far as starting the command, or hangs.
+        task.cancel()
+        with suppress(asyncio.CancelledError, PykubeletError):
+            await task
+        await asyncio.to_thread(_kill, pid_file)
+
+
 def _kill(pid_file: Path) -> None:
-    with suppress(OSError, ValueError, NotFound), PidFd(int(pid_file.read_text())) as process:
-        process.send_signal(signal.SIGKILL)
+    with suppress(OSError, ValueError):
+        kill_tree(int(pid_file.read_text()))

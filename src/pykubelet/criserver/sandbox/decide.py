@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.cni.types import AttachRequest, PortMap
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec
-from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
+from pykubelet.criserver.spec.userns import id_map
+from pykubelet.criserver.types import IdMap, SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.models.quantity import to_value
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -24,7 +25,8 @@ _INGRESS, _EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-ban
 _SYSCTL = re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+")
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 # As the kernel would let a container's root do on a machine of its own: low ports and ping need no capability.
-_OWN_NETWORK = {"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"}
+_PING = "net.ipv4.ping_group_range"
+_OWN_NETWORK = {"net.ipv4.ip_unprivileged_port_start": "0", _PING: "0 2147483647"}
 
 
 def move(record: SandboxRecord, phase: SandboxPhase, **changes: object) -> SandboxRecord:
@@ -65,14 +67,20 @@ def namespaces(config: pb.PodSandboxConfig) -> NamespaceSpec:
         kinds += [Kind.NETWORK, Kind.UTS]
     if namespace_options(config).ipc != pb.NODE:
         kinds.append(Kind.IPC)
+    ids = id_map(namespace_options(config))
+    if ids is not None:
+        kinds.append(Kind.USER)
     if len(config.hostname.encode()) > 64:
         raise Invalid(f"host name {config.hostname!r} is longer than 64 bytes")
-    return NamespaceSpec(tuple(kinds), config.hostname, sysctls(config.linux.sysctls, kinds))
+    return NamespaceSpec(tuple(kinds), config.hostname, sysctls(config.linux.sysctls, kinds, ids), ids)
 
 
-def sysctls(asked: Mapping[str, str], kinds: list[Kind]) -> dict[str, str]:
+def sysctls(asked: Mapping[str, str], kinds: list[Kind], ids: IdMap | None = None) -> dict[str, str]:
     """The sysctls to set. Only those of a namespace that the pod has for itself are allowed (CVE-2022-0811)."""
     wanted = dict(_OWN_NETWORK) if Kind.NETWORK in kinds else {}
+    if ids is not None and wanted:
+        # The kernel takes no group that is not mapped, and reads the numbers as the writer's.
+        wanted[_PING] = f"{ids.gid} {ids.gid + ids.gids - 1}"
     for name, value in asked.items():
         dotted = name.replace("/", ".")
         if not _SYSCTL.fullmatch(name) or ".." in name:

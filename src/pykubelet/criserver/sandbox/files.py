@@ -9,6 +9,7 @@ from pathlib import Path
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.sandbox.decide import namespace_options, resolv_conf
+from pykubelet.criserver.types import IdMap
 from pykubelet.linux.mounts import tmpfs, unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -38,9 +39,15 @@ class SandboxFiles:
     def shm(self) -> Path:
         return self.folder / "shm"
 
+    def make_folder(self, ids: IdMap | None) -> None:
+        """Make the folder: for root only, and for the root of the pod's own user namespace."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if ids is not None:
+            os.chown(self.folder, 0, ids.gid)
+            self.folder.chmod(0o710)
+
     def make(self, config: pb.PodSandboxConfig, hostname: str) -> None:
-        """Write the files, and mount the shared memory unless the pod uses the node's."""
-        self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        """Write the files, and mount the shared memory unless the pod uses the node's. The folder must be there."""
         self.resolv_conf.write_text(resolv_conf(config.dns_config, _read("/etc/resolv.conf")))
         self.hosts.write_text(_read("/etc/hosts"))
         self.hostname.write_text(f"{hostname}\n")

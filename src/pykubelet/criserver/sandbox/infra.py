@@ -1,6 +1,7 @@
 """The infra process of sandboxes with a shared PID namespace: an init that reaps, run like a container."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -8,11 +9,15 @@ from pykubelet.base.errors import NotFound
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.conmon import Launch
 from pykubelet.criserver.container.prepare import write_bundle
-from pykubelet.criserver.container.processes import kill_group, noted_monitor, open_process, reference
+from pykubelet.criserver.container.processes import kill_group, noted_monitor
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.sandbox.decide import namespace_options
 from pykubelet.criserver.sandbox.ports import SandboxDeps
+from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec import build_infra
-from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID
+from pykubelet.criserver.spec.userns import id_map
+from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _OOM_SCORE = -998
@@ -24,28 +29,28 @@ class Infra:
     def __init__(self, deps: SandboxDeps) -> None:
         self._deps = deps
 
-    async def start(
-        self, sandbox: SandboxID, handler: str, config: pb.PodSandboxConfig, namespaces: dict[str, str]
-    ) -> ProcessRef:
-        """Run one; the process to hold on to. Permanent when it cannot run."""
-        runtime, bundle = self._deps.runtimes[handler], self._bundle(sandbox)
+    async def start(self, sandbox: Sandbox, namespaces: dict[str, str]) -> ProcessRef:
+        """Run one in these namespaces; the process to hold on to. Permanent when it cannot run."""
+        runtime, bundle = self._deps.runtimes[sandbox.record.handler], self._bundle(sandbox.id)
         program = shutil.which(self._deps.folders.infra)
         if program is None:
             raise NotFound(f"{self._deps.folders.infra} is not installed; a shared PID namespace needs it")
+        ids = id_map(namespace_options(sandbox.config))
         spec = build_infra(
             program=program,
             rootfs=str(bundle / "root"),
-            cgroup=cgroup_of(config.linux.cgroup_parent, sandbox, runtime.systemd),
+            cgroup=cgroup_of(sandbox.config.linux.cgroup_parent, sandbox.id, runtime.systemd),
             namespaces=namespaces,
             oom_score=max(_OOM_SCORE, self._deps.host.least_oom_score),
+            ids=ids,
         )
-        await asyncio.to_thread(_write, bundle, spec)
-        identity = ContainerID(sandbox)
+        await asyncio.to_thread(_write, bundle, spec, ids)
+        identity = ContainerID(sandbox.id)
         launched = await self._deps.conmon.launch(Launch(identity, bundle, None, runtime))
         await runtime.start(identity)
         process = reference(launched.pid)
         if process is None:
-            raise NotFound(f"the infra process of sandbox {sandbox} ended at once")
+            raise NotFound(f"the infra process of sandbox {sandbox.id} ended at once")
         return process
 
     async def stop(self, sandbox: SandboxID, runtime: OciRuntime, config: pb.PodSandboxConfig) -> None:
@@ -67,8 +72,12 @@ class Infra:
         return self._deps.folders.sandboxes / sandbox / "infra"
 
 
-def _write(bundle: Path, spec: dict[str, object]) -> None:
+def _write(bundle: Path, spec: dict[str, object], ids: IdMap | None) -> None:
     for folder in (bundle, bundle / "root", bundle / "root" / "proc"):
-        folder.mkdir(mode=0o755, exist_ok=True)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     (bundle / "root" / "init").touch()
     write_bundle(bundle, spec)
+    if ids is not None:
+        # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
+        os.chown(bundle, 0, ids.gid)
+        bundle.chmod(0o710)

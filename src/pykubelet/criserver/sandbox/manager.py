@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.shield import shielded
 from pykubelet.base.supervise import supervise
-from pykubelet.criserver.container.processes import is_alive, open_process
 from pykubelet.criserver.events import Event, EventKind
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import is_alive, open_process
 from pykubelet.criserver.sandbox.decide import (
     adopted_phase,
     attach_request,
     move,
     name_of,
+    namespace_options,
     namespaces,
     needs_infra,
     own_network,
@@ -28,8 +31,15 @@ from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.ports import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec import SandboxView
-from pykubelet.criserver.spec.refuse import check_sandbox
-from pykubelet.criserver.types import ProcessRef, SandboxID, SandboxPhase, SandboxRecord, new_id
+from pykubelet.criserver.spec.userns import id_map
+from pykubelet.criserver.types import (
+    ProcessRef,
+    SandboxID,
+    SandboxPhase,
+    SandboxRecord,
+    UserNamespace,
+    new_id,
+)
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.linux.system import hostname
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -77,6 +87,7 @@ class SandboxManager:
             hosts=str(files.hosts),
             hostname_file=str(files.hostname),
             shm=str(files.shm),
+            user=self._user_namespace(found),
         )
 
     def handler(self, sandbox: SandboxID) -> str:
@@ -109,8 +120,11 @@ class SandboxManager:
             config=config.SerializeToString(),
             created_at=self._now(),
         )
-        check_sandbox(config)
-        namespaces(config)
+        if namespaces(config).ids is not None and not self._deps.host.user_namespaces:
+            raise Permanent(
+                f"sandbox {record.name}: user namespaces are not supported here; they need Linux 5.19, unshare, "
+                "user.max_user_namespaces above 0, and folders of this server that others may walk through"
+            )
         await self._deps.store.add_sandbox(record)
         sandbox = self._sandboxes[record.id] = Sandbox(record)
         async with AsyncExitStack() as undo:
@@ -151,6 +165,24 @@ class SandboxManager:
             await self._put(sandbox, move(sandbox.record, SandboxPhase.REMOVING))
             await self._purge(sandbox)
         self._publish(sandbox, EventKind.DELETED)
+
+    async def update(
+        self, identity: str, overhead: pb.LinuxContainerResources, resources: pb.LinuxContainerResources
+    ) -> None:
+        """Note what the pod is allowed now (KEP-1287); its cgroup is the client's, who has changed it already.
+
+        NotFound; Permanent when it is not ready.
+        """
+        sandbox = self.get(identity)
+        async with sandbox.lock:
+            if not sandbox.ready:
+                raise Permanent(f"sandbox {sandbox.id} is not ready")
+            config = pb.PodSandboxConfig()
+            config.CopyFrom(sandbox.config)
+            config.linux.overhead.CopyFrom(overhead)
+            config.linux.resources.CopyFrom(resources)
+            await self._put(sandbox, replace(sandbox.record, config=config.SerializeToString()))
+            sandbox.config = config
 
     # At start and beside the calls
 
@@ -197,20 +229,34 @@ class SandboxManager:
     async def _make(self, sandbox: Sandbox) -> tuple[tuple[str, ...], ProcessRef | None]:
         config, identity = sandbox.config, sandbox.id
         own_name = config.hostname or hostname()
-        await self._deps.namespaces.make(identity, namespaces(config))
-        ips: tuple[str, ...] = ()
-        infra: ProcessRef | None = None
+        wanted = namespaces(config)
+        await self._deps.namespaces.make(identity, wanted)
+        await asyncio.to_thread(self._files(identity).make_folder, wanted.ids)
+        # These need nothing of each other. When one fails the others have ended too before anything is undone.
+        ips = asyncio.ensure_future(self._attach(sandbox))
+        infra = asyncio.ensure_future(self._start_infra(sandbox))
         files = asyncio.ensure_future(asyncio.to_thread(self._files(identity).make, config, own_name))
+        works = {ips, infra, files}
         try:
-            if own_network(config):
-                netns = str(self._deps.namespaces.path(identity, Kind.NETWORK))
-                ips = (await self._deps.network.attach(attach_request(identity, config, netns))).ips
+            await asyncio.wait(works, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            await files
-        if needs_infra(config):
-            paths = self._namespace_paths(sandbox)
-            infra = await self._infra.start(identity, sandbox.record.handler, config, paths)
-        return ips, infra
+            ips.cancel()  # it takes back what it has made; no effect when it is done
+            await shielded(lambda: asyncio.wait(works))
+        failed = [error for work in (files, infra, ips) if not work.cancelled() and (error := work.exception())]
+        if failed:
+            raise failed[0]
+        return ips.result(), infra.result()
+
+    async def _attach(self, sandbox: Sandbox) -> tuple[str, ...]:
+        if not own_network(sandbox.config):
+            return ()
+        netns = str(self._deps.namespaces.path(sandbox.id, Kind.NETWORK))
+        return (await self._deps.network.attach(attach_request(sandbox.id, sandbox.config, netns))).ips
+
+    async def _start_infra(self, sandbox: Sandbox) -> ProcessRef | None:
+        if not needs_infra(sandbox.config):
+            return None
+        return await self._infra.start(sandbox, self._namespace_paths(sandbox))
 
     async def _undone(self, sandbox: Sandbox) -> None:
         """Take everything of it back and forget it, whatever happens to the caller meanwhile."""
@@ -285,6 +331,12 @@ class SandboxManager:
     def _namespace_paths(self, sandbox: Sandbox) -> dict[str, str]:
         kinds = namespaces(sandbox.config).kinds
         return {kind.value: str(self._deps.namespaces.path(sandbox.id, kind)) for kind in kinds}
+
+    def _user_namespace(self, sandbox: Sandbox) -> UserNamespace | None:
+        ids = id_map(namespace_options(sandbox.config))
+        if ids is None:
+            return None
+        return UserNamespace(str(self._deps.namespaces.path(sandbox.id, Kind.USER)), ids)
 
     def _runtime(self, sandbox: Sandbox) -> OciRuntime:
         return self._deps.runtimes[self.handler(sandbox.id)]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import TypeVar
 
 import grpc
@@ -50,6 +51,25 @@ class Calls:
                 await context.abort(code, details)
 
         self._methods[name] = grpc.unary_stream_rpc_method_handler(handle, request.FromString, _serialise)
+
+    def exchange(
+        self,
+        name: str,
+        request: type[_Request],
+        function: Callable[[AsyncIterator[_Request]], AsyncGenerator[Message, None]],
+    ) -> None:
+        """Serve a call with a stream in each direction."""
+
+        async def handle(messages: AsyncIterator[_Request], context: _Context) -> AsyncGenerator[Message, None]:
+            try:
+                async with aclosing(function(messages)) as replies:
+                    async for reply in replies:
+                        yield reply
+            except Exception as error:
+                code, details = status_of(error, name)
+                await context.abort(code, details)
+
+        self._methods[name] = grpc.stream_stream_rpc_method_handler(handle, request.FromString, _serialise)
 
     def handler(self) -> "grpc.GenericRpcHandler[Message, Message]":
         """The table as gRPC takes it."""

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container import Container, ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.finish import finishing
 from pykubelet.criserver.server.once import Once
 from pykubelet.criserver.server.view import container_matches, container_status, container_summary
 from pykubelet.criserver.types import ContainerID
@@ -20,18 +22,20 @@ class ContainerCalls:
     def __init__(self, containers: ContainerManager, sandboxes: SandboxManager, tasks: asyncio.TaskGroup) -> None:
         self._containers = containers
         self._sandboxes = sandboxes
+        self._tasks = tasks
         self._once: Once[ContainerID] = Once(tasks)
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
         calls.unary("CreateContainer", pb.CreateContainerRequest, self.create)
-        calls.unary("StartContainer", pb.StartContainerRequest, self.start)
-        calls.unary("StopContainer", pb.StopContainerRequest, self.stop)
-        calls.unary("RemoveContainer", pb.RemoveContainerRequest, self.remove)
+        calls.unary("StartContainer", pb.StartContainerRequest, finishing(self._tasks, self.start))
+        calls.unary("StopContainer", pb.StopContainerRequest, finishing(self._tasks, self.stop))
+        calls.unary("RemoveContainer", pb.RemoveContainerRequest, finishing(self._tasks, self.remove))
         calls.unary("ListContainers", pb.ListContainersRequest, self.listed)
         calls.stream("StreamContainers", pb.StreamContainersRequest, self.stream)
         calls.unary("ContainerStatus", pb.ContainerStatusRequest, self.status)
-        calls.unary("UpdateContainerResources", pb.UpdateContainerResourcesRequest, self.update)
+        update = finishing(self._tasks, self.update)
+        calls.unary("UpdateContainerResources", pb.UpdateContainerResourcesRequest, update)
         calls.unary("ReopenContainerLog", pb.ReopenContainerLogRequest, self.reopen_log)
         calls.unary("ExecSync", pb.ExecSyncRequest, self.exec_sync)
 
@@ -52,8 +56,9 @@ class ContainerCalls:
         return pb.StartContainerResponse()
 
     async def stop(self, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
-        """Stop one."""
-        await self._containers.stop(request.container_id, float(max(0, request.timeout)))
+        """Stop one; done is done when it does not exist."""
+        with suppress(NotFound):
+            await self._containers.stop(request.container_id, float(max(0, request.timeout)))
         return pb.StopContainerResponse()
 
     async def remove(self, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:

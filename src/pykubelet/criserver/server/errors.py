@@ -6,6 +6,7 @@ from grpc import StatusCode
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.proc import ExitError, ProgramTimeout
+from pykubelet.criserver.images.types import Denied, RegistryUnavailable, Unauthenticated
 
 _log = logging.getLogger(__name__)
 
@@ -17,6 +18,9 @@ _CODES: tuple[tuple[type[PykubeletError], StatusCode], ...] = (
     (Unsupported, StatusCode.UNIMPLEMENTED),
     (ProgramTimeout, StatusCode.DEADLINE_EXCEEDED),
     (ExitError, StatusCode.UNKNOWN),
+    (Unauthenticated, StatusCode.UNAUTHENTICATED),
+    (Denied, StatusCode.PERMISSION_DENIED),
+    (RegistryUnavailable, StatusCode.UNAVAILABLE),
     (Permanent, StatusCode.FAILED_PRECONDITION),
     (Transient, StatusCode.UNKNOWN),
 )

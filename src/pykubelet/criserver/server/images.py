@@ -1,11 +1,14 @@
 """Calls about images."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+import msgspec
+
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.criserver.images.types import AuthConfig, FsInfo, ImageRecord
+from pykubelet.criserver.images.types import AuthConfig, FsInfo, ImageRecord, RegistryUnavailable
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.stats.ports import LayerUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -69,22 +72,18 @@ class ImageCalls:
             yield pb.StreamImagesResponse(images=piece)
 
     async def status(self, request: pb.ImageStatusRequest) -> pb.ImageStatusResponse:
-        """One image; an empty reply when it is not here."""
+        """One image, with its configuration if ``verbose``; an empty reply when it is not here."""
         record = self._images.status(_reference(request.image))
-        return pb.ImageStatusResponse() if record is None else pb.ImageStatusResponse(image=image_of(record))
+        if record is None:
+            return pb.ImageStatusResponse()
+        info = {"info": _details(record)} if request.verbose else {}
+        return pb.ImageStatusResponse(image=image_of(record), info=info)
 
     async def pull(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
         """Fetch an image; the id of what is here then."""
-        auth = request.auth
-        given = AuthConfig(
-            username=auth.username,
-            password=auth.password,
-            auth=auth.auth,
-            identity_token=auth.identity_token,
-            registry_token=auth.registry_token,
-            server_address=auth.server_address,
-        )
-        record = await self._images.pull(_reference(request.image), given if request.HasField("auth") else None)
+        auth = auth_of(request.auth) if request.HasField("auth") else None
+        with unavailable_by_name():
+            record = await self._images.pull(_reference(request.image), auth)
         return pb.PullImageResponse(image_ref=record.id)
 
     async def remove(self, request: pb.RemoveImageRequest) -> pb.RemoveImageResponse:
@@ -110,6 +109,27 @@ class ImageCalls:
         return [image_of(record) for record in self._images.list()]
 
 
+@contextmanager
+def unavailable_by_name() -> Iterator[None]:
+    """Begin the message with the word that kubelets look for (cri-api, ``pkg/errors``)."""
+    try:
+        yield
+    except RegistryUnavailable as error:
+        raise RegistryUnavailable(f"RegistryUnavailable: {error}") from error
+
+
+def auth_of(auth: pb.AuthConfig) -> AuthConfig:
+    """Credentials as a value."""
+    return AuthConfig(
+        username=auth.username,
+        password=auth.password,
+        auth=auth.auth,
+        identity_token=auth.identity_token,
+        registry_token=auth.registry_token,
+        server_address=auth.server_address,
+    )
+
+
 def image_of(record: ImageRecord) -> pb.Image:
     """A record as a CRI message; the user is that of the image's configuration."""
     image = pb.Image(
@@ -126,6 +146,33 @@ def image_of(record: ImageRecord) -> pb.Image:
     elif user:
         image.username = user
     return image
+
+
+def _details(record: ImageRecord) -> str:
+    """What no field of CRI's Image has, as JSON; the names are those of containerd's answer."""
+    config = {
+        "Entrypoint": record.config.entrypoint,
+        "Cmd": record.config.cmd,
+        "Env": record.config.env,
+        "User": record.config.user,
+        "WorkingDir": record.config.working_dir,
+        "Volumes": {path: {} for path in record.config.volumes},
+        "StopSignal": record.config.stop_signal,
+        "Labels": record.config.labels,
+        "ExposedPorts": {port: {} for port in record.config.exposed_ports},
+    }
+    layers = [{"digest": layer.digest, "size": layer.size, "mediaType": layer.media_type} for layer in record.stack]
+    return msgspec.json.encode(
+        {
+            "chainID": record.layers[-1] if record.layers else "",
+            "imageSpec": {
+                "config": {key: value for key, value in config.items() if value},
+                "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in record.stack]},
+            },
+            "manifest": record.manifest,
+            "layers": layers,
+        }
+    ).decode()
 
 
 def _reference(image: pb.ImageSpec) -> str:

@@ -1,11 +1,13 @@
 """Calls about the runtime itself."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 from pykubelet import __version__
 from pykubelet.criserver.config import CgroupManager, Settings
+from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.spec import Host
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 NAME = "pykubelet"
@@ -15,10 +17,13 @@ API_VERSION = "v1"
 class RuntimeCalls:
     """Version, Status, RuntimeConfig, UpdateRuntimeConfig."""
 
-    def __init__(self, settings: Settings, network_problem: Callable[[], str], handlers: Iterable[str]) -> None:
+    def __init__(
+        self, settings: Settings, network_problem: Callable[[], str], handlers: Mapping[str, OciRuntime], host: Host
+    ) -> None:
         self._settings = settings
         self._network_problem = network_problem
-        self._handlers = tuple(handlers)
+        self._handlers = handlers
+        self._host = host
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
@@ -40,11 +45,10 @@ class RuntimeCalls:
         if problem:
             network.reason, network.message = "NetworkPluginNotReady", problem
         conditions = [pb.RuntimeCondition(type="RuntimeReady", status=True), network]
-        features = pb.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
-        names = dict.fromkeys(("", *self._handlers))
+        handlers = [await self._handler(name) for name in ("", *self._handlers)]
         return pb.StatusResponse(
             status=pb.RuntimeStatus(conditions=conditions),
-            runtime_handlers=[pb.RuntimeHandler(name=name, features=features) for name in names],
+            runtime_handlers=handlers,
             features=pb.RuntimeFeatures(supplemental_groups_policy=True),
             info={"config": json.dumps(self._described())} if request.verbose else {},
         )
@@ -59,6 +63,14 @@ class RuntimeCalls:
         """The pod range of the node. CNI plugins have their own, so there is nothing to do with it."""
         return pb.UpdateRuntimeConfigResponse()
 
+    async def _handler(self, name: str) -> pb.RuntimeHandler:
+        said = await self._handlers[name or self._settings.default_handler].features()
+        features = pb.RuntimeHandlerFeatures(
+            recursive_read_only_mounts=said.recursive_read_only and self._host.recursive_read_only,
+            user_namespaces=said.user_namespaces and self._host.user_namespaces,
+        )
+        return pb.RuntimeHandler(name=name, features=features)
+
     def _described(self) -> dict[str, object]:
         settings = self._settings
         return {
@@ -68,4 +80,10 @@ class RuntimeCalls:
             "handlers": {name: handler.path for name, handler in settings.handlers.items()},
             "cgroupManager": settings.cgroup_manager.value,
             "cniConfDir": str(settings.cni.conf_dir),
+            "cgroupVersion": self._host.cgroup_version,
+            "conmon": settings.conmon,
+            "infra": settings.infra,
+            "swap": self._host.swap,
+            "apparmor": self._host.apparmor,
+            "selinux": self._host.selinux,
         }

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.finish import finishing
 from pykubelet.criserver.server.once import Once
 from pykubelet.criserver.server.view import container_status, sandbox_matches, sandbox_status, sandbox_summary
 from pykubelet.criserver.types import SandboxID
@@ -20,16 +22,18 @@ class SandboxCalls:
     def __init__(self, sandboxes: SandboxManager, containers: ContainerManager, tasks: asyncio.TaskGroup) -> None:
         self._sandboxes = sandboxes
         self._containers = containers
+        self._tasks = tasks
         self._once: Once[SandboxID] = Once(tasks)
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
         calls.unary("RunPodSandbox", pb.RunPodSandboxRequest, self.run)
-        calls.unary("StopPodSandbox", pb.StopPodSandboxRequest, self.stop)
-        calls.unary("RemovePodSandbox", pb.RemovePodSandboxRequest, self.remove)
+        calls.unary("StopPodSandbox", pb.StopPodSandboxRequest, finishing(self._tasks, self.stop))
+        calls.unary("RemovePodSandbox", pb.RemovePodSandboxRequest, finishing(self._tasks, self.remove))
         calls.unary("PodSandboxStatus", pb.PodSandboxStatusRequest, self.status)
         calls.unary("ListPodSandbox", pb.ListPodSandboxRequest, self.listed)
         calls.stream("StreamPodSandboxes", pb.StreamPodSandboxesRequest, self.stream)
+        calls.unary("UpdatePodSandboxResources", pb.UpdatePodSandboxResourcesRequest, self.update)
 
     async def run(self, request: pb.RunPodSandboxRequest) -> pb.RunPodSandboxResponse:
         """Make a sandbox; a retry of the same request gets what the first one made."""
@@ -42,8 +46,9 @@ class SandboxCalls:
         return pb.RunPodSandboxResponse(pod_sandbox_id=made)
 
     async def stop(self, request: pb.StopPodSandboxRequest) -> pb.StopPodSandboxResponse:
-        """Stop one."""
-        await self._sandboxes.stop(request.pod_sandbox_id)
+        """Stop one; done is done when it does not exist."""
+        with suppress(NotFound):
+            await self._sandboxes.stop(request.pod_sandbox_id)
         return pb.StopPodSandboxResponse()
 
     async def remove(self, request: pb.RemovePodSandboxRequest) -> pb.RemovePodSandboxResponse:
@@ -51,6 +56,11 @@ class SandboxCalls:
         await self._sandboxes.remove(request.pod_sandbox_id)
         self._once.forget(SandboxID(request.pod_sandbox_id))
         return pb.RemovePodSandboxResponse()
+
+    async def update(self, request: pb.UpdatePodSandboxResourcesRequest) -> pb.UpdatePodSandboxResourcesResponse:
+        """Hear of a pod's new limits."""
+        await self._sandboxes.update(request.pod_sandbox_id, request.overhead, request.resources)
+        return pb.UpdatePodSandboxResourcesResponse()
 
     async def status(self, request: pb.PodSandboxStatusRequest) -> pb.PodSandboxStatusResponse:
         """All about one, with its containers."""

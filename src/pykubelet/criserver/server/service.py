@@ -39,15 +39,16 @@ Groups = tuple[Group, ...]
 
 
 class CriServer:
-    """Serves RuntimeService and ImageService."""
+    """Serves RuntimeService, ImageService, and beside CRI our own ImageTransfer."""
 
-    def __init__(self, path: Path, runtime: Groups, images: Groups) -> None:
+    def __init__(self, path: Path, runtime: Groups, images: Groups, transfer: Groups = ()) -> None:
         """Invalid when no socket can have that path."""
         if len(str(path).encode()) > _MAX_SOCKET_PATH:
             raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter folder")
         self._path = path
-        self._tables = (Calls("runtime.v1.RuntimeService"), Calls("runtime.v1.ImageService"))
-        for table, groups in zip(self._tables, (runtime, images), strict=True):
+        services = ("runtime.v1.RuntimeService", "runtime.v1.ImageService", "pykubelet.images.v1.ImageTransfer")
+        self._tables = tuple(map(Calls, services))
+        for table, groups in zip(self._tables, (runtime, images, transfer), strict=True):
             for group in groups:
                 group.register(table)
 

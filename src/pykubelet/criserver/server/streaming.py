@@ -46,7 +46,10 @@ class StreamingCalls:
         sandbox = self._sandboxes.get(request.pod_sandbox_id)
         if not sandbox.ready:
             raise Permanent(f"sandbox {sandbox.id} is not ready")
-        target = Forward(sandbox.id, self._sandboxes.netns(sandbox))
+        wrong = [port for port in request.port if not 0 < port < 65536]
+        if wrong:
+            raise Invalid(f"{wrong[0]} is no port")
+        target = Forward(sandbox.id, self._sandboxes.netns(sandbox), tuple(request.port))
         return pb.PortForwardResponse(url=self._server.url(target))
 
 

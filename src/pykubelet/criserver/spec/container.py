@@ -4,6 +4,7 @@ from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
 from pykubelet.criserver.spec.process import build_process
 from pykubelet.criserver.spec.resources import build_resources, device_rules
 from pykubelet.criserver.spec.types import OCI_VERSION, ContainerInput, HostDevice, Json
+from pykubelet.criserver.spec.userns import mappings
 
 
 def build_container(given: ContainerInput) -> Json:
@@ -47,6 +48,8 @@ def _linux(given: ContainerInput) -> Json:
         linux["readonlyPaths"] = list(context.readonly_paths)
     if given.seccomp is not None and not context.privileged:
         linux["seccomp"] = given.seccomp
+    if given.sandbox.user is not None:
+        linux |= mappings(given.sandbox.user.ids)
     propagation = rootfs_propagation(given.config)
     if propagation:
         linux["rootfsPropagation"] = propagation

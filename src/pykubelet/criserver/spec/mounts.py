@@ -70,12 +70,14 @@ def _asked(path: str, mount: pb.Mount, given: ContainerInput) -> Json:
     source = given.mount_sources.get(mount.container_path, mount.host_path)
     if not source.startswith("/"):
         raise Invalid(f"mount {path}: the host path {source!r} must be absolute")
+    if mount.HasField("image") and not mount.readonly:
+        raise Invalid(f"mount {path}: an image can only be mounted read-only")
     options = ["rbind", _PROPAGATION[mount.propagation]]
     if mount.recursive_read_only:
         if not mount.readonly or mount.propagation != pb.PROPAGATION_PRIVATE:
             raise Invalid(f"mount {path}: recursive read-only needs readonly and private propagation")
         options.append("rro")
-    options.append("ro" if mount.readonly or mount.HasField("image") else "rw")
+    options.append("ro" if mount.readonly else "rw")
     return _mount(path, "bind", source, options)
 
 

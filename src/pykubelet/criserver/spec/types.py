@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pykubelet.criserver.types import ContainerUser
+from pykubelet.criserver.types import ContainerUser, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 Json: TypeAlias = dict[str, object]
@@ -49,6 +49,12 @@ class Host:
     hugepage_sizes: frozenset[str] = frozenset()
     swap: bool = False
     """Whether the kernel counts swap (memory.memsw files, or version 2)."""
+    user_namespaces: bool = False
+    """Whether pods can have user namespaces of their own here."""
+    recursive_read_only: bool = False
+    """Whether the kernel can make whole trees of mounts read-only (Linux 5.12)."""
+    apparmor: bool = False
+    selinux: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class SandboxView:
     hosts: str
     hostname_file: str
     shm: str
+    user: UserNamespace | None = None
+    """None: the node's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
 from pykubelet.criserver.stats.decide import Interface, Sample, parse_net_dev, rate
@@ -59,11 +60,15 @@ class StatsCollector:
         """What all of a pod uses now."""
         path = sandbox.config.linux.cgroup_parent
         cgroup = await asyncio.to_thread(self._read, path) if path else _EMPTY
-        interfaces: tuple[Interface, ...] = ()
-        if netns is not None and sandbox.ready:
-            interfaces = await asyncio.to_thread(_interfaces, str(netns))
+        interfaces = await self.interfaces(sandbox, netns)
         at = self._now()
         return PodUsage(at, cgroup, self._rate(path, at, cgroup), interfaces)
+
+    async def interfaces(self, sandbox: Sandbox, netns: Path | None) -> tuple[Interface, ...]:
+        """The network devices of a pod; none when it has the node's network."""
+        if netns is None or not sandbox.ready:
+            return ()
+        return await asyncio.to_thread(_interfaces, str(netns))
 
     def keep_only(self, cgroups: Iterable[str]) -> None:
         """Forget the samples of all other cgroups."""
@@ -85,7 +90,7 @@ class StatsCollector:
 
     def _read(self, path: str) -> CgroupStats:
         try:
-            return self._cgroups.stats(path)
+            return self._cgroups.stats(kernel_cgroup(path))
         except NotFound:
             return _EMPTY
 

@@ -12,6 +12,10 @@ class Interface:
     rx_errors: int
     tx_bytes: int
     tx_errors: int
+    rx_packets: int = 0
+    rx_dropped: int = 0
+    tx_packets: int = 0
+    tx_dropped: int = 0
 
 
 def parse_net_dev(text: str) -> tuple[Interface, ...]:
@@ -19,9 +23,11 @@ def parse_net_dev(text: str) -> tuple[Interface, ...]:
     found = []
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")
-        fields = rest.split()
-        if name.strip() != "lo" and len(fields) >= 11:
-            found.append(Interface(name.strip(), int(fields[0]), int(fields[2]), int(fields[8]), int(fields[10])))
+        numbers = [int(field) for field in rest.split()]
+        if name.strip() != "lo" and len(numbers) >= 12:
+            received, sent = numbers[:4], numbers[8:12]
+            totals = (received[0], received[2], sent[0], sent[2])
+            found.append(Interface(name.strip(), *totals, received[1], received[3], sent[1], sent[3]))
     return tuple(found)
 
 

@@ -70,6 +70,9 @@ class Database:
             self._connection = self._connect()
 
     def _connect(self) -> sqlite3.Connection:
+        # Requests hold secrets; the files beside it get the same mode.
+        self._path.touch(mode=0o600)
+        self._path.chmod(0o600)
         connection = sqlite3.connect(self._path, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode=WAL")

@@ -9,15 +9,18 @@ from pykubelet.criserver.types.records import (
     SandboxPhase,
     SandboxRecord,
 )
+from pykubelet.criserver.types.userns import IdMap, UserNamespace
 
 __all__ = [
     "ContainerID",
     "ContainerPhase",
     "ContainerRecord",
     "ContainerUser",
+    "IdMap",
     "ProcessRef",
     "SandboxID",
     "SandboxPhase",
     "SandboxRecord",
+    "UserNamespace",
     "new_id",
 ]

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import CgroupManager, load_settings
-from pykubelet.criserver.config.machine import cgroup_of, host_facts
+from pykubelet.criserver.config.machine import cgroup_of, host_facts, kernel_cgroup
 
 
 def test_defaults() -> None:
@@ -71,6 +71,20 @@ def test_a_missing_file() -> None:
 )
 def test_cgroup_paths(parent: str, systemd: bool, expected: str) -> None:
     assert cgroup_of(parent, "c1", systemd) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("/kubepods/pod1/c1", "/kubepods/pod1/c1"),
+        ("a-b.slice:cri-pykubelet:c1", "/a.slice/a-b.slice/cri-pykubelet-c1.scope"),
+        ("a-b.slice", "/a.slice/a-b.slice"),
+        ("/a.slice/a-b.slice", "/a.slice/a-b.slice"),
+        ("", ""),
+    ],
+)
+def test_where_the_kernel_has_it(name: str, path: str) -> None:
+    assert kernel_cgroup(name) == path
 
 
 def test_facts_of_this_machine() -> None:

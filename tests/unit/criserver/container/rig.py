@@ -18,7 +18,7 @@ from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.store import Store
-from pykubelet.criserver.types import ContainerID, SandboxID
+from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import HOST
@@ -71,7 +71,7 @@ class FakeImages:
             return None
         return ImageFacts("sha256:1", "app@sha256:2", ImageDefaults(cmd=("sleep", "60")), "", "SIGINT", ("/data",))
 
-    async def prepare(self, image_id: str, container: ContainerID) -> Path:
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         self.held.add(container)
         (self.folder / container).mkdir(parents=True, exist_ok=True)
         return self.folder / container
@@ -118,7 +118,7 @@ class Rig:
             oom_kills=lambda cgroup: self.oom_kills,
             events=self.events,
             host=HOST,
-            folders=Folders(folder / "bundles", folder / "exits", folder),
+            folders=Folders(folder / "bundles", folder / "exits", folder, folder / "mapped"),
             tasks=tasks,
             clock=SystemClock(),
         )

@@ -1,5 +1,6 @@
 """What is read from images and the machine."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,16 @@ def test_volumes_stay_inside_the_root(tmp_path: Path) -> None:
     assert not (root / "mounted").exists()
 
 
-@pytest.mark.parametrize("reference", ["", "../x.json", "/etc/x.json", "a/../../x.json", "missing.json", "bad.json"])
+@pytest.mark.parametrize(
+    "reference", ["", "../x.json", "/etc/x.json", "a/../../x.json", "missing.json", "bad.json", "fifo", ".", "large"]
+)
 def test_profiles_that_are_refused(tmp_path: Path, reference: str) -> None:
     folder = tmp_path / "seccomp"
     folder.mkdir()
     (tmp_path / "x.json").write_text("{}")
     (folder / "bad.json").write_text("[]")
+    os.mkfifo(folder / "fifo")
+    (folder / "large").write_bytes(b" " * (2 << 20) + b"{}")
     with pytest.raises(Invalid):
         prepare.read_profile(folder, reference)
 

@@ -242,3 +242,23 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         assert again.namespaces.made == {}
         cut.cancel()
         await asyncio.gather(cut, return_exceptions=True)
+
+
+async def test_new_limits_of_a_pod_are_noted(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        await rig.manager.update(
+            identity,
+            pb.LinuxContainerResources(cpu_shares=3),
+            pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20),
+        )
+        (record,), _ = await rig.store.load()
+        linux = pb.PodSandboxConfig.FromString(record.config).linux
+        assert (linux.overhead.cpu_shares, linux.resources.memory_limit_in_bytes) == (3, 1 << 20)
+        assert rig.manager.get(identity).config.linux == linux
+        await rig.manager.stop(identity)
+        with pytest.raises(Permanent, match="not ready"):
+            await rig.manager.update(identity, linux.overhead, linux.resources)
+        await rig.manager.remove(identity)
+        with pytest.raises(NotFound):
+            await rig.manager.update(identity, linux.overhead, linux.resources)

@@ -155,3 +155,13 @@ def test_the_infra_process_has_no_rights() -> None:
     assert process["capabilities"] == {}
     assert process["args"] == ["/init", "-P"]
     assert {"type": "ipc", "path": "/ns/ipc"} in cast(list[Json], _linux(spec)["namespaces"])
+
+
+def test_an_image_is_mounted_read_only_or_not_at_all() -> None:
+    image = pb.ImageSpec(image="app:1")
+    config = pb.ContainerConfig(mounts=[pb.Mount(container_path="/data", image=image, readonly=True)])
+    mounts = build_mounts(replace(given(config), mount_sources={"/data": "/images/1"}))
+    assert _by_target(mounts)["/data"]["options"] == ["rbind", "rprivate", "ro"]
+    config.mounts[0].readonly = False
+    with pytest.raises(Invalid, match="read-only"):
+        build_mounts(replace(given(config), mount_sources={"/data": "/images/1"}))

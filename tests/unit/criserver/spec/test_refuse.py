@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.spec.refuse import check_container, check_sandbox
+from pykubelet.criserver.spec.refuse import check_container
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
@@ -11,7 +11,6 @@ def _with_context(context: pb.LinuxContainerSecurityContext) -> pb.ContainerConf
     return pb.ContainerConfig(linux=pb.LinuxContainerConfig(security_context=context))
 
 
-USERNS = pb.NamespaceOption(userns_options=pb.UserNamespace(mode=pb.POD))
 APPARMOR = pb.SecurityProfile(profile_type=pb.SecurityProfile.Localhost, localhost_ref="p")
 
 
@@ -19,24 +18,12 @@ APPARMOR = pb.SecurityProfile(profile_type=pb.SecurityProfile.Localhost, localho
     ("config", "feature"),
     [
         (pb.ContainerConfig(CDI_devices=[pb.CDIDevice(name="v/c=d")]), "CDI"),
-        (_with_context(pb.LinuxContainerSecurityContext(namespace_options=USERNS)), "user namespaces"),
         (_with_context(pb.LinuxContainerSecurityContext(apparmor=APPARMOR)), "AppArmor"),
-        (pb.ContainerConfig(mounts=[pb.Mount(uidMappings=[pb.IDMapping(length=1)])]), "mapped ids"),
     ],
 )
 def test_containers(config: pb.ContainerConfig, feature: str) -> None:
     with pytest.raises(Permanent, match=feature):
         check_container(config)
-
-
-def test_sandboxes() -> None:
-    config = pb.PodSandboxConfig()
-    check_sandbox(config)
-    config.linux.security_context.namespace_options.userns_options.mode = pb.NODE
-    check_sandbox(config)
-    config.linux.security_context.namespace_options.userns_options.mode = pb.POD
-    with pytest.raises(Permanent, match="user namespaces"):
-        check_sandbox(config)
 
 
 def test_the_node_s_user_namespace_and_the_default_profile_pass() -> None:

@@ -13,7 +13,7 @@ NET_DEV = """Inter-|   Receive                                                | 
 
 
 def test_interfaces() -> None:
-    assert parse_net_dev(NET_DEV) == (Interface("eth0", 1500, 2, 700, 3),)
+    assert parse_net_dev(NET_DEV) == (Interface("eth0", 1500, 2, 700, 3, 10, 0, 5, 0),)
     assert parse_net_dev("") == ()
 
 

@@ -1,0 +1,76 @@
+"""A process in new namespaces below a new user namespace, alive just long enough for them to be pinned.
+
+A thread cannot enter a user namespace, so a child is needed: ``unshare`` (util-linux) becomes ``cat``, which echoes a
+byte once it is inside, and ends when its input does.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.proc import spawn
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.types import IdMap
+
+_INSIDE: Seconds = 10.0
+_FLAGS = {"user": "--user", "network": "--net", "ipc": "--ipc", "uts": "--uts"}
+
+
+@asynccontextmanager
+async def process_in_new(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[int]:
+    """The number of a process whose namespaces of these kinds are new, with these ids mapped.
+
+    NotFound: no ``unshare``; Permanent: the machine allows no user namespaces; Transient: it hangs.
+    """
+    program = shutil.which("unshare")
+    if program is None:
+        raise NotFound("unshare is not installed; pods with user namespaces need it (apt-get install util-linux)")
+    argv = [program, *(_FLAGS[kind] for kind in kinds), "cat"]
+    path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    there, here = os.pipe(), os.pipe()
+    open_fds = [*there, *here]
+    try:
+        child = await spawn(argv, stdin=there[0], stdout=here[1], stderr=subprocess.DEVNULL, env={"PATH": path})
+        for fd in (there[0], here[1]):
+            os.close(fd)
+            open_fds.remove(fd)
+        try:
+            os.write(there[1], b"x")
+            if await _byte(here[0]) != b"x":
+                raise Permanent("no user namespace could be made here (see user.max_user_namespaces)")
+            await asyncio.to_thread(_map, child.pid, ids)
+            yield child.pid
+        finally:
+            os.close(there[1])
+            open_fds.remove(there[1])
+            await child.wait()
+    finally:
+        for fd in open_fds:
+            os.close(fd)
+
+
+async def _byte(fd: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(fd, readable.set)
+    try:
+        async with asyncio.timeout(_INSIDE):
+            await readable.wait()
+    except TimeoutError as error:
+        raise Transient(f"unshare did not make namespaces within {_INSIDE:g} s") from error
+    finally:
+        loop.remove_reader(fd)
+    return os.read(fd, 1)
+
+
+def _map(pid: int, ids: IdMap) -> None:
+    for name, first, count in (("uid_map", ids.uid, ids.uids), ("gid_map", ids.gid, ids.gids)):
+        try:
+            Path(f"/proc/{pid}/{name}").write_text(f"0 {first} {count}\n")
+        except OSError as error:
+            raise Permanent(f"the kernel refuses the mapping of {count} ids from {first}: {error.strerror}") from error

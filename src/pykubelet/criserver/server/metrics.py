@@ -1,0 +1,82 @@
+"""Calls about metrics: what kubelets show at /metrics/cadvisor when the runtime does the counting."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.container import Container, ContainerManager
+from pykubelet.criserver.sandbox import Sandbox, SandboxManager
+from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.stats import StatsCollector
+from pykubelet.criserver.stats.inspector import Inspector
+from pykubelet.criserver.stats.metrics import container_metrics, descriptors, pod_metrics
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class MetricCalls:
+    """ListMetricDescriptors, and the metrics of all pods as a list or a stream."""
+
+    def __init__(
+        self, inspector: Inspector, collector: StatsCollector, containers: ContainerManager, sandboxes: SandboxManager
+    ) -> None:
+        self._inspector = inspector
+        self._collector = collector
+        self._containers = containers
+        self._sandboxes = sandboxes
+
+    def register(self, calls: Calls) -> None:
+        """Put the calls into the table."""
+        calls.unary("ListMetricDescriptors", pb.ListMetricDescriptorsRequest, self.descriptors)
+        calls.unary("ListPodSandboxMetrics", pb.ListPodSandboxMetricsRequest, self.listed)
+        calls.stream("StreamPodSandboxMetrics", pb.StreamPodSandboxMetricsRequest, self.stream)
+
+    async def descriptors(self, request: pb.ListMetricDescriptorsRequest) -> pb.ListMetricDescriptorsResponse:
+        """All that there can be."""
+        return pb.ListMetricDescriptorsResponse(descriptors=descriptors())
+
+    async def listed(self, request: pb.ListPodSandboxMetricsRequest) -> pb.ListPodSandboxMetricsResponse:
+        """Of all ready pods."""
+        return pb.ListPodSandboxMetricsResponse(pod_metrics=await self._all())
+
+    async def stream(
+        self, request: pb.StreamPodSandboxMetricsRequest
+    ) -> AsyncIterator[pb.StreamPodSandboxMetricsResponse]:
+        """The list in pieces."""
+        for piece in chunks(await self._all()):
+            yield pb.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=piece)
+
+    async def _all(self) -> list[pb.PodSandboxMetrics]:
+        ready = [each for each in self._sandboxes.all() if each.ready]
+        return list(await asyncio.gather(*(self._of_pod(each) for each in ready)))
+
+    async def _of_pod(self, sandbox: Sandbox) -> pb.PodSandboxMetrics:
+        interfaces = await self._collector.interfaces(sandbox, self._sandboxes.netns(sandbox))
+        running = [each for each in self._containers.of_sandbox(sandbox.id) if each.running]
+        metadata = sandbox.config.metadata
+        labels = (
+            "",
+            kernel_cgroup(sandbox.config.linux.cgroup_parent),
+            "",
+            sandbox.id,
+            metadata.namespace,
+            metadata.name,
+        )
+        return pb.PodSandboxMetrics(
+            pod_sandbox_id=sandbox.id,
+            metrics=pod_metrics(labels, interfaces),
+            container_metrics=await asyncio.gather(*(self._of(each, sandbox) for each in running)),
+        )
+
+    async def _of(self, container: Container, sandbox: Sandbox) -> pb.ContainerMetrics:
+        config, pod = container.config, sandbox.config.metadata
+        image = config.image.user_specified_image or config.image.image
+        labels = (
+            config.metadata.name,
+            kernel_cgroup(container.record.cgroup),
+            image,
+            container.id,
+            pod.namespace,
+            pod.name,
+        )
+        facts = await self._inspector.look(container)
+        return pb.ContainerMetrics(container_id=container.id, metrics=container_metrics(labels, facts))

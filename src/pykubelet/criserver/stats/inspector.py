@@ -1,0 +1,53 @@
+"""Measures everything that metrics tell of a container, when somebody asks."""
+
+import asyncio
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.container import Container
+from pykubelet.criserver.stats.metrics import ContainerFacts, Disk
+from pykubelet.criserver.stats.ports import Layers, LayerUsage
+from pykubelet.criserver.stats.processes import measure
+from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
+from pykubelet.linux.cgroups.account import Accountant
+from pykubelet.linux.fsusage import filesystem
+
+
+class Inspector:
+    """Reads cgroups, /proc and the file system of the writable layers."""
+
+    def __init__(self, cgroups: CgroupDriver, accountant: Accountant, layers: Layers, clock: Clock) -> None:
+        self._cgroups = cgroups
+        self._accountant = accountant
+        self._layers = layers
+        self._clock = clock
+
+    async def look(self, container: Container) -> ContainerFacts:
+        """At a running container; what cannot be read is zero or left out."""
+        layer = await self._layers.usage(container.id)
+        return await asyncio.to_thread(self._look, container, layer)
+
+    def _look(self, container: Container, layer: LayerUsage | None) -> ContainerFacts:
+        record = container.record
+        cgroup = kernel_cgroup(record.cgroup)
+        try:
+            stats, pids = self._cgroups.stats(cgroup), self._cgroups.procs(cgroup)
+        except NotFound:
+            stats, pids = CgroupStats(), frozenset()
+        return ContainerFacts(
+            now=int(self._clock.now() * 1e9),
+            started_at=record.started_at,
+            stats=stats,
+            account=self._accountant.read(cgroup),
+            processes=measure(record.process.pid if record.process else 0, pids),
+            resources=container.config.linux.resources,
+            disk=None if layer is None else _disk(layer),
+        )
+
+
+def _disk(layer: LayerUsage) -> Disk | None:
+    try:
+        return Disk(layer.mountpoint, layer.used, filesystem(layer.mountpoint))
+    except PykubeletError:
+        return None

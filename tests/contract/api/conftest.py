@@ -1,0 +1,51 @@
+"""The client against an API server: the fake one always, the real one if there is one."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pykubelet.apiclient import ApiClient, load_kubeconfig
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import NotFound
+from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
+from pykubelet.testing.fake_api import FakeApi
+
+
+@dataclass
+class Server:
+    """An API server and a client of its administrator."""
+
+    client: ApiClient
+    fake: FakeApi | None
+
+
+@pytest.fixture(scope="session")
+def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvTest]:
+    """The session's real API server."""
+    try:
+        find_assets()
+    except NotFound as error:
+        pytest.skip(str(error))
+    server = EnvTest(Path(tmp_path_factory.mktemp("api")))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.destroy()
+
+
+@pytest.fixture(params=["fake", "real"])
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
+    """Both kinds, one after the other."""
+    if request.param == "fake":
+        async with FakeApi() as fake:
+            client = ApiClient(fake.config, SystemClock())
+            yield Server(client, fake)
+            await client.close()
+        return
+    real: EnvTest = request.getfixturevalue("real_server")
+    client = ApiClient(load_kubeconfig(real.kubeconfig(ADMIN)), SystemClock())
+    yield Server(client, None)
+    await client.close()

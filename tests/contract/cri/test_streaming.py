@@ -1,0 +1,253 @@
+"""What the agent relies on in a runtime's streaming server: SPDY as it is, and v5 through the agent's proxy."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
+from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
+from pykubelet.kubelet.report.streamproxy.backend import connected
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.traces import remove_cgroups
+from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, Program, Runtime
+
+V4 = "v4.channel.k8s.io"
+V5 = "v5.channel.k8s.io"
+_WEB = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 127.0.0.1:8080 -h /www"
+_LINES = "while read line; do echo got $line; echo error $line >&2; done; echo ended"
+SERVING = Program("serving", ("sh", "-c", _WEB), Script())
+READING = Program("reading", ("sh", "-c", _LINES), Script())
+OUTPUT = StreamSet(stdout=True, stderr=True)
+INPUT = StreamSet(stdin=True, stdout=True)
+TERMINAL = StreamSet(stdin=True, stdout=True, tty=True)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            "real",
+            marks=[
+                pytest.mark.runtime,
+                pytest.mark.skipif(not HAVE_REAL, reason="streams need a real runtime: tests/integration runs these"),
+            ],
+        )
+    ]
+)
+async def endpoint() -> AsyncIterator[str]:
+    """The fake runtime has no streaming server."""
+    yield os.environ[ENDPOINT]
+    remove_cgroups(CGROUP)
+
+
+async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[str], streams: StreamSet) -> str:
+    asked = {"stdin": streams.stdin, "stdout": streams.stdout, "stderr": streams.stderr, "tty": streams.tty}
+    return await runtime.client.exec(pb.ExecRequest(container_id=container, cmd=command, **asked))
+
+
+@asynccontextmanager
+async def _spdy(url: str, kinds: Sequence[str], protocol: str = V4) -> AsyncIterator[dict[str, SpdyStream]]:
+    async with asyncio.timeout(30), connected(url) as backend:
+        answer = await backend.spdy(protocol)
+        assert answer.status == 101, answer.text
+        async with SpdyConnection.over(StreamLink(backend.reader, backend.writer)) as connection:
+            yield {kind: await connection.open({"streamtype": kind}) for kind in kinds}
+
+
+async def _all(stream: SpdyStream) -> bytes:
+    got = b""
+    try:
+        while piece := await stream.read():
+            got += piece
+    except ConnectionError:
+        return got
+    return got
+
+
+async def _until(stream: SpdyStream, word: bytes) -> bytes:
+    got = b""
+    while word not in got:
+        piece = await stream.read()
+        assert piece, got
+        got += piece
+    return got
+
+
+async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> None:
+    """Try until it does."""
+    async with asyncio.timeout(20):
+        while True:
+            if (await runtime.client.exec_sync(container, command, 10)).exit_code == 0:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_exec_tells_output_and_exit_code(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    url = await _exec_url(runtime, container, ("sh", "-c", "echo out; echo err >&2; exit 5"), OUTPUT)
+    async with _spdy(url, ("stdout", "error", "stderr")) as streams:
+        assert (await _all(streams["stdout"]), await _all(streams["stderr"])) == (b"out\n", b"err\n")
+        status = json.loads(await _all(streams["error"]))
+    assert (status["status"], status["reason"]) == ("Failure", "NonZeroExitCode")
+    assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "5"}]
+
+
+async def test_exec_passes_input_and_its_end(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    async with _spdy(await _exec_url(runtime, container, ("cat",), INPUT), ("error", "stdin", "stdout")) as streams:
+        data = os.urandom(300_000)
+
+        async def write() -> None:
+            await streams["stdin"].write(data)
+            streams["stdin"].finish()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(write())
+            assert await _all(streams["stdout"]) == data
+        assert json.loads(await _all(streams["error"]))["status"] == "Success"
+
+
+async def test_exec_with_a_terminal(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    url = await _exec_url(runtime, container, ("sh",), TERMINAL)
+    async with _spdy(url, ("error", "stdin", "stdout", "resize")) as streams:
+        await _until(streams["stdout"], b"# ")
+        await streams["resize"].write(b'{"Width":91,"Height":27}\n')
+        await asyncio.sleep(0.5)
+        await streams["stdin"].write(b"stty size; exit 4\n")
+        assert b"27 91" in await _all(streams["stdout"])
+        assert json.loads(await _all(streams["error"]))["details"]["causes"][0]["message"] == "4"
+
+
+async def test_exec_of_what_is_not_there(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    url = await _exec_url(runtime, container, ("no-such-program",), OUTPUT)
+    async with _spdy(url, ("error", "stdout", "stderr")) as streams:
+        status = json.loads(await _all(streams["error"]))
+    assert status["status"] == "Failure"
+    assert "no-such-program" in status["message"]
+
+
+async def test_older_protocols_tell_failures_as_text(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    url = await _exec_url(runtime, container, ("false",), OUTPUT)
+    async with _spdy(url, ("error", "stdout", "stderr"), "v3.channel.k8s.io") as streams:
+        assert b"exit code" in await _all(streams["error"])
+
+
+async def test_a_url_works_once_and_only_for_what_is_spoken(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    url = await _exec_url(runtime, container, ("true",), OUTPUT)
+    async with connected(url) as backend:
+        assert (await backend.spdy("v99.channel.k8s.io")).status == 403
+    async with connected(url) as backend:
+        assert (await backend.spdy(V4)).status == 404
+
+
+async def test_a_command_outlives_its_client(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    url = await _exec_url(runtime, container, ("sh", "-c", "cat; sleep 1; touch /over; sleep 77"), INPUT)
+    async with _spdy(url, ("error", "stdin", "stdout")) as streams:
+        await streams["stdin"].write(b"x")
+        assert await streams["stdout"].read() == b"x"
+    await _succeeds(runtime, container, "test", "-e", "/over")
+    assert (await runtime.client.exec_sync(container, ["sh", "-c", "ps | grep 'slee[p] 77'"], 10)).exit_code == 0
+
+
+async def test_attach(runtime: Runtime) -> None:
+    sandbox = await runtime.sandbox()
+    config = runtime.container_config(READING)
+    config.stdin = config.stdin_once = True
+    container = await runtime.client.create_container(sandbox, config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    request = pb.AttachRequest(container_id=container, stdin=True, stdout=True, stderr=True)
+    async with _spdy(await runtime.client.attach(request), ("error", "stdin", "stdout", "stderr")) as streams:
+        await streams["stdin"].write(b"one\n")
+        assert await _until(streams["stdout"], b"got one\n") == b"got one\n"
+        assert await _until(streams["stderr"], b"error one\n") == b"error one\n"
+        streams["stdin"].finish()
+        assert await _all(streams["stdout"]) == b"ended\n"
+        assert json.loads(await _all(streams["error"]))["status"] == "Success"
+    assert (await runtime.ended(container)).exit_code == 0
+
+
+async def test_port_forward(runtime: Runtime) -> None:
+    sandbox = await runtime.sandbox()
+    container = await runtime.create(sandbox, SERVING)
+    await runtime.client.start_container(container)
+    # Its port in hexadecimal.
+    await _succeeds(runtime, container, "grep", ":1F90", "/proc/net/tcp")
+    async with asyncio.timeout(30), connected(await runtime.client.port_forward(sandbox, [])) as backend:
+        assert (await backend.spdy("portforward.k8s.io")).status == 101
+        async with SpdyConnection.over(StreamLink(backend.reader, backend.writer)) as connection:
+            for number, (port, answer, failure) in enumerate(
+                [(8080, b"hello\n", b""), (9, b"", b"refused"), (8080, b"hello\n", b"")]
+            ):
+                headers = {"port": str(port), "requestid": str(number)}
+                error = await connection.open(headers | {"streamtype": "error"})
+                data = await connection.open(headers | {"streamtype": "data"})
+                if answer:
+                    await data.write(b"GET /index.html HTTP/1.0\r\n\r\n")
+                assert (await _all(data)).endswith(answer)
+                data.finish()
+                words = await _all(error)
+                assert (failure in words) if failure else words == b""
+
+
+@asynccontextmanager
+async def _proxied(
+    runtime: Runtime, container: ContainerID, command: Sequence[str], streams: StreamSet
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """A v5 client behind the agent's proxy."""
+    proxy = StreamProxy()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return await proxy.command(request, lambda: _exec_url(runtime, container, command, streams), streams)
+
+    application = web.Application()
+    application.router.add_get("/exec", handler)
+    runner = web.AppRunner(application, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/exec"
+        async with asyncio.timeout(30), aiohttp.ClientSession() as session:
+            # The second time the proxy knows what the runtime speaks.
+            async with session.ws_connect(url, protocols=(V5,)) as first:
+                await first.receive()
+            async with session.ws_connect(url, protocols=(V5,)) as socket:
+                assert socket.protocol == V5
+                yield socket
+    finally:
+        await runner.cleanup()
+
+
+async def test_v5_says_that_input_has_ended(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    got: dict[int, bytes] = {}
+    async with _proxied(runtime, container, ("sh", "-c", "cat; exit 6"), INPUT) as socket:
+        await socket.send_bytes(b"\0hello")
+        await socket.send_bytes(b"\xff\0")
+        async for message in socket:
+            got[message.data[0]] = got.get(message.data[0], b"") + message.data[1:]
+    assert got[1] == b"hello"
+    assert json.loads(got[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "6"}]
+
+
+async def test_v5_with_a_terminal(runtime: Runtime) -> None:
+    container = await runtime.start(SERVING)
+    seen = b""
+    async with _proxied(runtime, container, ("sh",), TERMINAL) as socket:
+        await socket.send_bytes(b'\4{"Width":91,"Height":27}')
+        await asyncio.sleep(0.5)
+        await socket.send_bytes(b"\0stty size; exit\n")
+        async for message in socket:
+            seen += message.data[1:] if message.data[0] == 1 else b""
+    assert b"27 91" in seen

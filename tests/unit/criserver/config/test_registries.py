@@ -1,0 +1,46 @@
+"""What is wrong in a file of registries is named with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.criserver.config import RegistryTable, load_settings
+from pykubelet.criserver.image_rooms import open_images
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[registries.a]\nmirror = []", r"registries\.toml: .*mirror"),
+        ("[registries.a]\nmirrors = 'x'", r"registries\[\.\.\.\]\.mirrors"),
+        ("[registry.a]\n", "registry"),
+        ("[", r"registries\.toml: not toml"),
+    ],
+)
+def test_files_that_make_no_sense(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "registries.toml"
+    path.write_text(text)
+    with pytest.raises(Invalid, match=message):
+        RegistryTable(path, {}).hosts()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("mirrors = ['ftp://x']", "mirror 'ftp://x' of a:5000 must be http"),
+        ("mirrors = ['https://u:p@x']", "mirror"),
+        ("client_key = '/k'", "client_key without client_certificate"),
+        ("plain_http = true\nca = '/ca'", "plain_http excludes"),
+    ],
+)
+async def test_entries_that_make_no_sense_fail_the_pull(tmp_path: Path, entry: str, message: str) -> None:
+    (tmp_path / "registries.toml").write_text(f'[registries."a:5000"]\n{entry}\n')
+    file = str(tmp_path / "registries.toml")
+    rooms = await open_images(load_settings(None, root=str(tmp_path / "root"), registries_file=file), SystemClock())
+    with pytest.raises(Invalid, match=message):
+        await rooms.images.pull("a:5000/x:1")
+    with pytest.raises(Transient, match=r"127\.0\.0\.1:1"):
+        await rooms.images.pull("127.0.0.1:1/x:1")

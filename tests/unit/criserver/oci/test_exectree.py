@@ -1,0 +1,49 @@
+"""Which processes belong to a command, and their end."""
+
+import subprocess
+
+import pytest
+
+from pykubelet.criserver.oci.exectree import Row, kill_tree, members
+
+OWN = 7
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([Row(50, 1, 50, False)], [50]),
+        ([Row(50, 1, 50, True)], []),
+        ([Row(50, 1, 50, False), Row(51, 50, 50, False), Row(52, 51, 52, False)], [50, 51, 52]),
+        # The first one has ended: its session tells who belongs to it.
+        ([Row(60, 1, 50, False), Row(61, 60, 61, False), Row(70, 1, 70, False)], [60, 61]),
+        # Without a session of its own only its descendants are its own.
+        ([Row(50, 1, 40, False), Row(51, 50, 40, False), Row(40, 1, 40, False)], [50, 51]),
+        ([Row(1, 0, 1, False), Row(2, 1, 2, False)], []),
+    ],
+)
+def test_members(rows: list[Row], expected: list[int]) -> None:
+    assert members(rows, 50, OWN) == expected
+
+
+def test_our_own_session_is_never_taken() -> None:
+    assert members([Row(OWN, 1, OWN, False), Row(9, 1, OWN, False)], OWN, OWN) == [OWN]
+
+
+def test_a_command_dies_with_what_it_has_left_behind() -> None:
+    script = "sleep 100 & (sleep 200 & echo $!); exec sleep 300"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as command:
+        assert command.stdout is not None
+        orphan = int(command.stdout.readline())
+        kill_tree(command.pid)
+        assert command.wait(10) == -9
+        # All writers of the pipe are gone.
+        assert command.stdout.read() == b""
+    with pytest.raises(ProcessLookupError):
+        _still_runs(orphan)
+
+
+def _still_runs(pid: int) -> None:
+    with open(f"/proc/{pid}/stat") as file:
+        if file.read().rpartition(")")[2].split()[0] in "ZX":
+            raise ProcessLookupError

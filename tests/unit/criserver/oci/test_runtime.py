@@ -1,0 +1,85 @@
+"""One OCI runtime by its command line; the runtime is a script here."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Permanent
+from pykubelet.base.proc import ProgramTimeout
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.types import ContainerID
+
+_EXEC = """#!/usr/bin/env python3
+import json, os, subprocess, sys
+given = sys.argv[1:]
+process = json.load(open(given[given.index("--process") + 1]))
+if process["args"] == ["/missing"]:
+    log = [word for word in given if word.startswith("--log=")][0][6:]
+    open(log, "w").write(json.dumps({"level": "error", "msg": "no such file"}) + "\\n")
+    sys.exit(255)
+child = subprocess.Popen(process["args"], start_new_session=True)
+open(given[given.index("--pid-file") + 1], "w").write(str(child.pid))
+code = child.wait()
+sys.exit(code if code >= 0 else 128 - code)
+"""
+C1 = ContainerID("c1")
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> OciRuntime:
+    program = tmp_path / "runtime"
+    program.write_text(_EXEC)
+    program.chmod(0o755)
+    for name in ("oci", "scratch"):
+        (tmp_path / name).mkdir()
+    return OciRuntime(str(program), tmp_path / "oci", tmp_path / "scratch")
+
+
+async def test_a_command_and_its_end(runtime: OciRuntime) -> None:
+    result = await runtime.execute(C1, {"args": ["sh", "-c", "echo out; echo err >&2; exit 5"]}, 10)
+    assert (result.exit_code, result.stdout, result.stderr) == (5, b"out\n", b"err\n")
+
+
+async def test_a_command_that_cannot_be_started(runtime: OciRuntime) -> None:
+    with pytest.raises(Permanent, match="no such file"):
+        await runtime.execute(C1, {"args": ["/missing"]}, 10)
+
+
+async def test_a_timeout_takes_all_that_the_command_has_started(runtime: OciRuntime, tmp_path: Path) -> None:
+    notes = tmp_path / "pids"
+    script = f"sleep 98765 & echo $! > {notes}; (sleep 98765 & echo $! >> {notes}); sleep 98765"
+    with pytest.raises(ProgramTimeout, match=r"container c1: command .* did not end within 1 s"):
+        await runtime.execute(C1, {"args": ["sh", "-c", script]}, 1)
+    for pid in notes.read_text().split():
+        assert not _alive(pid)
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_cancelled_call_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    os.mkfifo(note)
+    script = f"echo $$ > {note}; exec sleep 98765"
+    call = asyncio.create_task(runtime.execute(C1, {"args": ["sh", "-c", script]}, 0))
+    pid = await asyncio.to_thread(note.read_text)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not _alive(pid.strip())
+
+
+def _alive(pid: str) -> bool:
+    try:
+        state: str = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def test_arguments_of_a_command_with_streams(runtime: OciRuntime) -> None:
+    argv, pid_file, folder = runtime.exec_command(C1, {"args": ["sh"]}, True)
+    assert argv[-2:] == ["--tty", "c1"]
+    assert pid_file.parent == folder
+    assert json.loads((folder / "process.json").read_text()) == {"args": ["sh"]}
