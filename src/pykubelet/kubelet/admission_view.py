@@ -1,0 +1,100 @@
+"""The node as admission measures pods against it. Beside the composition root, because it asks several stages."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.desired.admission import NodeFacts
+from pykubelet.kubelet.types.podresources import Amounts, amounts
+from pykubelet.linux import fsusage, system
+from pykubelet.models.core_v1 import Node, Pod
+from pykubelet.models.quantity import NANO, Amount, Notation, to_value
+from pykubelet.models.scalars import Quantity
+
+_DISK_SIGNAL: Final = "nodefs.available"
+_DISK_DEFAULT: Final = "10%"
+_STORAGE: Final = "ephemeral-storage"
+
+
+class AdmissionNode:
+    """What `Admission` asks about the node.
+
+    In a cluster the node's object says which labels, taints and resources it has. Without one the configuration does.
+    """
+
+    def __init__(self, settings: Settings, facts: ActuatorNode, registered: Callable[[], Node | None]) -> None:
+        """``registered`` gives the node's object at the API server; None without a cluster, or before it is known."""
+        self._settings = settings
+        self._facts = facts
+        self._registered = registered
+        self._local: Amounts | None = None
+
+    def sysctl_refusal(self, pod: Pod) -> str | None:
+        """Why the pod's sysctls may not be set."""
+        return self._facts.sysctls().refusal(pod)
+
+    def node(self) -> NodeFacts:
+        """The node now."""
+        settings, there = self._settings, self._registered()
+        given = settings.cluster.node_labels if settings.cluster else {}
+        labels = {**standard_labels(settings.node_name), **given}
+        allocatable: Mapping[str, Quantity] = {}
+        if there is not None:
+            # The labels of the system itself hold even before the node's object has been put right.
+            labels = {**there.metadata.labels, "kubernetes.io/os": "linux"}
+            allocatable = there.status.allocatable
+        return NodeFacts(
+            name=settings.node_name,
+            labels=labels,
+            taints=there.spec.taints if there is not None else settings.config.register_with_taints,
+            allocatable=amounts(allocatable) if allocatable else self._local_amounts(),
+            max_pods=max_pods(settings),
+            app_armor=system.app_armor_enabled(),
+            strict_groups=self._strict_groups(),
+        )
+
+    def _local_amounts(self) -> Amounts:
+        if self._local is None:
+            self._local = amounts(local_allocatable(self._settings, self._facts.allocatable()))
+        return self._local
+
+    def _strict_groups(self) -> bool | None:
+        """A runtime that tells no features at all is too old to know the policy."""
+        if not self._facts.runtime_name:
+            return None
+        return bool(self._facts.supplemental_groups_policy)
+
+
+def standard_labels(node_name: str) -> dict[str, str]:
+    """The labels that every node has."""
+    return {
+        "kubernetes.io/hostname": node_name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": system.architecture(),
+    }
+
+
+def max_pods(settings: Settings) -> int:
+    """How many pods may be on the node."""
+    config = settings.config
+    return min(config.max_pods, config.pods_per_core * system.cpu_count()) if config.pods_per_core else config.max_pods
+
+
+def local_allocatable(settings: Settings, cpu_and_memory: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """All resources of the machine that pods may ask for; disk is that of the agent's own folder."""
+    config = settings.config
+    found = dict(cpu_and_memory)
+    if config.local_storage_capacity_isolation:
+        folder = next(each for each in (settings.root_dir, *settings.root_dir.parents) if each.exists())
+        total = fsusage.filesystem(str(folder)).capacity
+        reserved = sum(to_value(given.get(_STORAGE, 0)) for given in (config.kube_reserved, config.system_reserved))
+        threshold = config.eviction_hard.get(_DISK_SIGNAL, _DISK_DEFAULT)
+        kept = int(total * float(threshold[:-1]) / 100) if threshold.endswith("%") else to_value(threshold)
+        found[_STORAGE] = str(max(0, total - reserved - kept))
+    huge = 0
+    for pages in system.hugepages():
+        found[f"hugepages-{Amount(pages.size * NANO, Notation.BINARY)}"] = str(pages.size * pages.total)
+        huge += pages.size * pages.total
+    found["memory"] = str(max(0, to_value(found["memory"]) - huge))
+    return found

@@ -1,0 +1,132 @@
+"""Admission as the sync loop uses it: verdicts that stay, pods of an earlier agent, events and metrics."""
+
+from dataclasses import dataclass, field
+
+from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeFacts
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.podresources import amounts
+from pykubelet.models.core_v1 import Pod
+from tests.unit.kubelet.desired.admission.test_decide import make_pod, static
+
+A, B = PodUID("a"), PodUID("b")
+
+
+@dataclass
+class Surroundings:
+    """Node, workers, events and metrics."""
+
+    running: list[Pod] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    cpus: str = "1"
+
+    def admission(self) -> Admission:
+        return Admission(AdmissionDeps(self.node, lambda pod: None, lambda: self.running, self, self))
+
+    def node(self) -> NodeFacts:
+        return NodeFacts("n1", allocatable=amounts({"cpu": self.cpus}))
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        self.told.append(f"{pod.name if pod else ''} {event_type} {reason}: {message}")
+
+    def admission_rejected(self, reason: str) -> None:
+        self.told.append(f"rejected {reason}")
+
+    def preempted(self, signal: str) -> None:
+        self.told.append("preempted")
+
+
+def one_cpu(uid: str) -> Pod:
+    return make_pod(uid, {"cpu": "1"})
+
+
+def test_a_rejection_is_told_once_and_stays() -> None:
+    around = Surroundings(running=[one_cpu("a")])
+    admission = around.admission()
+    first = admission.admit(one_cpu("b"))
+    around.running.clear()
+    assert admission.admit(one_cpu("b")) is first
+    assert first.reason == "OutOfcpu"
+    assert around.told == [f"b Warning OutOfcpu: {first.message}", "rejected OutOfcpu"]
+
+
+def test_a_pod_that_comes_again_is_judged_again() -> None:
+    around = Surroundings(running=[one_cpu("a")])
+    admission = around.admission()
+    assert not admission.admit(one_cpu("b")).admitted
+    admission.forget(B)
+    around.running.clear()
+    assert admission.admit(one_cpu("b")).admitted
+
+
+def test_what_an_earlier_agent_let_in_stays_and_takes_room() -> None:
+    around = Surroundings(cpus="1")
+    admission = around.admission()
+    admission.admitted_before([A])
+    big, other = make_pod("a", {"cpu": "5"}), one_cpu("b")
+    assert admission.in_order([other, big]) == [big, other]
+    assert admission.admit(big).admitted
+    around.running.append(big)
+    assert admission.admit(other).reason == "OutOfcpu"
+
+
+def test_having_been_let_in_before_ends_with_the_pod() -> None:
+    admission = Surroundings(cpus="0").admission()
+    admission.admitted_before([A])
+    admission.forget(A)
+    assert admission.admit(one_cpu("a")).reason == "OutOfcpu"
+
+
+def test_the_oldest_come_first() -> None:
+    admission = Surroundings().admission()
+    young = make_pod("young", meta={"creationTimestamp": "2026-01-02T00:00:00Z"})
+    old = make_pod("old", meta={"creationTimestamp": "2026-01-01T00:00:00Z"})
+    assert admission.in_order([young, old]) == [old, young]
+
+
+def test_a_pod_does_not_stand_in_its_own_way() -> None:
+    around = Surroundings(running=[one_cpu("a")])
+    assert around.admission().admit(one_cpu("a")).admitted
+
+
+def test_pods_that_are_about_to_end_are_not_judged() -> None:
+    admission = Surroundings(cpus="0").admission()
+    assert admission.admit(make_pod("a", {"cpu": "1"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"})).admitted
+    mirror = make_pod("b", {"cpu": "1"}, {"annotations": {"kubernetes.io/config.mirror": "x"}})
+    assert admission.admit(mirror).admitted
+
+
+def test_preemption_is_told_for_each_victim() -> None:
+    around = Surroundings(running=[one_cpu("a")])
+    assert around.admission().admit(static("s", {"cpu": "1"})).preempts == (A,)
+    assert around.told == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted"]
+
+
+def test_a_request_that_is_no_quantity_is_a_reason() -> None:
+    around = Surroundings()
+    verdict = around.admission().admit(make_pod("a", {"cpu": "many"}))
+    assert verdict.reason == "UnexpectedAdmissionError"
+    assert "'many' is not a quantity" in verdict.message
+
+
+def test_static_pods_turned_away_get_the_room_of_those_that_go() -> None:
+    around = Surroundings(running=[static("a", {"cpu": "1"})])
+    admission = around.admission()
+    for pod in (static("b", {"cpu": "1"}), static("c", {"cpu": "1"}), one_cpu("d")):
+        assert not admission.admit(pod).admitted
+    assert list(admission.reconsider()) == []
+    around.running.clear()
+    let_in = []
+    for pod in admission.reconsider():
+        let_in.append(pod.metadata.uid)
+        around.running.append(pod)
+    assert let_in == ["b"]
+    assert admission.admit(static("b", {"cpu": "1"})).admitted
+    admission.forget(PodUID("c"))
+    around.running.clear()
+    assert list(admission.reconsider()) == []
+
+
+def test_a_pod_that_does_not_match_is_not_reconsidered() -> None:
+    admission = Surroundings().admission()
+    assert admission.admit(static("a", nodeSelector={"disk": "ssd"})).reason == "NodeAffinity"
+    assert list(admission.reconsider()) == []
