@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pykubelet.kubelet.desired.manifest.types import ObjectKey
 from pykubelet.kubelet.desired.objects.references import references
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
-from pykubelet.kubelet.types.updates import ANNOTATION_HASH, ANNOTATION_MIRROR, is_mirror, is_static
+from pykubelet.kubelet.types.updates import is_mirror
 from pykubelet.models.core_v1 import Pod
 
 
@@ -71,7 +71,7 @@ class PodManager:
         return frozenset(uid for key in keys for uid in self._users.get(key, ()))
 
     def mirror_of(self, pod: Pod) -> Pod | None:
-        """The mirror pod of a static pod; it may be outdated (see :func:`is_mirror_of`)."""
+        """The mirror pod of a static pod; it may be outdated (see `decide.is_mirror_of`)."""
         uid = self._mirror_by_name.get(ref_of(pod).full_name)
         return self._mirrors.get(uid) if uid is not None else None
 
@@ -103,14 +103,3 @@ class PodManager:
             self._users.setdefault(key, set()).add(uid)
         if keys:
             self._uses[uid] = keys
-
-
-def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
-    """Whether a mirror pod shows this very version of a static pod: same name, and the hash of the same content."""
-    shown = mirror.metadata.annotations.get(ANNOTATION_MIRROR)
-    return (
-        is_static(pod)
-        and ref_of(mirror).full_name == ref_of(pod).full_name
-        and shown is not None
-        and shown == pod.metadata.annotations.get(ANNOTATION_HASH)
-    )

@@ -1,5 +1,6 @@
 """Decisions of the sources: which version of a manifest is in force, and what changed for the pods. Pure."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.manifest.static import adopt
-from pykubelet.kubelet.desired.manifest.types import Manifest, ManifestObject, ObjectKey, Problem
+from pykubelet.kubelet.desired.manifest.types import LocalObject, Manifest, ManifestObject, ObjectKey, Problem
 from pykubelet.kubelet.desired.sources.types import FileRecord, ManifestState, SourceContent
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import (
@@ -31,11 +32,45 @@ def accept(previous: FileRecord | None, manifest: Manifest, digest: str) -> File
     A manifest without problems replaces all before it. One with problems takes nothing away: its good objects
     are in force, and so are those of before that it does not replace.
     """
+    if previous is not None:
+        manifest = _keep_immutable(previous, manifest)
     if not manifest.problems or previous is None:
         return FileRecord(manifest, digest, manifest.objects)
     given = {item.key for item in manifest.objects}
     kept = tuple(item for item in previous.wanted if item.key not in given)
     return FileRecord(manifest, digest, manifest.objects + kept, frozenset(item.key for item in kept))
+
+
+def _keep_immutable(previous: FileRecord, manifest: Manifest) -> Manifest:
+    """Refuse changes of objects that said they would not change (KEP-1412)."""
+    before = {item.key: item.value for item in previous.wanted}
+    changed = [item for item in manifest.objects if _breaks_promise(before.get(item.key), item.value)]
+    if not changed:
+        return manifest
+    problems = tuple(
+        Problem(
+            manifest.origin,
+            "must not change while it is immutable; the version before stays in force",
+            "rename it, or take it away, let the agent notice, and put it back",
+            line=item.line,
+            field="immutable",
+            object=str(item.key),
+        )
+        for item in changed
+    )
+    objects = tuple(item for item in manifest.objects if item not in changed)
+    return dataclasses.replace(manifest, objects=objects, problems=manifest.problems + problems)
+
+
+def _breaks_promise(old: LocalObject | None, new: LocalObject) -> bool:
+    """Whether content changes, or the promise itself is taken back. Labels and annotations may change."""
+    match old, new:
+        case ConfigMap(immutable=True), ConfigMap():
+            return not new.immutable or (old.data, old.binary_data) != (new.data, new.binary_data)
+        case Secret(immutable=True), Secret():
+            return not new.immutable or (old.data, old.string_data) != (new.data, new.string_data)
+        case _:
+            return False
 
 
 def unreadable(previous: FileRecord | None, origin: str, reason: str) -> FileRecord:
@@ -139,4 +174,13 @@ def _differ(old: Pod, new: Pod) -> bool:
         or old.metadata.annotations != new.metadata.annotations
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or old.metadata.deletion_grace_period_seconds != new.metadata.deletion_grace_period_seconds
+        or _gates(old) != _gates(new)
     )
+
+
+def _gates(pod: Pod) -> Mapping[str, str]:
+    """The conditions that others set and the pod's readiness waits for (KEP-580)."""
+    if not pod.spec.readiness_gates:
+        return {}
+    wanted = {gate.condition_type for gate in pod.spec.readiness_gates}
+    return {c.type: c.status for c in pod.status.conditions if c.type in wanted}

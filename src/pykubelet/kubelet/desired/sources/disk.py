@@ -79,9 +79,10 @@ def _read(origin: str, previous: FileRecord | None, backup: Backup | None) -> Fi
     manifest = parse(data, origin)
     if manifest.problems and previous is None:
         previous = _from_backup(origin, backup)
-    if backup is not None and not manifest.problems:
+    record = accept(previous, manifest, digest)
+    if backup is not None and not record.manifest.problems:
         backup.save(origin, data)
-    return accept(previous, manifest, digest)
+    return record
 
 
 def _from_backup(origin: str, backup: Backup | None) -> FileRecord | None:

@@ -90,9 +90,10 @@ class HttpSource:
         if manifest.problems and previous is None and self._backup is not None:
             saved = self._backup.load(self._origin)
             previous = accept(None, parse(saved, self._origin), "") if saved is not None else None
-        if self._backup is not None and not manifest.problems:
+        record = accept(previous, manifest, digest)
+        if self._backup is not None and not record.manifest.problems:
             self._backup.save(self._origin, body)
-        return accept(previous, manifest, digest)
+        return record
 
     def _fail(self, reason: str) -> None:
         self._etag = ""

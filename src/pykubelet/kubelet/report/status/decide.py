@@ -14,6 +14,7 @@ from pykubelet.kubelet.report.status import compute_conditions as conditions
 from pykubelet.kubelet.report.status.compute_containers import ContainerComputer
 from pykubelet.kubelet.report.status.compute_phase import pod_phase, started_in_active_sandbox
 from pykubelet.kubelet.report.status.types import FAILED, TERMINAL, StatusContext
+from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.qos import pod_qos
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
 from pykubelet.models.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
@@ -69,6 +70,17 @@ def rejected_status(pod: Pod, reason: str, message: str, now: Seconds) -> PodSta
         qos_class=str(pod_qos(pod)),
         start_time=pod.status.start_time or time_from_unix(now),
         observed_generation=pod.metadata.generation,
+    )
+
+
+def disruption_target(reason: str, message: str) -> PodCondition | None:
+    """The DisruptionTarget condition of a pod that the agent ends for the node's sake (KEP-3329), for its reason."""
+    if reason == Reason.PREEMPT_CONTAINER:
+        message = "Pod was preempted by Kubelet to accommodate a critical pod."
+    elif reason != Reason.EVICTED:
+        return None
+    return PodCondition(
+        type=conditions.Condition.DISRUPTION_TARGET, status="True", reason="TerminationByKubelet", message=message
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.report.status.compute_guard import final_status, guarded
-from pykubelet.kubelet.report.status.decide import compute_pod_status, rejected_status
+from pykubelet.kubelet.report.status.decide import compute_pod_status, disruption_target, rejected_status
 from pykubelet.kubelet.report.status.ports import NodeFacts, StatusSource
 from pykubelet.kubelet.report.status.types import StatusChange, StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -47,6 +47,7 @@ class StatusManager:
             terminating=source.terminating,
             terminal_reason=source.terminal_reason,
             terminal_message=source.terminal_message,
+            disruption=disruption_target(source.terminal_reason, source.terminal_message),
             runtime_name=self._node.runtime_name,
             recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),
         )
@@ -59,7 +60,7 @@ class StatusManager:
 
     def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
         """The pod is not admitted: Failed, with that reason."""
-        return self.set(pod, rejected_status(pod, reason, message, self._clock.now()))
+        return self._keep(pod, rejected_status(pod, reason, message, self._clock.now()), finished=True)
 
     def terminate(self, pod: Pod, status: PodStatus | None = None) -> PodStatus:
         """Nothing of the pod runs any more: keep its last status, made complete (default: the one known)."""

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -187,3 +188,41 @@ def test_the_updates_carry_a_reader_from_any_state_to_the_next(states: list[dict
         assert reader == merged.pods
         assert {each.metadata.name: each.spec.containers[0].image for each in reader.values()} == state
         known = merged.pods
+
+
+META = "apiVersion: v1\nmetadata: {{name: a, labels: {{l: {label}}}}}\nimmutable: {fixed}\n"
+CM = "kind: ConfigMap\n" + META + "data: {{k: {value}}}\n---\n"
+SECRET = "kind: Secret\n" + META + "stringData: {{k: {value}}}\n---\n"
+
+
+@pytest.mark.parametrize("kind", [CM, SECRET], ids=["ConfigMap", "Secret"])
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        (("true", "1", "x"), ("true", "2", "x"), True),
+        (("true", "1", "x"), ("false", "1", "x"), True),
+        (("true", "1", "x"), ("true", "1", "y"), False),
+        (("false", "1", "x"), ("true", "2", "x"), False),
+        (("false", "1", "x"), ("false", "2", "x"), False),
+    ],
+)
+def test_immutable_objects(kind: str, before: tuple[str, str, str], after: tuple[str, str, str], refused: bool) -> None:
+    old, new = (kind.format(fixed=f, value=f"'{v}'", label=label) for f, v, label in (before, after))
+    first = accept(None, read(old), "1")
+    second = accept(first, read(new + pod("p")), "2")
+    assert sorted(names(second)) == ["a", "p"]
+    assert (first.wanted[0].value in [item.value for item in second.wanted]) is refused
+    assert len(second.manifest.problems) == refused
+    if refused:
+        text = str(second.manifest.problems[0])
+        assert text.startswith("/m/a.yaml:1")
+        assert "immutable: must not change while it is immutable" in text
+        assert "rename it, or take it away" in text
+        again = accept(second, read(old + pod("p")), "3")
+        assert not again.manifest.problems
+
+
+def test_an_immutable_object_may_go_and_come_anew() -> None:
+    first = accept(None, read(CM.format(fixed="true", value="'1'", label="x")), "1")
+    gone = accept(first, read(pod("p")), "2")
+    assert not accept(gone, read(CM.format(fixed="true", value="'2'", label="x")), "3").manifest.problems

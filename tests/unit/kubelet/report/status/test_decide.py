@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.status.decide import compute_pod_status, rejected_status
+from pykubelet.kubelet.report.status.decide import compute_pod_status, disruption_target, rejected_status
 from pykubelet.kubelet.report.status.types import TERMINAL, StatusContext
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models import core_v1 as core
@@ -272,3 +272,19 @@ def test_a_record_only_moves_forward(
             ended = status.container_statuses[0].state
             assert ended is not None and ended.terminated is not None and ended.terminated.exit_code == 0
         previous = status
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("Preempting", "Pod was preempted by Kubelet to accommodate a critical pod."),
+        ("Evicted", "too big"),
+        ("DeadlineExceeded", None),
+        ("", None),
+    ],
+)
+def test_pods_ended_for_the_nodes_sake_are_disruption_targets(reason: str, message: str | None) -> None:
+    found = disruption_target(reason, "too big")
+    assert (found.message if found else None) == message
+    if found:
+        assert (found.type, found.status, found.reason) == ("DisruptionTarget", "True", "TerminationByKubelet")

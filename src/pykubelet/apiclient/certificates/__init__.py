@@ -1,0 +1,23 @@
+"""Certificates that the cluster signs for this node: asked for, kept in the pki folder, renewed in time.
+
+``bootstrap`` gets the first client certificate and writes the kubeconfig; :class:`CertificateManager` renews one, be it
+for the client or for the node's server. Loaded only where certificates are asked for: cryptography is not small.
+"""
+
+from pykubelet.apiclient.certificates.bootstrap import BootstrapConfig, bootstrap, needs_bootstrap
+from pykubelet.apiclient.certificates.manager import CertificateManager
+from pykubelet.apiclient.certificates.request import client_template, serving_template
+from pykubelet.apiclient.certificates.store import CertificateStore
+from pykubelet.apiclient.certificates.types import CertificatePair, Template
+
+__all__ = [
+    "BootstrapConfig",
+    "CertificateManager",
+    "CertificatePair",
+    "CertificateStore",
+    "Template",
+    "bootstrap",
+    "client_template",
+    "needs_bootstrap",
+    "serving_template",
+]

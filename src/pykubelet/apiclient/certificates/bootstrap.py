@@ -1,0 +1,82 @@
+"""The first certificate of a node that has only a bootstrap token, and the kubeconfig that names it (KEP-267)."""
+
+import asyncio
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pykubelet.apiclient.certificates.decide import is_valid
+from pykubelet.apiclient.certificates.manager import CertificateManager
+from pykubelet.apiclient.certificates.request import client_template, validity_of
+from pykubelet.apiclient.certificates.store import CertificateStore
+from pykubelet.apiclient.client import ApiClient
+from pykubelet.apiclient.kubeconfig import ClusterConfig, load_kubeconfig
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Invalid
+
+CLIENT_PREFIX = "kubelet-client"
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapConfig:
+    """Where everything is."""
+
+    node: str
+    kubeconfig: Path
+    bootstrap_kubeconfig: Path
+    pki: Path
+
+
+def needs_bootstrap(kubeconfig: Path, clock: Clock) -> bool:
+    """Whether there is no kubeconfig, or one whose certificate has expired or cannot be read. Blocks."""
+    if not kubeconfig.exists():
+        return True
+    try:
+        user = load_kubeconfig(kubeconfig).user
+        if not user.certificate:
+            return False
+        return not is_valid(validity_of(user.certificate.read()), clock.now())
+    except Invalid:
+        return True
+
+
+async def bootstrap(config: BootstrapConfig, clock: Clock) -> None:
+    """Get a client certificate with the bootstrap credentials and write the kubeconfig.
+
+    Waits until the certificate is signed. Raises base errors when the bootstrap credentials are of no use.
+    """
+    cluster = load_kubeconfig(config.bootstrap_kubeconfig)
+    store = CertificateStore(config.pki, CLIENT_PREFIX)
+    client = ApiClient(cluster, clock)
+    try:
+        template = client_template(config.node)
+        await CertificateManager(client, store, lambda: template, clock).request(template)
+    finally:
+        await client.close()
+    text = json.dumps(_document(cluster, store.current), indent=2)
+    config.kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(write_atomic, config.kubeconfig, text.encode(), 0o600)
+
+
+def _document(cluster: ClusterConfig, certificate: Path) -> dict[str, Any]:
+    place: dict[str, Any] = {"server": cluster.server}
+    if cluster.ca.data:
+        place["certificate-authority-data"] = base64.b64encode(cluster.ca.data).decode()
+    elif cluster.ca.file:
+        place["certificate-authority"] = cluster.ca.file
+    if cluster.insecure:
+        place["insecure-skip-tls-verify"] = True
+    if cluster.tls_server_name:
+        place["tls-server-name"] = cluster.tls_server_name
+    user = {"client-certificate": str(certificate), "client-key": str(certificate)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "default-cluster", "cluster": place}],
+        "users": [{"name": "default-auth", "user": user}],
+        "contexts": [{"name": "default-context", "context": {"cluster": "default-cluster", "user": "default-auth"}}],
+        "current-context": "default-context",
+    }

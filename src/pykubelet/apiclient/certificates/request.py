@@ -1,0 +1,82 @@
+"""Keys and signing requests (PKCS #10), and what certificates say."""
+
+import ipaddress
+from collections.abc import Iterable
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from pykubelet.apiclient.certificates.types import Template, Validity
+from pykubelet.base.errors import Invalid
+
+CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+SERVING_SIGNER = "kubernetes.io/kubelet-serving"
+NODES_GROUP = "system:nodes"
+
+
+def client_template(node: str) -> Template:
+    """The node's identity to the API server."""
+    return Template(CLIENT_SIGNER, NODES_GROUP, f"system:node:{node}", ("digital signature", "client auth"))
+
+
+def serving_template(node: str, dns_names: Iterable[str], addresses: Iterable[str]) -> Template:
+    """The certificate of the node's own server; at least one name or address is needed."""
+    return Template(
+        SERVING_SIGNER,
+        NODES_GROUP,
+        f"system:node:{node}",
+        ("digital signature", "server auth"),
+        tuple(dict.fromkeys(dns_names)),
+        tuple(dict.fromkeys(addresses)),
+    )
+
+
+def new_key() -> bytes:
+    """A P-256 key in PEM."""
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def signing_request(key_pem: bytes, template: Template) -> bytes:
+    """The request in PEM. Raises Invalid for a key that cannot be read."""
+    try:
+        key = serialization.load_pem_private_key(key_pem, None)
+    except ValueError as error:
+        raise Invalid(f"not a private key: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Invalid("not an elliptic-curve key")
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, template.organization),
+            x509.NameAttribute(NameOID.COMMON_NAME, template.common_name),
+        ]
+    )
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    names: list[x509.GeneralName] = [x509.DNSName(name) for name in template.dns_names]
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in template.addresses]
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def validity_of(pem: bytes) -> Validity:
+    """When the first certificate in the text is valid. Raises Invalid."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise Invalid(f"not a certificate: {error}") from error
+    return Validity(certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+
+
+def belongs_together(certificate_pem: bytes, key_pem: bytes) -> bool:
+    """Whether the certificate is one of this key."""
+    try:
+        public = x509.load_pem_x509_certificate(certificate_pem).public_key()
+        own = serialization.load_pem_private_key(key_pem, None).public_key()
+    except ValueError:
+        return False
+    form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return public.public_bytes(*form) == own.public_bytes(*form)

@@ -1,0 +1,93 @@
+"""Certificates on disk, as the Go kubelet keeps them, so that each can take over from the other.
+
+``PREFIX-current.pem`` links to ``PREFIX-TIME.pem``, which holds the certificate and its key. The link is replaced in
+one move: a reader sees the old pair or the new one.
+"""
+
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pykubelet.apiclient.certificates.request import belongs_together, new_key, validity_of
+from pykubelet.apiclient.certificates.types import CertificatePair, Validity
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.units import Seconds
+
+
+class CertificateStore:
+    """One series of certificates. All calls block for a moment."""
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        self._folder = folder
+        self._prefix = prefix
+
+    @property
+    def current(self) -> Path:
+        """The link to the pair in force; it may not be there."""
+        return self._folder / f"{self._prefix}-current.pem"
+
+    @property
+    def pair(self) -> CertificatePair:
+        return CertificatePair(self.current, self.current)
+
+    def validity(self) -> Validity | None:
+        """Of the pair in force; None if there is none that can be used."""
+        try:
+            text = self.current.read_bytes()
+        except OSError:
+            return None
+        try:
+            return validity_of(text) if belongs_together(text, text) else None
+        except Invalid:
+            return None
+
+    def pending_key(self) -> bytes:
+        """The key of the request under way, kept so that an agent that is restarted does not ask anew."""
+        path = self._pending
+        with suppress(OSError):
+            if text := path.read_bytes():
+                return text
+        key = new_key()
+        self._write(path, key)
+        return key
+
+    def drop_pending(self) -> None:
+        """The request has come to nothing: the next one has another key."""
+        self._pending.unlink(missing_ok=True)
+
+    def put(self, certificate: bytes, key: bytes, now: Seconds) -> None:
+        """Take a pair into force. Raises Invalid if it is none, Permanent if it cannot be written."""
+        validity_of(certificate)
+        if not belongs_together(certificate, key):
+            raise Invalid("the certificate that was issued is not for the key that was asked for")
+        name = f"{self._prefix}-{datetime.fromtimestamp(now, UTC):%Y-%m-%d-%H-%M-%S}.pem"
+        self._write(self._folder / name, certificate.rstrip() + b"\n" + key)
+        link = self._folder / f".{self._prefix}-current.tmp"
+        try:
+            link.unlink(missing_ok=True)
+            link.symlink_to(self._folder / name)
+            link.replace(self.current)
+        except OSError as error:
+            raise Permanent(f"{self.current}: cannot be written: {error.strerror}") from error
+        self.drop_pending()
+        self._remove_old(keep=name)
+
+    @property
+    def _pending(self) -> Path:
+        return self._folder / f"{self._prefix}.key.tmp"
+
+    def _remove_old(self, keep: str) -> None:
+        """All but the newest two: one may be in use for a moment yet."""
+        found = sorted(p for p in self._folder.glob(f"{self._prefix}-????-??-??-??-??-??.pem") if p.name != keep)
+        for path in found[:-1]:
+            with suppress(OSError):
+                path.unlink()
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            write_atomic(path, data, 0o600, durable=True)
+        except OSError as error:
+            raise Permanent(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error

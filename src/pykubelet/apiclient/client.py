@@ -1,0 +1,335 @@
+"""Requests to the API server: typed, pooled, retried where that is safe, errors as ours. Made once per agent.
+
+One aiohttp session keeps connections alive. A request is sent again when the API server says so (429, 503 with
+Retry-After) and, if it may be repeated, when its connection broke.
+"""
+
+import logging
+import random
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from pykubelet.apiclient.credentials import Credentials
+from pykubelet.apiclient.errors import Unauthorized, error_of_response
+from pykubelet.apiclient.kubeconfig import ClusterConfig
+from pykubelet.apiclient.limits import RateLimit
+from pykubelet.apiclient.resources import Target
+from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list
+from pykubelet.base.backoff import jittered
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.models.codec import decode, encode
+from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
+from pykubelet.models.scalars import KubeStruct
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T", bound=KubeStruct)
+
+_PAGE: Final = 500
+_ATTEMPTS: Final = 4
+_FIRST_DELAY: Final = 0.25
+_MAX_RETRY_AFTER: Final = 30.0
+_WATCH_SLACK: Final = 30.0
+_KEEPALIVE_IDLE: Final = 30
+_KEEPALIVE_INTERVAL: Final = 10
+_USER_TIMEOUT_MS: Final = 60_000
+_SAFE: Final = frozenset({"GET", "PUT", "PATCH", "DELETE"})
+"""Methods whose requests come to the same when they are made twice; our PATCHes carry a uid."""
+
+
+class PatchKind(StrEnum):
+    """Ways to say what to change."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Which objects of a collection."""
+
+    fields: str = ""
+    labels: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds that a request may take in all, and to connect."""
+
+    request: Seconds = 30.0
+    connect: Seconds = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One HTTP request."""
+
+    method: str
+    path: str
+    what: str
+    params: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    content_type: str = "application/json"
+
+    @property
+    def target(self) -> str:
+        query = "&".join(f"{k}={v}" for k, v in self.params)
+        return f"{self.path}?{query}" if query else self.path
+
+
+_ALL: Final = Select()
+
+
+class ApiClient:
+    """The API server. To be closed; belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        clock: Clock,
+        *,
+        limit: RateLimit | None = None,
+        timeouts: Timeouts | None = None,
+        agent: str = "pykubelet",
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._limit = limit or RateLimit(0, 1, clock)
+        self._timeouts = timeouts or Timeouts()
+        self._agent = agent
+        self._credentials = Credentials(config, clock)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self._config.server
+
+    async def get(self, target: Target[T]) -> T:
+        """One object. Raises NotFound."""
+        return decode(await self._send(_Call("GET", target.path, f"get {target.label}")), target.kind)
+
+    async def list(self, target: Target[T], select: Select = _ALL) -> Listing[T]:
+        """All objects of a collection, page by page, and the version to watch from."""
+        items: list[T] = []
+        faults: list[tuple[ObjectMeta, str]] = []
+        token = ""
+        while True:
+            params = (*_selection(select), ("limit", str(_PAGE)), *((("continue", token),) if token else ()))
+            body = await self._send(_Call("GET", target.path, f"list {target.label}", params))
+            page, token = read_list(body, target.kind)
+            items += page.items
+            faults += page.faults
+            if not token:
+                return Listing(tuple(items), page.resource_version, tuple(faults))
+
+    async def create(self, target: Target[T], value: KubeStruct) -> T:
+        """Create an object, or POST to a subresource. Raises AlreadyExists."""
+        return decode(
+            await self._send(_Call("POST", target.path, f"create {target.label}", body=encode(value))), target.kind
+        )
+
+    async def update(self, target: Target[T], value: KubeStruct) -> T:
+        """Replace an object. Raises Conflict when its resource version is not the newest."""
+        return decode(
+            await self._send(_Call("PUT", target.path, f"update {target.label}", body=encode(value))), target.kind
+        )
+
+    async def patch(self, target: Target[T], patch: object, kind: PatchKind = PatchKind.STRATEGIC) -> T:
+        """Change an object; ``patch`` is plain values. A uid in its metadata must be the object's, else Conflict."""
+        call = _Call("PATCH", target.path, f"patch {target.label}", body=encode(patch), content_type=kind)
+        return decode(await self._send(call), target.kind)
+
+    async def delete(self, target: Target[T], uid: str = "", grace_seconds: int | None = None) -> bool:
+        """Delete an object, only that of the uid if given; False if it was not there (any more)."""
+        options = DeleteOptions(
+            api_version="v1",
+            kind="DeleteOptions",
+            grace_period_seconds=grace_seconds,
+            preconditions=Preconditions(uid=uid) if uid else None,
+        )
+        try:
+            await self._send(_Call("DELETE", target.path, f"delete {target.label}", body=encode(options)))
+        except NotFound:
+            return False
+        return True
+
+    async def ready(self) -> bool:
+        """Whether the API server says that it is ready."""
+        try:
+            await self._send(_Call("GET", "/readyz", "readyz"))
+        except Transient:
+            return False
+        return True
+
+    async def watch(
+        self, target: Target[T], select: Select, version: str, duration: Seconds
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes after ``version`` until the stream ends, after ``duration`` seconds at the latest.
+
+        Raises Expired when the version is too old, Transient when the stream breaks.
+        """
+        params = (
+            *_selection(select),
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", version),
+            ("timeoutSeconds", str(int(duration))),
+        )
+        what = f"watch {target.label}"
+        timeout = aiohttp.ClientTimeout(
+            total=duration + _WATCH_SLACK, connect=self._timeouts.connect, sock_read=duration + _WATCH_SLACK
+        )
+        lines = Lines()
+        async with self._request(_Call("GET", target.path, what, params), timeout) as response:
+            if response.status != 200:
+                raise await self._failure(response, what)
+            try:
+                async for chunk in response.content.iter_any():
+                    for line in lines.feed(chunk):
+                        yield read_event(line, target.kind)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise Transient(f"{what}: the stream broke: {error!r}") from error
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # -- one request
+
+    async def _send(self, call: _Call) -> bytes:
+        renewed = False
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._limit.take()
+                return await self._try(call)
+            except Unauthorized:
+                if renewed:
+                    raise
+                renewed = True
+                self._credentials.renew()
+            except Transient as error:
+                delay = self._delay(call, error, attempt)
+                if delay is None:
+                    raise
+                _log.debug("request is sent again", extra={"request": call.what, "error": str(error), "delay_s": delay})
+                await self._clock.sleep(delay)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _delay(self, call: _Call, error: Transient, attempt: int) -> Seconds | None:
+        """Seconds to the next attempt; None: give up."""
+        if attempt >= _ATTEMPTS or (call.method not in _SAFE and error.retry_after is None):
+            return None
+        if isinstance(error, _NoAnswer) and not error.broken:
+            return None  # nobody there: callers have a patience of their own
+        wait = jittered(_FIRST_DELAY * 2 ** (attempt - 1), 1.0, random.random)
+        if error.retry_after is not None:
+            if error.retry_after > _MAX_RETRY_AFTER:
+                return None
+            wait = max(wait, jittered(error.retry_after, 0.1))
+        return wait
+
+    async def _try(self, call: _Call) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=self._timeouts.request, connect=self._timeouts.connect)
+        async with self._request(call, timeout) as response:
+            if response.status not in (200, 201, 202):
+                raise await self._failure(response, call.what)
+            try:
+                return await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _NoAnswer(f"{call.what}: the answer broke off: {error!r}", broken=True) from error
+
+    @asynccontextmanager
+    async def _request(self, call: _Call, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        context = await self._credentials.tls()
+        headers: Mapping[str, str] = {
+            "Accept": "application/json",
+            "User-Agent": self._agent,
+            **await self._credentials.headers(),
+            **({"Content-Type": call.content_type} if call.body else {}),
+        }
+        if self._session is None:
+            self._session = _session()
+        try:
+            response = await self._session.request(
+                call.method,
+                URL(f"{self._config.server}{call.path}").update_query(list(call.params)),
+                data=call.body or None,
+                headers=headers,
+                timeout=timeout,
+                ssl=context if context is not None else False,
+                server_hostname=(self._config.tls_server_name or None) if context is not None else None,
+                proxy=self._config.proxy_url or None,
+                allow_redirects=False,
+            )
+        except aiohttp.ServerDisconnectedError as error:
+            raise _NoAnswer(f"{call.what}: the API server closed the connection", broken=True) from error
+        except (aiohttp.ClientConnectorError, aiohttp.ClientSSLError) as error:
+            raise _NoAnswer(f"{call.what}: cannot connect to {self._config.server}: {error}", broken=False) from error
+        except (aiohttp.ClientOSError, ConnectionError) as error:
+            raise _NoAnswer(f"{call.what}: the connection broke: {error!r}", broken=True) from error
+        except TimeoutError as error:
+            raise _NoAnswer(f"{call.what}: no answer from {self._config.server} in time", broken=False) from error
+        except aiohttp.ClientError as error:
+            raise Transient(f"{call.what}: {error!r}") from error
+        except (ValueError, OSError) as error:
+            raise Invalid(f"{call.what}: the request cannot be made: {error}") from error
+        async with response:
+            yield response
+
+    async def _failure(self, response: aiohttp.ClientResponse, what: str) -> Exception:
+        try:
+            body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            body = b""
+        return error_of_response(response.status, body, what, response.headers.get("Retry-After", ""))
+
+
+class _NoAnswer(Transient):
+    """No answer, or not a whole one. ``broken``: the connection was there, so another may do better at once."""
+
+    def __init__(self, message: str, *, broken: bool) -> None:
+        super().__init__(message)
+        self.broken = broken
+
+
+def _selection(select: Select) -> tuple[tuple[str, str], ...]:
+    given = (("fieldSelector", select.fields), ("labelSelector", select.labels))
+    return tuple((name, value) for name, value in given if value)
+
+
+def _session() -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=90.0, socket_factory=_socket)
+    return aiohttp.ClientSession(
+        connector=connector,
+        auto_decompress=True,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        json_serialize=str,
+    )
+
+
+def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket whose peer is noticed to be gone within a minute, though a watch may be silent for many."""
+    family, kind, protocol, _, _ = info
+    made = socket.socket(family, kind, protocol)
+    for level, option, value in (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    ):
+        made.setsockopt(level, option, value)
+    return made

@@ -1,0 +1,149 @@
+"""Who we are to the API server, now: bearer tokens and client certificates, read again when their files change.
+
+Used by the client before each request; looking at the files costs a few stat calls every ten seconds.
+"""
+
+import asyncio
+import base64
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pykubelet.apiclient.exec_plugin import ExecCredentials, run_plugin
+from pykubelet.apiclient.kubeconfig import ClusterConfig, Pem, User
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.units import Seconds
+
+LOOK_AGAIN: Final = 10.0
+"""Files of certificates and tokens are looked at this often."""
+_EARLY: Final = 30.0
+"""A plugin is asked again this long before its credentials expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read, and the marks of the files it was read from."""
+
+    marks: tuple[tuple[int, int, int], ...]
+    context: ssl.SSLContext | None
+    token: str
+
+
+class Credentials:
+    """The credentials of one API client. One thread."""
+
+    def __init__(self, config: ClusterConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._read: _Read | None = None
+        self._looked_at: Seconds = 0.0
+        self._plugin: ExecCredentials | None = None
+        self._lock = asyncio.Lock()
+
+    async def tls(self) -> ssl.SSLContext | None:
+        """The context of new connections; None for plain HTTP. Raises Invalid or Transient if there is none."""
+        return (await self._current()).context
+
+    async def headers(self) -> dict[str, str]:
+        """The Authorization header, if there is one."""
+        read = await self._current()
+        user = self._config.user
+        if read.token:
+            return {"Authorization": f"Bearer {read.token}"}
+        if user.username:
+            pair = f"{user.username}:{user.password}".encode()
+            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+        return {}
+
+    def renew(self) -> None:
+        """The API server refused them: read and ask everything anew at the next request."""
+        self._read = None
+        self._plugin = None
+
+    async def _current(self) -> _Read:
+        async with self._lock:
+            await self._ask_plugin()
+            now = self._clock.monotonic()
+            if self._read is None or now - self._looked_at >= LOOK_AGAIN:
+                self._read = await asyncio.to_thread(_refreshed, self._config, self._plugin, self._read)
+                self._looked_at = now
+            return self._read
+
+    async def _ask_plugin(self) -> None:
+        plugin = self._config.user.exec
+        if plugin is None:
+            return
+        known = self._plugin
+        if known is not None and (known.expires is None or known.expires - _EARLY > self._clock.now()):
+            return
+        self._plugin = await run_plugin(plugin, self._config)
+        self._read = None
+
+
+def _refreshed(config: ClusterConfig, plugin: ExecCredentials | None, before: _Read | None) -> _Read:
+    user = _effective(config.user, plugin)
+    files = (config.ca.file, user.certificate.file, user.key.file, user.token_file)
+    marks = tuple(_mark(file) for file in files)
+    if before is not None and before.marks == marks:
+        return before
+    try:
+        return _Read(marks, _context(config, user), _token(user))
+    except (OSError, ssl.SSLError) as error:
+        if before is not None:
+            return before  # a half-written file: the next look will find it whole
+        raise Invalid(f"the credentials for {config.server} cannot be used: {error}") from error
+
+
+def _effective(user: User, plugin: ExecCredentials | None) -> User:
+    if plugin is None:
+        return user
+    return User(plugin.token, certificate=Pem(plugin.certificate), key=Pem(plugin.key))
+
+
+def _mark(file: str) -> tuple[int, int, int]:
+    try:
+        stat = Path(file).stat() if file else None
+    except OSError:
+        stat = None
+    return (stat.st_mtime_ns, stat.st_ino, stat.st_size) if stat else (0, 0, 0)
+
+
+def _token(user: User) -> str:
+    if not user.token_file:
+        return user.token
+    try:
+        return Path(user.token_file).read_text().strip()
+    except OSError as error:
+        if user.token:
+            return user.token
+        raise Transient(f"{user.token_file}: the token cannot be read: {error.strerror}") from error
+
+
+def _context(config: ClusterConfig, user: User) -> ssl.SSLContext | None:
+    if not config.server.startswith("https://"):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if config.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif config.ca:
+        context.load_verify_locations(cadata=config.ca.read().decode("ascii", errors="replace"))
+    else:
+        context.load_default_certs()
+    if user.certificate:
+        _load_chain(context, user.certificate.read(), (user.key or user.certificate).read())
+    return context
+
+
+def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """The ssl module reads keys from files only: this one is in memory and has no name."""
+    descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, certificate + b"\n" + key)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)

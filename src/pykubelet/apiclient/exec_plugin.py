@@ -1,0 +1,95 @@
+"""Credentials from a program, as cloud providers have them (client.authentication.k8s.io, KEP-541)."""
+
+import base64
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.apiclient.kubeconfig import ClusterConfig, ExecPlugin
+from pykubelet.base import proc
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.units import Seconds
+
+_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_TIMEOUT: Final = 60.0
+_MAX_OUTPUT: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCredentials:
+    """What a plugin handed out."""
+
+    token: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+    expires: Seconds | None = None
+    """Unix time; None: never."""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _Credential(msgspec.Struct, frozen=True, rename="camel"):
+    kind: str
+    api_version: str
+    status: _Status | None = None
+
+
+async def run_plugin(plugin: ExecPlugin, config: ClusterConfig) -> ExecCredentials:
+    """Run it and take its credentials. Raises Transient if it fails, Invalid if it cannot be right."""
+    if plugin.api_version not in _VERSIONS:
+        raise Invalid(f"exec plugin {plugin.command}: apiVersion {plugin.api_version!r} is none of {_VERSIONS}")
+    info: dict[str, Any] = {
+        "kind": "ExecCredential",
+        "apiVersion": plugin.api_version,
+        "spec": {"interactive": False},
+    }
+    if plugin.provide_cluster_info:
+        info["spec"]["cluster"] = _cluster_info(config)
+    env = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+    try:
+        done = await proc.run([plugin.command, *plugin.args], timeout=_TIMEOUT, env=env, max_output=_MAX_OUTPUT)
+    except NotFound as error:
+        hint = f". {plugin.install_hint}" if plugin.install_hint else ""
+        raise Invalid(f"exec plugin {plugin.command} is not installed{hint}") from error
+    except PykubeletError as error:
+        raise Transient(f"exec plugin {plugin.command} failed: {error}") from error
+    return _read(plugin, done.stdout)
+
+
+def _read(plugin: ExecPlugin, output: bytes) -> ExecCredentials:
+    try:
+        credential = msgspec.json.decode(output, type=_Credential)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"exec plugin {plugin.command}: its output is no ExecCredential: {error}") from error
+    if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
+        found = f"{credential.api_version} {credential.kind}"
+        raise Invalid(f"exec plugin {plugin.command}: gave a {found}, not a {plugin.api_version} ExecCredential")
+    status = credential.status
+    if status is None or not (status.token or status.client_certificate_data):
+        raise Invalid(f"exec plugin {plugin.command}: gave neither a token nor a certificate")
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        raise Invalid(f"exec plugin {plugin.command}: gave a certificate without a key, or a key without one")
+    expires = status.expiration_timestamp
+    return ExecCredentials(
+        status.token,
+        status.client_certificate_data.encode(),
+        status.client_key_data.encode(),
+        expires.timestamp() if expires is not None else None,
+    )
+
+
+def _cluster_info(config: ClusterConfig) -> dict[str, Any]:
+    info: dict[str, Any] = {"server": config.server, "insecure-skip-tls-verify": config.insecure}
+    if config.ca:
+        info["certificate-authority-data"] = base64.b64encode(config.ca.read()).decode()
+    if config.tls_server_name:
+        info["tls-server-name"] = config.tls_server_name
+    return info

@@ -1,0 +1,230 @@
+"""kubeconfig files: which API server, how to know it, and who we are to it. Read at start; files they name are re-read.
+
+Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1. One context is used: ``current-context``.
+"""
+
+import base64
+import binascii
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from pykubelet.base.errors import Invalid
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """PEM text that is given in place or in a file; the file may change."""
+
+    data: bytes = b""
+    file: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.data or self.file)
+
+    def read(self) -> bytes:
+        """The text now. Blocks; raises Invalid naming a file that cannot be read."""
+        if self.data:
+            return self.data
+        try:
+            return Path(self.file).read_bytes()
+        except OSError as error:
+            raise Invalid(f"{self.file}: cannot be read: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """A program that hands out credentials (client.authentication.k8s.io)."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    api_version: str = "client.authentication.k8s.io/v1"
+    provide_cluster_info: bool = False
+    install_hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who we are; at most one kind of bearer credential is used, files first."""
+
+    token: str = ""
+    token_file: str = ""
+    certificate: Pem = field(default_factory=Pem)
+    key: Pem = field(default_factory=Pem)
+    username: str = ""
+    password: str = ""
+    exec: ExecPlugin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """One API server and our identity there."""
+
+    server: str
+    ca: Pem = field(default_factory=Pem)
+    insecure: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    user: User = field(default_factory=User)
+
+
+class _Struct(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, kw_only=True):
+    pass
+
+
+class _Cluster(_Struct, frozen=True):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class _ExecEnv(_Struct, frozen=True):
+    name: str
+    value: str = ""
+
+
+class _Exec(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    command: str
+    args: tuple[str, ...] | None = None
+    env: tuple[_ExecEnv, ...] | None = None
+    api_version: str = "client.authentication.k8s.io/v1"
+    provide_cluster_info: bool = False
+    install_hint: str = ""
+
+
+class _User(_Struct, frozen=True):
+    token: str = ""
+    token_file: str = msgspec.field(name="tokenFile", default="")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: _Exec | None = None
+
+
+class _Context(_Struct, frozen=True):
+    cluster: str
+    user: str = ""
+
+
+class _NamedCluster(_Struct, frozen=True):
+    name: str
+    cluster: _Cluster
+
+
+class _NamedUser(_Struct, frozen=True):
+    name: str
+    user: _User = _User()
+
+
+class _NamedContext(_Struct, frozen=True):
+    name: str
+    context: _Context
+
+
+class _Config(_Struct, frozen=True):
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] | None = None
+    users: tuple[_NamedUser, ...] | None = None
+    contexts: tuple[_NamedContext, ...] | None = None
+
+
+def load_kubeconfig(path: Path) -> ClusterConfig:
+    """The current context of a kubeconfig file. Relative paths in it are relative to it. Raises Invalid."""
+    try:
+        document = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+    except OSError as error:
+        raise Invalid(f"{path}: the kubeconfig cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Invalid(f"{path}: not YAML or JSON: {' '.join(str(error).split())}") from error
+    try:
+        config = msgspec.convert(document, _Config)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{path}: not a kubeconfig: {error}") from error
+    return _resolve(config, path)
+
+
+def in_cluster(folder: Path = SERVICE_ACCOUNT) -> ClusterConfig:
+    """The configuration of a program that runs in a pod. Raises Invalid outside of one."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise Invalid("not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    shown = f"[{host}]" if ":" in host else host
+    return ClusterConfig(
+        f"https://{shown}:{port}",
+        ca=Pem(file=str(folder / "ca.crt")),
+        user=User(token_file=str(folder / "token")),
+    )
+
+
+def _resolve(config: _Config, path: Path) -> ClusterConfig:
+    context = next((c.context for c in config.contexts or () if c.name == config.current_context), None)
+    if context is None:
+        raise Invalid(f"{path}: current-context {config.current_context!r} is not among its contexts")
+    cluster = next((c.cluster for c in config.clusters or () if c.name == context.cluster), None)
+    if cluster is None:
+        raise Invalid(f"{path}: context {config.current_context!r} names the cluster {context.cluster!r}, not there")
+    if not cluster.server.startswith(("http://", "https://")):
+        raise Invalid(f"{path}: cluster {context.cluster!r}: server {cluster.server!r} must begin with https://")
+    user = next((u.user for u in config.users or () if u.name == context.user), None)
+    if user is None and context.user:
+        raise Invalid(f"{path}: context {config.current_context!r} names the user {context.user!r}, not there")
+    return ClusterConfig(
+        server=cluster.server.rstrip("/"),
+        ca=_pem(cluster.certificate_authority_data, cluster.certificate_authority, path),
+        insecure=cluster.insecure_skip_tls_verify,
+        tls_server_name=cluster.tls_server_name,
+        proxy_url=cluster.proxy_url,
+        user=_user(user or _User(), path),
+    )
+
+
+def _user(user: _User, path: Path) -> User:
+    plugin = None
+    if user.exec is not None:
+        given = user.exec
+        command = given.command
+        if "/" in command:
+            command = _absolute(command, path)
+        plugin = ExecPlugin(
+            command,
+            given.args or (),
+            tuple((e.name, e.value) for e in given.env or ()),
+            given.api_version,
+            given.provide_cluster_info,
+            given.install_hint,
+        )
+    return User(
+        token=user.token,
+        token_file=_absolute(user.token_file, path),
+        certificate=_pem(user.client_certificate_data, user.client_certificate, path),
+        key=_pem(user.client_key_data, user.client_key, path),
+        username=user.username,
+        password=user.password,
+        exec=plugin,
+    )
+
+
+def _pem(data: str, file: str, path: Path) -> Pem:
+    if not data:
+        return Pem(file=_absolute(file, path))
+    try:
+        return Pem(base64.b64decode(data, validate=True))
+    except binascii.Error as error:
+        raise Invalid(f"{path}: a certificate or key given as data is not base64: {error}") from error
+
+
+def _absolute(file: str, path: Path) -> str:
+    return str(path.parent.absolute() / file) if file else ""

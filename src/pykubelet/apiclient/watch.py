@@ -1,0 +1,149 @@
+"""The bytes of a watch as events: JSON objects, one a line, each decoded on its own. No effects."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from pykubelet.apiclient.errors import error_of
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.models.codec import decode
+from pykubelet.models.meta_v1 import ListMeta, ObjectMeta, Status
+from pykubelet.models.scalars import KubeStruct
+
+T = TypeVar("T", bound=KubeStruct)
+MAX_EVENT: Final = 32 << 20
+"""etcd's objects have 1.5 MiB at most; a longer line is no event."""
+
+
+class WatchType(StrEnum):
+    """What a watch tells."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One event."""
+
+    type: WatchType
+    meta: ObjectMeta
+    object: T | None
+    """None for bookmarks, and for objects that cannot be decoded; ``fault`` then says why."""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """What a list gave."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    faults: tuple[tuple[ObjectMeta, str], ...] = ()
+    """Objects that could not be decoded, and why."""
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _RawList(msgspec.Struct, frozen=True):
+    metadata: ListMeta = ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Lines:
+    """Cuts a stream of chunks into lines."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The lines that are complete with this chunk. Raises Transient for one without end."""
+        while (end := chunk.find(b"\n")) >= 0:
+            line = b"".join((*self._rest, chunk[:end]))
+            self._rest, self._size = [], 0
+            chunk = chunk[end + 1 :]
+            if line.strip():
+                yield line
+        if chunk:
+            self._rest.append(chunk)
+            self._size += len(chunk)
+        if self._size > MAX_EVENT:
+            raise Transient("watch: an event without end")
+
+
+def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
+    """One line of a watch. Raises the error that an ERROR event tells, Transient for what is no event."""
+    try:
+        envelope = msgspec.json.decode(line, type=_Envelope)
+    except msgspec.DecodeError as error:
+        raise Transient(f"watch: the stream is broken: {error}") from error
+    raw = bytes(envelope.object)
+    if envelope.type == "ERROR":
+        try:
+            raise error_of(decode(raw, Status), "watch")
+        except Invalid as error:
+            raise Transient(f"watch: an error that is no Status: {error}") from error
+    try:
+        kind = WatchType(envelope.type)
+    except ValueError as error:
+        raise Transient(f"watch: an event of unknown type {envelope.type!r}") from error
+    if kind is WatchType.BOOKMARK:
+        return WatchEvent(kind, _meta(raw), None)
+    try:
+        value = _read(raw, target)
+    except Invalid as error:
+        return WatchEvent(kind, _meta(raw), None, str(error))
+    return WatchEvent(kind, meta_of(value), value)
+
+
+def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
+    """One page of a list, and the token of the next; a bad object does not spoil the others. Raises Transient."""
+    try:
+        raw = msgspec.json.decode(body, type=_RawList)
+    except msgspec.DecodeError as error:
+        raise Transient(f"list: the answer is no list: {error}") from error
+    items: list[T] = []
+    faults: list[tuple[ObjectMeta, str]] = []
+    for each in raw.items or ():
+        text = bytes(each)
+        try:
+            items.append(_read(text, target))
+        except Invalid as error:
+            faults.append((_meta(text), str(error)))
+    return Listing(tuple(items), raw.metadata.resource_version, tuple(faults)), raw.metadata.continue_
+
+
+def meta_of(value: KubeStruct) -> ObjectMeta:
+    """The metadata of any object."""
+    meta = getattr(value, "metadata", None)
+    return meta if isinstance(meta, ObjectMeta) else ObjectMeta()
+
+
+def _read(raw: bytes, target: type[T]) -> T:
+    """The object without its managed fields, which are half of it and concern only those who apply."""
+    value = decode(raw, target)
+    meta = meta_of(value)
+    if not meta.managed_fields:
+        return value
+    return replace(value, metadata=replace(meta, managed_fields=()))
+
+
+def _meta(raw: bytes) -> ObjectMeta:
+    try:
+        return decode(raw, _Meta).metadata
+    except Invalid:
+        return ObjectMeta()

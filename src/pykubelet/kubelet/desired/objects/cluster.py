@@ -1,0 +1,131 @@
+"""All that pods of a cluster need of the API server beside their own object, behind one door.
+
+Objects in use, services, runtime classes and tokens. Made in node mode only; the other stages see it through their
+ports.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Final, Protocol
+
+from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.resources import RUNTIME_CLASSES, SERVICES
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.kubelet.desired.objects.apiserver import PATIENCE, ApiObjects
+from pykubelet.kubelet.desired.objects.ports import Changed, Objects
+from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import ConfigMap, Pod, Secret, Service, ServiceAccountTokenProjection
+from pykubelet.models.node_v1 import RuntimeClass
+
+_log = logging.getLogger(__name__)
+_EVERYTHING: Final = Select()
+
+
+class PodsTouched(Protocol):
+    """Told of pods that something changed for which is no ConfigMap or Secret (a token)."""
+
+    def __call__(self, uids: frozenset[PodUID], /) -> None: ...
+
+
+class ClusterObjects:
+    """Implements ``Objects`` and what the actuating stage asks of a cluster. One thread."""
+
+    def __init__(self, client: ApiClient, local: Objects, clock: Clock) -> None:
+        self._touched: list[PodsTouched] = []
+        self._objects = ApiObjects(client, local, clock)
+        self._tokens = ServiceAccountTokens(client, clock, self._renewed)
+        self._services: Mapping[Key, Service] = {}
+        self._classes: Mapping[Key, RuntimeClass] = {}
+        self._services_read = asyncio.Event()
+        self._classes_read = asyncio.Event()
+        self._service_watch = Reflector(client, Query(SERVICES.all(), _EVERYTHING), self._take_services, clock)
+        self._class_watch = Reflector(client, Query(RUNTIME_CLASSES.all(), _EVERYTHING), self._take_classes, clock)
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name."""
+        return {
+            "api-objects": self._objects.run(),
+            "services": self._service_watch.run(),
+            "runtime-classes": self._class_watch.run(),
+            "tokens": self._tokens.run(),
+        }
+
+    def use(self, pod: Pod) -> None:
+        """A pod is wanted, new or changed; those of manifests have their objects beside them."""
+        if not is_static(pod):
+            self._objects.use(pod)
+
+    def release(self, uid: PodUID) -> None:
+        """A pod is gone from its source. Repeatable."""
+        self._objects.release(uid)
+        self._tokens.release(uid)
+
+    async def ready(self, pod: Pod) -> None:
+        """Wait until all that the pod needs has been read; at once for a static pod. Raises base errors."""
+        if is_static(pod):
+            return
+        if not self._services_read.is_set():
+            await _first(self._services_read, "services", self._service_watch.fault)
+        if pod.spec.runtime_class_name and not self._classes_read.is_set():
+            await _first(self._classes_read, "runtime classes", self._class_watch.fault)
+        await self._objects.ready(ref_of(pod).uid)
+        await self._tokens.ready(pod)
+
+    def get_config_map(self, namespace: str, name: str) -> ConfigMap:
+        """The ConfigMap; raises NotFound."""
+        return self._objects.get_config_map(namespace, name)
+
+    def get_secret(self, namespace: str, name: str) -> Secret:
+        """The Secret; raises NotFound."""
+        return self._objects.get_secret(namespace, name)
+
+    def subscribe(self, callback: Changed) -> Callable[[], None]:
+        """Have changes of ConfigMaps and Secrets told from now on; call the result to end it."""
+        return self._objects.subscribe(callback)
+
+    def on_pods(self, callback: PodsTouched) -> None:
+        """Have other changes told by the pods that they concern."""
+        self._touched.append(callback)
+
+    def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
+        """A token for a projected volume; Transient if there is none."""
+        return self._tokens.token(pod, projection)
+
+    def services(self) -> Iterable[Service]:
+        """All services of the cluster."""
+        return self._services.values()
+
+    def runtime_handler(self, name: str) -> str:
+        """The handler of a RuntimeClass; raises NotFound."""
+        found = self._classes.get(("", name))
+        if found is None:
+            if not self._classes_read.is_set():
+                raise Transient(f"RuntimeClass {name!r}: not read from the API server yet")
+            raise NotFound(f'runtimeclass.node.k8s.io "{name}" not found')
+        return found.handler
+
+    def _take_services(self, services: Mapping[Key, Service]) -> None:
+        self._services = services
+        self._services_read.set()
+
+    def _take_classes(self, classes: Mapping[Key, RuntimeClass]) -> None:
+        self._classes = classes
+        self._classes_read.set()
+
+    def _renewed(self, uid: PodUID) -> None:
+        for callback in self._touched:
+            callback(frozenset({uid}))
+
+
+async def _first(read: asyncio.Event, what: str, fault: object) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await read.wait()
+    except TimeoutError as error:
+        reason = f": {fault}" if fault is not None else ""
+        raise Transient(f"{what} have not yet been read at least once{reason}") from error

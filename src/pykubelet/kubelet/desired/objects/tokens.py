@@ -1,0 +1,123 @@
+"""Tokens of service accounts for projected volumes: asked of the API server, bound to their pod, renewed in time.
+
+(KEP-1205, KEP-542.) A token is renewed when four fifths of its life have passed, and after a day at the latest.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pykubelet.apiclient import ApiClient
+from pykubelet.apiclient.resources import SERVICE_ACCOUNTS
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
+from pykubelet.models.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
+from pykubelet.models.core_v1 import Pod, ServiceAccountTokenProjection
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY: Final = 30.0
+_RENEW_AT: Final = 0.8
+_MAX_AGE: Final = 24 * 3600.0
+_JITTER: Final = 10.0
+_DEFAULT_LIFE: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What makes a token another one."""
+
+    ref: PodRef
+    account: str
+    audience: str
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A token and when to renew it."""
+
+    value: bytes
+    expires: Seconds
+    renew_at: Seconds
+
+
+class ServiceAccountTokens:
+    """The tokens of this node's pods, in memory only."""
+
+    def __init__(self, client: ApiClient, clock: Clock, renewed: Callable[[PodUID], None]) -> None:
+        self._client = client
+        self._clock = clock
+        self._renewed = renewed
+        self._tokens: dict[_Wanted, _Token] = {}
+
+    async def run(self) -> None:
+        """Renew tokens until cancelled; one that cannot be renewed stays in use until it expires."""
+        while True:
+            await self._clock.sleep(_LOOK_EVERY)
+            now = self._clock.now()
+            for wanted in [key for key, token in self._tokens.items() if token.renew_at <= now]:
+                try:
+                    await self._ask(wanted)
+                except PykubeletError as error:
+                    told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
+                    _log.warning("service account token not renewed, trying again", extra=told)
+                    continue
+                self._renewed(wanted.ref.uid)
+
+    async def ready(self, pod: Pod) -> None:
+        """Get the tokens that the pod's volumes show, unless they are there. Raises the API server's error."""
+        now = self._clock.now()
+        for wanted in _wanted_by(pod):
+            token = self._tokens.get(wanted)
+            if token is None or token.expires <= now:
+                await self._ask(wanted)
+
+    def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
+        """The token of one source of a projected volume. Raises Transient if there is none."""
+        wanted = _key(pod, projection)
+        token = self._tokens.get(wanted)
+        if token is None:
+            raise Transient(f"no token of service account {wanted.account!r} yet: the API server has not given one")
+        return token.value
+
+    def release(self, uid: PodUID) -> None:
+        """The pod is gone. Repeatable."""
+        for wanted in [key for key in self._tokens if key.ref.uid == uid]:
+            del self._tokens[wanted]
+
+    async def _ask(self, wanted: _Wanted) -> None:
+        ref = wanted.ref
+        request = TokenRequest(
+            api_version="authentication.k8s.io/v1",
+            kind="TokenRequest",
+            spec=TokenRequestSpec(
+                audiences=(wanted.audience,) if wanted.audience else (),
+                expiration_seconds=wanted.life,
+                bound_object_ref=BoundObjectReference(api_version="v1", kind="Pod", name=ref.name, uid=ref.uid),
+            ),
+        )
+        target = SERVICE_ACCOUNTS.at(ref.namespace, wanted.account, "token").typed(TokenRequest)
+        begun = self._clock.now()
+        answer = await self._client.create(target, request)
+        end = answer.status.expiration_timestamp
+        expires = end.timestamp() if end is not None else begun + wanted.life
+        # By what was given, which may be more or less than what was asked for.
+        renew = begun + min((expires - begun) * _RENEW_AT, _MAX_AGE) - random.random() * _JITTER
+        self._tokens[wanted] = _Token(answer.status.token.encode(), expires, renew)
+
+
+def _wanted_by(pod: Pod) -> Iterator[_Wanted]:
+    for volume in pod.spec.volumes:
+        for source in volume.projected.sources if volume.projected else ():
+            if source.service_account_token is not None:
+                yield _key(pod, source.service_account_token)
+
+
+def _key(pod: Pod, projection: ServiceAccountTokenProjection) -> _Wanted:
+    life = projection.expiration_seconds or _DEFAULT_LIFE
+    return _Wanted(ref_of(pod), pod.spec.service_account_name or "default", projection.audience, life)

@@ -1,0 +1,42 @@
+"""The API server as a source of pods: those that are bound to this node, followed by a watch.
+
+What comes is handed to the mux as this source's full set after each change, as the other sources do it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.resources import PODS
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.desired.sources.mux import PodMux
+from pykubelet.kubelet.types.updates import Source
+from pykubelet.models.core_v1 import Pod
+
+
+class ApiServerSource:
+    """Follows the pods of one node; ``first`` is called once they have been read."""
+
+    def __init__(self, client: ApiClient, node_name: str, mux: PodMux, first: Callable[[], None], clock: Clock) -> None:
+        self._mux = mux
+        self._first: Callable[[], None] | None = first
+        query = Query(PODS.all(), Select(fields=f"spec.nodeName={node_name}"))
+        self._reflector = Reflector(client, query, self._deliver, clock)
+
+    async def run(self) -> None:
+        """Follow until cancelled; an API server that is away takes no pod away."""
+        await self._reflector.run()
+
+    def listed(self) -> bool:
+        """Whether the API server's pods have been read at all."""
+        return self._reflector.listed
+
+    def fault(self) -> str | None:
+        """Why the API server cannot be followed now; None if it can."""
+        return str(self._reflector.fault) if self._reflector.fault is not None else None
+
+    def _deliver(self, pods: Mapping[Key, Pod]) -> None:
+        self._mux.set(Source.API, tuple(pods.values()))
+        if self._first is not None:
+            self._first()
+            self._first = None

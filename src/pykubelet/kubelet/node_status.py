@@ -1,0 +1,192 @@
+"""The node as it is now, for its object at the API server: machine, runtime and configuration, read together.
+
+Beside the composition root because it asks parts of several stages.
+"""
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
+from pykubelet.kubelet.types.runtime import RuntimeConditions
+from pykubelet.linux import fsusage, system
+from pykubelet.models.core_v1 import (
+    NodeAddress,
+    NodeRuntimeHandler,
+    NodeRuntimeHandlerFeatures,
+    NodeSwapStatus,
+    NodeSystemInfo,
+)
+from pykubelet.models.quantity import to_value
+from pykubelet.models.scalars import Quantity
+
+_log = logging.getLogger(__name__)
+_IMAGES_EVERY: Final = 60.0
+_PLEG_PATIENCE: Final = 10.0
+"""A new agent has so long for its first list of pods before it calls the node unready for want of one."""
+_DISK_DEFAULT: Final = "10%"
+_DISK_SIGNAL: Final = "nodefs.available"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatusDeps:
+    """Whom it asks."""
+
+    settings: Settings
+    version: str
+    """The Kubernetes version that the agent says it has."""
+    node: ActuatorNode
+    image_cri: CriClient
+    conditions: Callable[[], RuntimeConditions]
+    pleg_fault: Callable[[], str | None]
+    clock: Clock
+    pressure: Callable[[], Pressure] = Pressure
+    port: int = 0
+
+
+class NodeStatusReader:
+    """Implements the node reporter's ``NodeFactsReader``."""
+
+    def __init__(self, deps: NodeStatusDeps) -> None:
+        self._deps = deps
+        self._images: tuple[Image, ...] = ()
+        self._images_at: Seconds | None = None
+        self._begun = deps.clock.monotonic()
+
+    async def read(self) -> NodeFacts:
+        """The node now."""
+        deps = self._deps
+        await self._list_images()
+        capacity = await asyncio.to_thread(self._capacity)
+        return NodeFacts(
+            capacity=capacity,
+            allocatable=self._allocatable(capacity),
+            addresses=self._addresses(),
+            info=self._info(),
+            images=self._images,
+            handlers=tuple(
+                NodeRuntimeHandler(
+                    name=handler.name,
+                    features=NodeRuntimeHandlerFeatures(
+                        recursive_read_only_mounts=handler.recursive_read_only, user_namespaces=handler.user_namespaces
+                    ),
+                )
+                for handler in deps.node.handlers
+            ),
+            supplemental_groups_policy=deps.node.supplemental_groups_policy,
+            faults=tuple(self._faults()),
+            pressure=deps.pressure(),
+            port=deps.port,
+        )
+
+    def architecture(self) -> str:
+        return system.architecture()
+
+    def images_changed(self) -> None:
+        """An image was pulled or removed: list them again."""
+        self._images_at = None
+
+    async def _list_images(self) -> None:
+        """Images change seldom, so they are not listed with every look."""
+        now = self._deps.clock.monotonic()
+        if self._images_at is not None and now - self._images_at < _IMAGES_EVERY:
+            return
+        try:
+            found = await self._deps.image_cri.list_images()
+        except PykubeletError as error:
+            _log.debug("images not listed", extra={"error": str(error)})
+            return
+        self._images_at = now
+        self._images = tuple(Image((*image.repo_digests, *image.repo_tags), Bytes(image.size)) for image in found)
+
+    def _capacity(self) -> Mapping[str, Quantity]:
+        config = self._deps.settings.config
+        pods = config.max_pods
+        if config.pods_per_core > 0:
+            pods = min(pods, config.pods_per_core * system.cpu_count())
+        found: dict[str, Quantity] = {
+            "cpu": str(system.cpu_count()),
+            "memory": f"{system.meminfo().total // 1024}Ki",
+            "pods": str(pods),
+        }
+        if config.local_storage_capacity_isolation:
+            usage = fsusage.filesystem(str(self._deps.settings.root_dir))
+            found["ephemeral-storage"] = f"{usage.capacity // 1024}Ki"
+        for pages in system.hugepages():
+            found[f"hugepages-{_size(pages.size)}"] = str(pages.size * pages.total)
+        return found
+
+    def _allocatable(self, capacity: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
+        config = self._deps.settings.config
+        found = {**capacity, **self._deps.node.allocatable()}
+        if "ephemeral-storage" in capacity:
+            total = to_value(capacity["ephemeral-storage"])
+            reserved = sum(
+                to_value(given["ephemeral-storage"])
+                for given in (config.kube_reserved, config.system_reserved)
+                if "ephemeral-storage" in given
+            )
+            threshold = config.eviction_hard.get(_DISK_SIGNAL, _DISK_DEFAULT)
+            kept = int(total * float(threshold[:-1]) / 100) if threshold.endswith("%") else to_value(threshold)
+            found["ephemeral-storage"] = str(max(0, total - reserved - kept))
+        # Memory set aside for huge pages is nobody's to allocate.
+        huge = sum(to_value(value) for name, value in capacity.items() if name.startswith("hugepages-"))
+        found["memory"] = str(max(0, to_value(found["memory"]) - huge))
+        return found
+
+    def _addresses(self) -> tuple[NodeAddress, ...]:
+        settings = self._deps.settings
+        found = [NodeAddress(type="InternalIP", address=ip) for ip in settings.node_ips if _usable(ip)]
+        return (*found, NodeAddress(type="Hostname", address=settings.node_name))
+
+    def _info(self) -> NodeSystemInfo:
+        node = self._deps.node
+        swap = system.meminfo().swap_total
+        return NodeSystemInfo(
+            architecture=system.architecture(),
+            boot_id=system.boot_id(),
+            container_runtime_version=f"{node.runtime_name}://{node.runtime_version}",
+            kernel_version=system.kernel_version(),
+            kube_proxy_version="",
+            kubelet_version=self._deps.version,
+            machine_id=system.machine_id(),
+            operating_system="linux",
+            os_image=system.os_image(),
+            swap=NodeSwapStatus(capacity=swap) if swap else None,
+            system_uuid=system.system_uuid(),
+        )
+
+    def _faults(self) -> list[str]:
+        conditions = self._deps.conditions()
+        found = []
+        if not conditions.runtime_ready:
+            found.append(f"container runtime is down: {conditions.message or 'it does not answer'}")
+        elif not conditions.network_ready:
+            reason = conditions.message or "no network configuration yet"
+            found.append(f"container runtime network not ready: NetworkReady=false {reason}")
+        fault = self._deps.pleg_fault()
+        if fault and self._deps.clock.monotonic() - self._begun >= _PLEG_PATIENCE:
+            found.append(f"PLEG is not healthy: {fault}")
+        return found
+
+
+def _size(size: int) -> str:
+    """The name of a page size in a resource: ``2Mi``, ``1Gi``."""
+    for unit, factor in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def _usable(text: str) -> bool:
+    address = ipaddress.ip_address(text)
+    return not address.is_unspecified and not address.is_multicast

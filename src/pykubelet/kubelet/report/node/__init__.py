@@ -1,0 +1,20 @@
+"""The node as the cluster sees it: registration, status, lease.
+
+``NodeReporter`` owns the Node object, ``LeaseKeeper`` the heartbeat; both are run by ``kubelet/cluster.py``.
+"""
+
+from pykubelet.kubelet.report.node.compute_node import check_labels
+from pykubelet.kubelet.report.node.lease import LeaseKeeper
+from pykubelet.kubelet.report.node.manager import NodeDeps, NodeReporter
+from pykubelet.kubelet.report.node.types import Image, NodeConfig, NodeFacts, Pressure
+
+__all__ = [
+    "Image",
+    "LeaseKeeper",
+    "NodeConfig",
+    "NodeDeps",
+    "NodeFacts",
+    "NodeReporter",
+    "Pressure",
+    "check_labels",
+]

@@ -1,0 +1,220 @@
+"""The node's object, from facts and from what was said before. Pure.
+
+Conditions, their reasons and messages are the reference's (``pkg/kubelet/nodestatus``), since people and controllers
+know them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.node.types import Image, NodeConfig, NodeFacts
+from pykubelet.models.codec import to_builtins
+from pykubelet.models.core_v1 import (
+    ContainerImage,
+    DaemonEndpoint,
+    Node,
+    NodeCondition,
+    NodeDaemonEndpoints,
+    NodeFeatures,
+    NodeSpec,
+    NodeStatus,
+)
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.scalars import time_from_unix
+
+LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
+LABEL_OS: Final = "kubernetes.io/os"
+LABEL_ARCH: Final = "kubernetes.io/arch"
+ANNOTATION_ATTACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+_MAX_NAMES: Final = 5
+"""Names shown of one image."""
+_OWN_PREFIXES: Final = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
+_ALLOWED_LABELS: Final = frozenset(
+    (
+        LABEL_HOSTNAME,
+        LABEL_OS,
+        LABEL_ARCH,
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    )
+)
+_REPLACE: Final = {"$patch": "replace"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Reasons and messages of a pressure condition."""
+
+    type: str
+    bad: tuple[str, str]
+    good: tuple[str, str]
+
+
+_MEMORY: Final = _Words(
+    "MemoryPressure",
+    ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+)
+_DISK: Final = _Words(
+    "DiskPressure",
+    ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+    ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+)
+_PIDS: Final = _Words(
+    "PIDPressure",
+    ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+    ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+
+
+def check_labels(labels: Iterable[str]) -> None:
+    """Refuse labels that a node may not give itself (KEP-279). Raises Invalid naming them."""
+    wrong = sorted(name for name in labels if not _may_have(name))
+    if wrong:
+        raise Invalid(
+            f"--node-labels: {', '.join(wrong)}: a node may not give itself labels of kubernetes.io and k8s.io but "
+            "those of kubelet.kubernetes.io and node.kubernetes.io and a few known ones"
+        )
+
+
+def _may_have(label: str) -> bool:
+    domain = label.partition("/")[0] if "/" in label else ""
+    if not (domain in ("kubernetes.io", "k8s.io") or domain.endswith((".kubernetes.io", ".k8s.io"))):
+        return True
+    own = tuple(prefix.rstrip("/") for prefix in _OWN_PREFIXES)
+    return label in _ALLOWED_LABELS or domain in own or domain.endswith(tuple(f".{each}" for each in own))
+
+
+def new_node(config: NodeConfig, status: NodeStatus, architecture: str) -> Node:
+    """The object with which the node registers."""
+    annotations = {ANNOTATION_ATTACH: "true"} if config.controller_attach else {}
+    meta = ObjectMeta(name=config.name, labels=_labels(config, architecture), annotations=annotations)
+    spec = NodeSpec(provider_id=config.provider_id, taints=config.taints)
+    return Node(api_version="v1", kind="Node", metadata=meta, spec=spec, status=status)
+
+
+def reconcile_patch(existing: Node, config: NodeConfig, architecture: str) -> dict[str, object] | None:
+    """The merge patch that makes a node that was there before ours again; None: nothing has to change.
+
+    Taints and labels of others stay; those of ``--node-labels`` and the ones every node has are put right.
+    """
+    wanted = _labels(config, architecture)
+    labels = {key: value for key, value in wanted.items() if existing.metadata.labels.get(key) != value}
+    attached = existing.metadata.annotations.get(ANNOTATION_ATTACH)
+    annotations: dict[str, str | None] = {}
+    if config.controller_attach and attached != "true":
+        annotations[ANNOTATION_ATTACH] = "true"
+    elif not config.controller_attach and attached is not None:
+        annotations[ANNOTATION_ATTACH] = None
+    patch: dict[str, object] = {}
+    if labels or annotations:
+        patch["metadata"] = {"labels": labels, "annotations": annotations}
+    if config.provider_id and not existing.spec.provider_id:
+        patch["spec"] = {"providerID": config.provider_id}
+    return patch or None
+
+
+def _labels(config: NodeConfig, architecture: str) -> dict[str, str]:
+    return {LABEL_HOSTNAME: config.name, LABEL_OS: "linux", LABEL_ARCH: architecture, **config.labels}
+
+
+def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: Seconds) -> NodeStatus:
+    """Our part of the status now; ``before`` says since when conditions hold."""
+    return NodeStatus(
+        capacity=dict(facts.capacity),
+        allocatable=dict(facts.allocatable),
+        addresses=facts.addresses,
+        conditions=_conditions(facts, before.conditions, now),
+        daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=facts.port)) if facts.port else None,
+        node_info=facts.info,
+        images=_images(facts.images, config.max_images),
+        runtime_handlers=facts.handlers,
+        features=NodeFeatures(supplemental_groups_policy=facts.supplemental_groups_policy)
+        if facts.supplemental_groups_policy is not None
+        else None,
+        volumes_in_use=facts.volumes_in_use,
+    )
+
+
+def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
+    """The strategic merge patch of ``nodes/status`` for our part; ``before`` is what the API server has.
+
+    Conditions of others, and resources with a domain, which device plugins and people set, are not touched.
+    """
+    plain = to_builtins(after)
+    assert isinstance(plain, dict)
+    fields: dict[str, object] = {
+        name: plain.get(name)
+        for name in ("daemonEndpoints", "nodeInfo", "images", "runtimeHandlers", "features", "volumesInUse")
+    }
+    # Merged by type, of which there are two of a kind on a node with two families. The API server would take the
+    # directive for an address if there was none before.
+    fields["addresses"] = [*plain.get("addresses", ()), *([_REPLACE] if before.addresses else [])]
+    fields["conditions"] = [{"reason": None, "message": None, **each} for each in plain.get("conditions", ())]
+    for name, old in (("capacity", before.capacity), ("allocatable", before.allocatable)):
+        gone = dict.fromkeys(key for key in old if "/" not in key)
+        fields[name] = {**gone, **plain.get(name, {})}
+    return {"status": fields}
+
+
+def differs_there(sent: NodeStatus, there: NodeStatus) -> bool:
+    """Whether the API server has other conditions than we sent: the control plane gave the node up meanwhile, say."""
+    found = {condition.type: condition.status for condition in there.conditions}
+    return any(found.get(condition.type) != condition.status for condition in sent.conditions)
+
+
+def is_changed(before: NodeStatus, after: NodeStatus) -> bool:
+    """Whether there is news beside the time of the heartbeat."""
+    return _without_heartbeat(before) != _without_heartbeat(after)
+
+
+def _without_heartbeat(status: NodeStatus) -> NodeStatus:
+    return replace(status, conditions=tuple(replace(c, last_heartbeat_time=None) for c in status.conditions))
+
+
+def _conditions(facts: NodeFacts, before: Sequence[NodeCondition], now: Seconds) -> tuple[NodeCondition, ...]:
+    pressure = facts.pressure
+    wanted = [
+        _pressure(_MEMORY, bad=pressure.memory),
+        _pressure(_DISK, bad=pressure.disk),
+        _pressure(_PIDS, bad=pressure.pids),
+        _ready(facts.faults),
+    ]
+    known = {condition.type: condition for condition in before}
+    at = time_from_unix(now)
+    stamped = []
+    for condition in wanted:
+        old = known.get(condition.type)
+        since = old.last_transition_time if old is not None and old.status == condition.status else at
+        stamped.append(replace(condition, last_heartbeat_time=at, last_transition_time=since or at))
+    return tuple(stamped)
+
+
+def _pressure(words: _Words, *, bad: bool) -> NodeCondition:
+    reason, message = words.bad if bad else words.good
+    return NodeCondition(type=words.type, status=str(bad), reason=reason, message=message)
+
+
+def _ready(faults: Sequence[str]) -> NodeCondition:
+    if faults:
+        message = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+        return NodeCondition(type="Ready", status="False", reason="KubeletNotReady", message=message)
+    message = "kubelet is posting ready status"
+    return NodeCondition(type="Ready", status="True", reason="KubeletReady", message=message)
+
+
+def _images(images: Iterable[Image], limit: int) -> tuple[ContainerImage, ...]:
+    """The largest first, as the scheduler is told of them."""
+    ranked = sorted((image for image in images if image.names), key=lambda image: (-image.size, image.names))
+    shown = ranked if limit < 0 else ranked[:limit]
+    return tuple(ContainerImage(names=image.names[:_MAX_NAMES], size_bytes=image.size) for image in shown)

@@ -1,0 +1,113 @@
+"""The node's heartbeat: a Lease, renewed every quarter of its duration (KEP-589).
+
+Intervals are of the monotonic clock, so that a clock set forward or back neither misses nor floods renewals.
+"""
+
+import logging
+import random
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.apiclient import AlreadyExists, ApiClient
+from pykubelet.apiclient.resources import LEASES, NODES
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Transient
+from pykubelet.models.coordination_v1 import Lease, LeaseSpec
+from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
+from pykubelet.models.scalars import micro_time_from_unix
+
+_log = logging.getLogger(__name__)
+
+NAMESPACE: Final = "kube-node-lease"
+_QUICK_RETRIES: Final = 5
+_JITTER: Final = 0.04
+
+
+class LeaseKeeper:
+    """Creates and renews the Lease ``kube-node-lease/NODE``."""
+
+    def __init__(self, client: ApiClient, node: str, duration: int, clock: Clock) -> None:
+        self._client = client
+        self._node = node
+        self._duration = duration
+        self._clock = clock
+        self._lease: Lease | None = None
+        self._backoff = Backoff(0.2, 7.0, jitter=0.5)
+        self.renewed_at: float | None = None
+        """Monotonic time of the last success."""
+
+    async def run(self) -> None:
+        """Renew until cancelled."""
+        every = self._duration / 4
+        while True:
+            begun = self._clock.monotonic()
+            await self.renew()
+            passed = self._clock.monotonic() - begun
+            await self._clock.sleep(max(0.0, every * (1.0 + _JITTER * random.random()) - passed))
+
+    async def renew(self) -> bool:
+        """Renew once, with a few quick retries; whether it has been renewed. Errors are logged."""
+        for attempt in range(1, _QUICK_RETRIES + 1):
+            try:
+                await self._renew()
+            except PykubeletError as error:
+                self._lease = None if isinstance(error, Conflict | NotFound) else self._lease
+                told = {"lease": self._node, "error": str(error), "attempt": attempt}
+                _log.warning("node lease not renewed", extra=told)
+                if attempt == _QUICK_RETRIES:
+                    break
+                delay = self._backoff.next("", self._clock.monotonic())
+                if isinstance(error, Transient) and error.retry_after is not None:
+                    delay = max(delay, min(error.retry_after, self._duration / 4))
+                await self._clock.sleep(delay)
+                continue
+            self._backoff.reset("")
+            self.renewed_at = self._clock.monotonic()
+            return True
+        return False
+
+    async def _renew(self) -> None:
+        if self._lease is None:
+            self._lease = await self._find()
+            if self._lease is None:
+                return
+        spec = replace(
+            self._lease.spec,
+            holder_identity=self._node,
+            lease_duration_seconds=self._duration,
+            renew_time=micro_time_from_unix(self._clock.now()),
+        )
+        wanted = replace(self._lease, api_version="coordination.k8s.io/v1", kind="Lease", spec=spec)
+        self._lease = await self._client.update(LEASES.at(NAMESPACE, self._node), wanted)
+
+    async def _find(self) -> Lease | None:
+        """The lease that is there; None: it was not and has been made, renewed as it is."""
+        try:
+            return await self._client.get(LEASES.at(NAMESPACE, self._node))
+        except NotFound:
+            pass
+        lease = Lease(
+            api_version="coordination.k8s.io/v1",
+            kind="Lease",
+            metadata=ObjectMeta(name=self._node, namespace=NAMESPACE, owner_references=await self._owner()),
+            spec=LeaseSpec(
+                holder_identity=self._node,
+                lease_duration_seconds=self._duration,
+                renew_time=micro_time_from_unix(self._clock.now()),
+            ),
+        )
+        try:
+            self._lease = await self._client.create(LEASES.all(NAMESPACE), lease)
+        except AlreadyExists:
+            return await self._client.get(LEASES.at(NAMESPACE, self._node))
+        return None
+
+    async def _owner(self) -> tuple[OwnerReference, ...]:
+        """The node, so that the lease goes with it; nothing while it is not registered."""
+        try:
+            node = await self._client.get(NODES.at("", self._node))
+        except NotFound:
+            return ()
+        return (OwnerReference(api_version="v1", kind="Node", name=self._node, uid=node.metadata.uid),)

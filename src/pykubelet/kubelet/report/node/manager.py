@@ -1,0 +1,154 @@
+"""Registers the node and reports its status: what makes the machine a member of the cluster.
+
+The status is looked at every 10 s and whenever :meth:`NodeReporter.poke` is called; it is sent when there is news, and
+every 5 minutes in any case. That the node lives is the lease's to tell.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
+from pykubelet.apiclient.resources import NODES
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.node.compute_node import (
+    differs_there,
+    is_changed,
+    new_node,
+    node_status,
+    reconcile_patch,
+    status_patch,
+)
+from pykubelet.kubelet.report.node.ports import NodeFactsReader
+from pykubelet.kubelet.report.node.types import NodeConfig, NodeFacts
+from pykubelet.kubelet.types.events import NORMAL, EventRecorder
+from pykubelet.models.core_v1 import Node, NodeStatus
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.1
+_MAX_DELAY: Final = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeps:
+    """All that it acts through."""
+
+    client: ApiClient
+    facts: NodeFactsReader
+    events: EventRecorder
+    clock: Clock
+
+
+class NodeReporter:
+    """Owns the node's object, as far as it is the agent's."""
+
+    def __init__(self, deps: NodeDeps, config: NodeConfig) -> None:
+        self._deps = deps
+        self._config = config
+        self._node: Node | None = None
+        """As the API server has it, as far as we know."""
+        self._sent: NodeStatus | None = None
+        """Our part as it was sent last; None: it has to be sent. (The API server may not know all of it.)"""
+        self._sent_at: Seconds = 0.0
+        self._news = asyncio.Event()
+        self._ready: str | None = None
+        self.registered = asyncio.Event()
+        """Set once the node is known to be there."""
+
+    @property
+    def node(self) -> Node | None:
+        """The node's object as last seen; None before it is registered."""
+        return self._node
+
+    def learn(self, node: Node) -> None:
+        """The API server told of its object (a watch)."""
+        other = self._node is None or node.metadata.uid != self._node.metadata.uid
+        self._node = node
+        self.registered.set()
+        if other or (self._sent is not None and differs_there(self._sent, node.status)):
+            self._sent = None
+            self._news.set()
+
+    def gone(self) -> None:
+        """The API server has no such node any more: register again."""
+        self._node = self._sent = None
+        self._news.set()
+
+    def poke(self) -> None:
+        """Something about the node has changed: look at once."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Register, then report until cancelled. Errors are logged and outlived."""
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
+        while True:
+            self._news.clear()
+            try:
+                await self.report()
+            except PykubeletError as error:
+                _log.warning("node not reported, trying again", extra={"node": self._config.name, "error": str(error)})
+                await self._deps.clock.sleep(backoff.next("", self._deps.clock.monotonic()))
+                continue
+            backoff.reset("")
+            try:
+                async with asyncio.timeout(self._config.update_every):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def report(self) -> None:
+        """Bring the node's object up to date, if there is news."""
+        facts = await self._deps.facts.read()
+        if self._node is None:
+            await self._register(facts)
+            return
+        now = self._deps.clock.monotonic()
+        status = node_status(facts, self._sent or self._node.status, self._config, self._deps.clock.now())
+        if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
+            await self._send(self._node.status, status)
+
+    async def _send(self, there: NodeStatus, status: NodeStatus) -> None:
+        target = NODES.at("", self._config.name, "status")
+        try:
+            self._node = await self._deps.client.patch(target, status_patch(there, status), PatchKind.STRATEGIC)
+        except NotFound:
+            self._node = None
+            raise
+        self._note(status)
+
+    def _note(self, status: NodeStatus) -> None:
+        self._sent = status
+        self._sent_at = self._deps.clock.monotonic()
+        ready = next((c.status for c in status.conditions if c.type == "Ready"), "Unknown")
+        if ready != self._ready:
+            self._ready = ready
+            reason = "NodeReady" if ready == "True" else "NodeNotReady"
+            message = f"Node {self._config.name} status is now: {reason}"
+            self._deps.events.event(None, NORMAL, reason, message)
+
+    async def _register(self, facts: NodeFacts) -> None:
+        client, config = self._deps.client, self._config
+        architecture = self._deps.facts.architecture()
+        status = node_status(facts, NodeStatus(), config, self._deps.clock.now())
+        if config.register:
+            try:
+                self._node = await client.create(NODES.all(), new_node(config, status, architecture))
+                _log.info("node registered", extra={"node": config.name})
+                self.registered.set()
+                self._note(status)
+                return
+            except AlreadyExists:
+                pass
+        node = await client.get(NODES.at("", config.name))
+        patch = reconcile_patch(node, config, architecture) if config.register else None
+        if patch is not None:
+            node = await client.patch(NODES.at("", config.name), patch, PatchKind.MERGE)
+        _log.info("node was there already", extra={"node": config.name, "changed": patch is not None})
+        self._node = node
+        self.registered.set()
+        await self._send(node.status, node_status(facts, node.status, config, self._deps.clock.now()))

@@ -1,0 +1,196 @@
+"""Brings statuses to the API server: at once, one request per pod at a time, always the newest, until they are there.
+
+Subscribes to the status manager. The API server's copy of a pod comes in through :meth:`StatusPatcher.seen`, by which a
+status that somebody else has overwritten is noticed, and a deletion that is to be completed.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from pykubelet.apiclient import ApiClient, Expired
+from pykubelet.apiclient.resources import PODS
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.status.compute_patch import ours, status_patch
+from pykubelet.kubelet.report.status.manager import StatusManager
+from pykubelet.kubelet.report.status.types import StatusChange, StatusEntry
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import Pod, PodStatus
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.2
+_MAX_DELAY: Final = 10.0
+_CORRECT_AGAIN: Final = 10.0
+"""A status that others overwrite is put right at most this often."""
+
+
+class ApiPods(Protocol):
+    """What the API server holds of our pods, as last seen (desired/pods)."""
+
+    def counterpart(self, uid: PodUID) -> Pod | None:
+        """The API server's object for a pod of ours: the pod itself, or the up-to-date mirror of a static pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatcherDeps:
+    """All that it acts through."""
+
+    client: ApiClient
+    statuses: StatusManager
+    pods: ApiPods
+    clock: Clock
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """What has been brought of one pod."""
+
+    target: str = ""
+    """The uid that the status was sent to."""
+    sent: PodStatus | None = None
+    accepted: PodStatus | None = None
+    """Our part of what the API server made of it; it may not know all fields."""
+    version: int = 0
+    """The resource version of that."""
+    corrected_at: Seconds = 0.0
+    deleted: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    running: bool = False
+
+
+class StatusPatcher:
+    """See the module. :meth:`changed` and :meth:`seen` return at once."""
+
+    def __init__(self, deps: PatcherDeps) -> None:
+        self._deps = deps
+        self._deliveries: dict[PodUID, _Delivery] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._early: set[PodUID] = set()
+        self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
+        self.delivered = 0
+        """PATCHes that were accepted, for tests and metrics."""
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for uid in self._early:
+                self._wake(uid)
+            self._early.clear()
+            await asyncio.Event().wait()
+
+    def changed(self, change: StatusChange) -> None:
+        """A status of ours has changed (subscriber of the status manager)."""
+        if change.current is None:
+            if (delivery := self._deliveries.pop(change.uid, None)) is not None:
+                delivery.news.set()
+        else:
+            self._wake(change.uid)
+
+    def seen(self, pod: Pod, uid: PodUID) -> None:
+        """The API server told of its object for the pod ``uid`` of ours."""
+        delivery = self._deliveries.get(uid)
+        if delivery is not None and not delivery.running and self._overwritten(delivery, pod):
+            _log.info("status was changed by somebody else, sending ours again", extra={"pod": str(ref_of(pod))})
+            delivery.corrected_at = self._deps.clock.monotonic()
+            delivery.sent = None
+        self._wake(uid)
+
+    def _overwritten(self, delivery: _Delivery, pod: Pod) -> bool:
+        if delivery.accepted is None or delivery.target != pod.metadata.uid:
+            return False
+        if _number(pod.metadata.resource_version) <= delivery.version or ours(pod.status) == delivery.accepted:
+            return False
+        return self._deps.clock.monotonic() - delivery.corrected_at >= _CORRECT_AGAIN
+
+    def _wake(self, uid: PodUID) -> None:
+        if self._group is None:
+            self._early.add(uid)
+            return
+        if self._deps.statuses.entry(uid) is None:
+            return
+        delivery = self._deliveries.setdefault(uid, _Delivery())
+        delivery.news.set()
+        if not delivery.running:
+            delivery.running = True
+            self._group.create_task(self._deliver(uid, delivery), name=f"status of {uid}")
+
+    async def _deliver(self, uid: PodUID, delivery: _Delivery) -> None:
+        """Bring the pod's status until nothing is left to bring."""
+        try:
+            while True:
+                delivery.news.clear()
+                entry = self._deps.statuses.entry(uid)
+                pod = self._deps.pods.counterpart(uid)
+                if entry is None or pod is None or delivery.deleted:
+                    return
+                try:
+                    if not await self._step(entry, pod, delivery):
+                        return
+                    self._backoff.reset(uid)
+                except (NotFound, Conflict) as error:
+                    # Gone or replaced by another of the same name: the watch will tell, and wake us if need be.
+                    _log.info("status not taken", extra={"pod": str(ref_of(pod)), "error": str(error)})
+                    return
+                except PykubeletError as error:
+                    await self._wait(uid, delivery, error)
+        finally:
+            delivery.running = False
+
+    async def _step(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> bool:
+        """Send what has to be sent next; False: nothing has."""
+        uid = pod.metadata.uid
+        if delivery.target != uid or delivery.sent != entry.status:
+            await self._patch(entry, pod, delivery)
+            return True
+        static = is_static(entry.pod)
+        if not entry.finished or static or pod.metadata.deletion_timestamp is None:
+            return False
+        target = PODS.at(pod.metadata.namespace, pod.metadata.name)
+        await self._deps.client.delete(target, uid, grace_seconds=0)
+        _log.info("pod deleted at the API server, all of it has ended", extra={"pod": str(ref_of(pod)), "uid": uid})
+        delivery.deleted = True
+        return False
+
+    async def _patch(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> None:
+        uid = pod.metadata.uid
+        if delivery.target != uid and ours(pod.status) == ours(entry.status):
+            # After a restart of the agent: it is there already.
+            delivery.target, delivery.sent, delivery.accepted = uid, entry.status, ours(pod.status)
+            delivery.version = _number(pod.metadata.resource_version)
+            return
+        target = PODS.at(pod.metadata.namespace, pod.metadata.name, "status")
+        try:
+            answer = await self._deps.client.patch(target, status_patch(uid, pod, entry.status))
+        except Invalid as error:
+            if "metadata.uid" in str(error):
+                raise Expired(f"pod {ref_of(pod)} has another uid now") from error
+            raise
+        self.delivered += 1
+        delivery.target, delivery.sent, delivery.accepted = uid, entry.status, ours(answer.status)
+        delivery.version = _number(answer.metadata.resource_version)
+
+    async def _wait(self, uid: PodUID, delivery: _Delivery, error: PykubeletError) -> None:
+        delay = self._backoff.next(uid, self._deps.clock.monotonic())
+        delay = max(delay, error.retry_after or 0.0) if isinstance(error, Transient) else _MAX_DELAY
+        _log.warning("status not delivered, trying again", extra={"uid": uid, "error": str(error), "delay_s": delay})
+        if isinstance(error, Transient):
+            await self._deps.clock.sleep(delay)
+            return
+        # The status itself is refused: the next one may not be.
+        try:
+            async with asyncio.timeout(delay):
+                await delivery.news.wait()
+        except TimeoutError:
+            return
+
+
+def _number(version: str) -> int:
+    """Resource versions of the API server grow (KEP-5504); 0 for what is none."""
+    return int(version) if version.isdecimal() else 0

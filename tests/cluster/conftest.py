@@ -1,0 +1,115 @@
+"""A real API server and an agent that is a node of it, on a real container runtime."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from pykubelet.base.errors import NotFound
+from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.kubeapi import Json, KubeApi
+from pykubelet.testing.runtime import PrivateRuntime
+
+NODE = "testnode"
+Condition = Callable[[Pod], object]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests here need the API server; without one they are skipped with one line."""
+    try:
+        find_assets()
+    except NotFound as error:
+        for item in items:
+            if "tests/cluster/" in item.path.as_posix():
+                item.add_marker(pytest.mark.skip(reason=str(error)))
+
+
+@pytest.fixture(scope="session")
+def apiserver(isolation: Isolation) -> Iterator[EnvTest]:
+    """The session's API server."""
+    server = EnvTest(isolation.home / "api", nodes=(NODE, "othernode"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.destroy()
+
+
+@pytest.fixture(scope="session")
+def api(apiserver: EnvTest) -> KubeApi:
+    """The administrator's view."""
+    return KubeApi(apiserver.url, str(apiserver.home / "ca.crt"), apiserver.tokens[ADMIN])
+
+
+@dataclass
+class Cluster:
+    """An agent as the node ``testnode``."""
+
+    api: KubeApi
+    agent: AgentProcess
+
+    def run(self, manifest: Json) -> Json:
+        """Create the pod and bind it to the node."""
+        return self.api.run_pod(manifest, NODE)
+
+    def ready(self, name: str, timeout: float = 30.0) -> Pod:
+        return self.api.wait_ready(name, timeout, self.agent.log_tail)
+
+    def until(self, name: str, condition: Condition, timeout: float = 30.0) -> Pod:
+        return self.api.wait_pod(name, condition, timeout, self.agent.log_tail)
+
+    def delete(self, name: str, grace: int | None = None, timeout: float = 30.0) -> None:
+        """Delete and wait until it is gone."""
+        self.api.delete_pod(name, grace)
+        self.api.wait_gone(name, timeout, self.agent.log_tail)
+
+
+@pytest.fixture(scope="module")
+def node_config() -> Json:
+    """KubeletConfiguration fields of the module's node; modules override it."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def node_flags() -> list[str]:
+    """Further flags; modules override it."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest,
+    isolation: Isolation,
+    daemon: PrivateRuntime,
+    apiserver: EnvTest,
+    api: KubeApi,
+    node_config: Json,
+    node_flags: list[str],
+) -> Iterator[Cluster]:
+    """The module's node, Ready; its pods are removed at the end."""
+    home = isolation.home / f"n-{request.module.__name__.rpartition('.')[2].removeprefix('test_')[:10]}"
+    flags = ["--kubeconfig", str(apiserver.node_kubeconfig(NODE)), "--node-ip", "127.0.0.1", *node_flags]
+    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, node_config, flags)
+    agent.start()
+    try:
+        wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+        yield Cluster(api, agent)
+        _remove_everything(api, agent)
+    finally:
+        agent.destroy()
+        api.delete(f"/api/v1/nodes/{NODE}")
+
+
+def _remove_everything(api: KubeApi, agent: AgentProcess) -> None:
+    if agent.process is None:
+        agent.start()
+    for path in agent.manifests.iterdir():
+        path.unlink()
+    for item in api.get("/api/v1/pods")["items"]:
+        api.delete_pod(item["metadata"]["name"], 0 if not item["spec"].get("nodeName") else 1)
+    wait_for(lambda: not api.get("/api/v1/pods")["items"], 60.0, agent.log_tail)
+    wait_for(lambda: not agent.pods(), 60.0, agent.log_tail)
+    assert agent.stop() == 0, agent.log_tail()

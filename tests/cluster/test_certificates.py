@@ -1,0 +1,137 @@
+"""A node that has nothing but a bootstrap token: its certificates, and their renewal."""
+
+import base64
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.envtest import EnvTest
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.kubeapi import Json, KubeApi
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.cluster.conftest import NODE
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_CLIENT, _SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
+
+
+def pending(api: KubeApi, signer: str) -> Json | None:
+    """A request nobody has decided on."""
+    items = api.get(_REQUESTS)["items"]
+    return next((i for i in items if i["spec"]["signerName"] == signer and not i["status"]), None)
+
+
+def sign(api: KubeApi, server: EnvTest, request: Json, life: timedelta = timedelta(days=1)) -> None:
+    """Approve and sign, as the controllers do."""
+    path = f"{_REQUESTS}/{request['metadata']['name']}"
+    condition = {"type": "Approved", "status": "True", "reason": "Test", "message": "by the test"}
+    approved = api.call("PUT", f"{path}/approval", {**request, "status": {"conditions": [condition]}})
+    certificate = server.authority.sign(base64.b64decode(request["spec"]["request"]), life)
+    status = {**approved["status"], "certificate": base64.b64encode(certificate).decode()}
+    api.call("PUT", f"{path}/status", {**approved, "status": status})
+
+
+def wait_request(api: KubeApi, signer: str, agent: AgentProcess) -> Json:
+    found: list[Json] = []
+
+    def there() -> bool:
+        request = pending(api, signer)
+        found[:] = [request] if request else []
+        return bool(found)
+
+    wait_for(there, 40.0, agent.log_tail)
+    return found[0]
+
+
+@contextmanager
+def allowed_to_bootstrap(api: KubeApi) -> Iterator[None]:
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "bootstrap"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:node-bootstrapper"},
+        "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:bootstrappers"}],
+    }
+    api.create(path, binding)
+    try:
+        yield
+    finally:
+        api.delete(f"{path}/bootstrap")
+
+
+@pytest.fixture
+def joining(
+    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi
+) -> Iterator[Callable[[], AgentProcess]]:
+    """Makes an agent with a bootstrap kubeconfig."""
+    home = isolation.home / "join"
+    home.mkdir()
+    bootstrap = apiserver.kubeconfig("system:bootstrap:envtst", home / "bootstrap.conf")
+    flags = ["--kubeconfig", str(home / "kubelet.conf"), "--bootstrap-kubeconfig", str(bootstrap)]
+    flags += ["--cert-dir", str(home / "pki"), "--node-ip", "127.0.0.1"]
+    config: Json = {"rotateCertificates": True, "serverTLSBootstrap": True, "port": 0}
+    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, config, flags)
+    try:
+        yield lambda: agent
+    finally:
+        agent.destroy()
+        api.delete(f"/api/v1/nodes/{NODE}")
+        api.delete(_REQUESTS)
+
+
+def subject(path: Path) -> str:
+    return x509.load_pem_x509_certificate(path.read_bytes()).subject.rfc4514_string()
+
+
+def test_a_node_joins_by_a_token_and_renews_its_certificate(
+    joining: Callable[[], AgentProcess], api: KubeApi, apiserver: EnvTest
+) -> None:
+    agent = joining()
+    with allowed_to_bootstrap(api):
+        agent.start(wait=False)
+        first = wait_request(api, _CLIENT, agent)
+        assert first["spec"]["username"] == "system:bootstrap:envtst"
+        assert set(first["spec"]["usages"]) == {"digital signature", "client auth"}
+
+        # An agent that is restarted meanwhile waits for the same certificate.
+        agent.kill()
+        agent.start(wait=False)
+        wait_for(lambda: "asked for before" in agent.log_tail(), 30.0, agent.log_tail)
+        assert len(api.get(_REQUESTS)["items"]) == 1
+        sign(api, apiserver, first, timedelta(seconds=30))
+    agent.wait_ready()
+    current = agent.home / "pki" / "kubelet-client-current.pem"
+    assert current.is_symlink() and current.stat().st_mode & 0o777 == 0o600
+    assert subject(current) == f"CN=system:node:{NODE},O=system:nodes"
+    wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+
+    # The server's certificate is asked for by the node itself.
+    serving = wait_request(api, _SERVING, agent)
+    assert serving["spec"]["username"] == f"system:node:{NODE}"
+    sign(api, apiserver, serving)
+    wait_for(lambda: (agent.home / "pki" / "kubelet-server-current.pem").exists(), 20.0, agent.log_tail)
+    names = x509.load_pem_x509_csr(base64.b64decode(serving["spec"]["request"])).extensions
+    alternative = names.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert alternative.get_values_for_type(x509.DNSName) == [NODE]
+
+    # The client's lives short, and is renewed before it ends.
+    before = current.resolve()
+    second = wait_request(api, _CLIENT, agent)
+    assert second["spec"]["username"] == f"system:node:{NODE}"
+    sign(api, apiserver, second)
+    wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
+    expires = x509.load_pem_x509_certificate(before.read_bytes()).not_valid_after_utc.timestamp()
+    wait_for(lambda: time.time() > expires + 1, 60.0, agent.log_tail)
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}"
+    renewed = api.get(lease)["spec"]["renewTime"]
+    wait_for(lambda: api.get(lease)["spec"]["renewTime"] != renewed, 30.0, agent.log_tail)
+    assert agent.stop() == 0

@@ -1,0 +1,104 @@
+"""The node's server as the API server and monitoring use it: kubectl's paths through a real kube-apiserver."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pykubelet.testing.agent import wait_for
+from pykubelet.testing.envtest import ADMIN, EnvTest
+from pykubelet.testing.kubeapi import Json
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import container, pod, serving
+
+pytestmark = [pytest.mark.runtime]
+
+
+@pytest.fixture(scope="module")
+def node_config(apiserver: EnvTest) -> Json:
+    return {"authentication": {"x509": {"clientCAFile": str(apiserver.home / "ca.crt")}}}
+
+
+@dataclass
+class Web:
+    """Bare requests, to the API server or to the node."""
+
+    apiserver: EnvTest
+    cluster: Cluster
+
+    def api(self, path: str) -> tuple[int, str]:
+        """Through the API server, as kubectl does."""
+        context = ssl.create_default_context(cafile=str(self.apiserver.home / "ca.crt"))
+        return _get(self.apiserver.port, path, context, self.apiserver.tokens[ADMIN])
+
+    def node(self, path: str, token: str = "") -> tuple[int, str]:
+        """Straight to the node, as metrics-server and Prometheus do."""
+        context = ssl.create_default_context(cafile=str(self.cluster.agent.root / "pki" / "kubelet.crt"))
+        return _get(self.cluster.agent.node_port, path, context, token)
+
+
+def _get(port: int, path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def web(apiserver: EnvTest, cluster: Cluster) -> Iterator[Web]:
+    cluster.run(pod("web", container("main", serving("echo first; echo second"))))
+    cluster.ready("web")
+    yield Web(apiserver, cluster)
+    cluster.delete("web", grace=1)
+
+
+def test_the_node_says_where_it_serves(web: Web) -> None:
+    _, text = web.api(f"/api/v1/nodes/{NODE}")
+    assert json.loads(text)["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == web.cluster.agent.node_port
+
+
+def test_logs_come_through_the_api_server(web: Web) -> None:
+    path = "/api/v1/namespaces/default/pods/web/log"
+    wait_for(lambda: "second" in web.api(path)[1], 10.0, lambda: str(web.api(path)))
+    assert web.api(path) == (200, "first\nsecond\n")
+    assert web.api(f"{path}?tailLines=1") == (200, "second\n")
+    status, text = web.api(f"{path}?previous=true")
+    assert status == 400
+    assert 'previous terminated container \\"main\\" in pod \\"web\\" not found' in text
+
+
+def test_the_nodes_own_paths_come_through_the_api_servers_proxy(web: Web) -> None:
+    base = f"/api/v1/nodes/{NODE}/proxy"
+    assert web.api(f"{base}/healthz") == (200, "ok")
+    status, text = web.api(f"{base}/stats/summary")
+    assert status == 200
+    (found,) = (p for p in json.loads(text)["pods"] if p["podRef"]["name"] == "web")
+    assert found["memory"]["workingSetBytes"] > 0
+    status, text = web.api(f"{base}/configz")
+    assert json.loads(text)["kubeletconfig"]["port"] == web.cluster.agent.node_port
+
+
+def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
+    """The administrator's token is one that only the API server knows."""
+    for path in ("/metrics", "/metrics/cadvisor", "/metrics/resource", "/metrics/probes"):
+        status, text = web.node(path, apiserver.tokens[ADMIN])
+        assert status == 200, text
+        families = {family.name for family in text_string_to_metric_families(text)}
+        assert families, path
+    assert web.node("/metrics/resource")[0] == 401
+    assert web.node("/metrics/resource", "not-a-token")[0] == 401
+
+
+def test_who_has_no_rights_on_nodes_is_refused(web: Web, apiserver: EnvTest) -> None:
+    status, text = web.node("/pods", apiserver.tokens["nobody"])
+    assert (status, text) == (
+        403,
+        "Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
+    )

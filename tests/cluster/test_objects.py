@@ -1,0 +1,126 @@
+"""What pods refer to at the API server: ConfigMaps, Secrets, services, tokens, runtime classes."""
+
+import json
+import time
+from base64 import urlsafe_b64decode
+
+import pytest
+
+from pykubelet.testing.agent import wait_for, waiting_reason
+from tests.cluster.conftest import Cluster
+from tests.manifests import Json, config_map, container, mount, pod, secret, serving
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+_CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+_SECRETS = "/api/v1/namespaces/default/secrets"
+
+
+def test_a_config_map_is_followed_within_a_second(cluster: Cluster) -> None:
+    cluster.api.create(_CONFIG_MAPS, config_map("settings", {"color": "red"}))
+    main = container(
+        volumeMounts=[mount("cfg", "/cfg")],
+        env=[{"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}}],
+    )
+    cluster.run(pod("reader", main, volumes=[{"name": "cfg", "configMap": {"name": "settings"}}]))
+    cluster.ready("reader")
+    assert cluster.agent.exec("reader", "echo $COLOR; cat /cfg/color").split() == ["red", "red"]
+    cluster.api.merge(f"{_CONFIG_MAPS}/settings", {"data": {"color": "blue"}})
+    changed = time.monotonic()
+    path = next((cluster.agent.root / "pods").glob("*/volumes/kubernetes.io~configmap/cfg/color"))
+    wait_for(lambda: path.read_text() == "blue", 5.0, cluster.agent.log_tail)
+    assert time.monotonic() - changed < 2.0
+    assert cluster.agent.exec("reader", "cat /cfg/color") == "blue"
+    cluster.delete("reader")
+    cluster.api.delete(f"{_CONFIG_MAPS}/settings")
+
+
+def test_a_pod_waits_for_its_secret(cluster: Cluster) -> None:
+    main = container(envFrom=[{"secretRef": {"name": "late"}}])
+    cluster.run(pod("waiter", main))
+    cluster.until("waiter", lambda p: waiting_reason(p) == "CreateContainerConfigError")
+    cluster.api.create(_SECRETS, secret("late", {"PASSWORD": "hunter2"}))
+    cluster.ready("waiter", 10.0)
+    assert cluster.agent.exec("waiter", "echo $PASSWORD").strip() == "hunter2"
+    cluster.delete("waiter")
+    cluster.api.delete(f"{_SECRETS}/late")
+
+
+def test_an_immutable_secret_is_mounted(cluster: Cluster) -> None:
+    cluster.api.create(_SECRETS, {**secret("fixed", {"key": "v"}), "immutable": True})
+    main = container(volumeMounts=[mount("s", "/s")])
+    cluster.run(pod("fixed", main, volumes=[{"name": "s", "secret": {"secretName": "fixed"}}]))
+    cluster.ready("fixed")
+    assert cluster.agent.exec("fixed", "cat /s/key") == "v"
+    cluster.delete("fixed")
+    cluster.api.delete(f"{_SECRETS}/fixed")
+
+
+def test_services_become_variables(cluster: Cluster) -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "shop-front"},
+        "spec": {"ports": [{"port": 80, "name": "http"}], "selector": {"a": "b"}},
+    }
+    made = cluster.api.create("/api/v1/namespaces/default/services", service)
+    wait_for(lambda: cluster.api.find("/api/v1/namespaces/default/services/kubernetes") is not None, 20.0, str)
+    cluster.run(pod("linked"))
+    cluster.run(pod("unlinked", enableServiceLinks=False))
+    cluster.ready("linked")
+    cluster.ready("unlinked")
+    linked = cluster.agent.exec("linked", "env")
+    assert f"SHOP_FRONT_SERVICE_HOST={made['spec']['clusterIP']}\n" in linked
+    assert "SHOP_FRONT_SERVICE_PORT_HTTP=80\n" in linked
+    assert "KUBERNETES_SERVICE_HOST=10.96.0.1\n" in linked
+    unlinked = cluster.agent.exec("unlinked", "env")
+    assert "SHOP_FRONT" not in unlinked and "KUBERNETES_SERVICE_HOST=10.96.0.1\n" in unlinked
+    cluster.delete("linked")
+    cluster.delete("unlinked")
+    cluster.api.delete("/api/v1/namespaces/default/services/shop-front")
+
+
+def test_a_token_of_the_service_account_is_projected(cluster: Cluster) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    cluster.api.create("/api/v1/namespaces/default/serviceaccounts", account)
+    cluster.api.create(_CONFIG_MAPS, config_map("kube-root-ca.crt", {"ca.crt": "a certificate"}))
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+        {"serviceAccountToken": {"path": "vault", "audience": "vault", "expirationSeconds": 3600}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]
+    main = container(volumeMounts=[mount("token", "/var/run/secrets/kubernetes.io/serviceaccount", readOnly=True)])
+    volumes = [{"name": "token", "projected": {"sources": sources}}]
+    made = cluster.run(pod("robot", main, serviceAccountName="robot", volumes=volumes))
+    cluster.ready("robot")
+    folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+    token, vault = cluster.agent.exec("robot", f"cat {folder}/token; echo; cat {folder}/vault").split()
+    assert cluster.agent.exec("robot", f"cat {folder}/ca.crt {folder}/namespace") == "a certificatedefault"
+    claims = _claims(token)
+    assert claims["sub"] == "system:serviceaccount:default:robot"
+    assert claims["kubernetes.io"]["pod"] == {"name": "robot", "uid": made["metadata"]["uid"]}
+    other = _claims(vault)
+    assert other["aud"] == ["vault"] and other["exp"] - other["iat"] == 3600
+    cluster.delete("robot")
+    cluster.api.delete(f"{_CONFIG_MAPS}/kube-root-ca.crt")
+
+
+def test_a_runtime_class_names_the_handler(cluster: Cluster) -> None:
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+    meta = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
+    cluster.api.create(classes, {**meta, "metadata": {"name": "plain"}, "handler": "runc"})
+    cluster.api.create(classes, {**meta, "metadata": {"name": "exotic"}, "handler": "no-such-handler"})
+    cluster.run(pod("plain", container(command=serving()), runtimeClassName="plain"))
+    cluster.run(pod("exotic", runtimeClassName="exotic"))
+    cluster.ready("plain")
+    found = cluster.api.find_pod("exotic")
+    assert found is not None and found.status.phase == "Pending"
+    for name in ("plain", "exotic"):
+        cluster.delete(name)
+        cluster.api.delete(f"{classes}/{name}")
+
+
+def _claims(token: str) -> Json:
+    body = token.split(".")[1]
+    found: Json = json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return found

@@ -1,0 +1,93 @@
+"""Pods that the API server gives: run, reported, deleted, on a real runtime."""
+
+import pytest
+
+from pykubelet.testing.agent import container_status, wait_for
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import container, pod, sh, stubborn
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+
+def test_a_pod_runs_and_its_status_is_told(cluster: Cluster) -> None:
+    made = cluster.run(pod("web"))
+    found = cluster.ready("web")
+    status = found.status
+    assert found.metadata.uid == made["metadata"]["uid"]
+    assert status.pod_ip and status.host_ip == "127.0.0.1" and status.qos_class == "BestEffort"
+    assert {c.type: c.status for c in status.conditions} == {
+        "PodScheduled": "True",
+        "Initialized": "True",
+        "ContainersReady": "True",
+        "Ready": "True",
+        "PodReadyToStartContainers": "True",
+    }
+    shown = container_status(found)
+    assert shown.state is not None and shown.state.running is not None and shown.ready and shown.restart_count == 0
+    cluster.delete("web")
+    cluster.agent.wait_gone("web")
+
+
+def test_a_pod_that_ends_succeeds_and_stays(cluster: Cluster) -> None:
+    cluster.run(pod("job", container(command=sh("exit 0")), restartPolicy="Never"))
+    found = cluster.until("job", lambda p: p.status.phase == "Succeeded")
+    ended = container_status(found).state
+    assert ended is not None and ended.terminated is not None and ended.terminated.reason == "Completed"
+    cluster.delete("job")
+
+
+def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster: Cluster) -> None:
+    cluster.run(pod("deaf", container(command=stubborn())))
+    cluster.ready("deaf")
+    cluster.api.delete_pod("deaf", 3)
+    marked = cluster.until("deaf", lambda p: p.metadata.deletion_timestamp is not None)
+    assert marked.metadata.deletion_grace_period_seconds == 3
+    cluster.api.wait_gone("deaf", 20.0, cluster.agent.log_tail)
+
+
+def test_a_pod_of_another_node_is_not_ours(cluster: Cluster) -> None:
+    cluster.api.run_pod(pod("elsewhere"), "othernode")
+    cluster.run(pod("here"))
+    cluster.ready("here")
+    assert "elsewhere" not in cluster.agent.pods()
+    cluster.api.delete_pod("elsewhere", 0)
+    cluster.delete("here")
+
+
+def test_the_node_is_registered(cluster: Cluster) -> None:
+    node = cluster.api.node(NODE)
+    assert node is not None
+    labels, status = node["metadata"]["labels"], node["status"]
+    assert labels["kubernetes.io/hostname"] == NODE and labels["kubernetes.io/os"] == "linux"
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "MemoryPressure": "False",
+        "DiskPressure": "False",
+        "PIDPressure": "False",
+        "Ready": "True",
+    }
+    assert {a["type"]: a["address"] for a in status["addresses"]} == {"InternalIP": "127.0.0.1", "Hostname": NODE}
+    assert set(status["allocatable"]) >= {"cpu", "memory", "pods", "ephemeral-storage"}
+    assert status["nodeInfo"]["kubeletVersion"].startswith("v1.")
+    lease = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}")
+    assert lease["spec"]["holderIdentity"] == NODE and lease["spec"]["leaseDurationSeconds"] == 40
+
+
+def test_events_are_told(cluster: Cluster) -> None:
+    failing = container("bad", image="localhost/no/such:1", imagePullPolicy="Never")
+    cluster.run(pod("eventful", failing))
+    found: dict[str, int] = {}
+
+    def seen() -> bool:
+        events = cluster.api.get("/api/v1/namespaces/default/events")["items"]
+        mine = [e for e in events if e["involvedObject"]["name"] == "eventful"]
+        found.update({e["reason"]: e["count"] for e in mine})
+        return found.get("ErrImageNeverPull", 0) >= 2
+
+    wait_for(seen, 60.0, lambda: f"{found}\n{cluster.agent.log_tail()}")
+    events = cluster.api.get("/api/v1/namespaces/default/events")["items"]
+    (event,) = [e for e in events if e["involvedObject"]["name"] == "eventful" and e["reason"] == "ErrImageNeverPull"]
+    assert event["involvedObject"]["fieldPath"] == "spec.containers{bad}" and event["type"] == "Warning"
+    assert event["source"] == {"component": "kubelet", "host": NODE}
+    reasons = {e["reason"] for e in events if e["involvedObject"]["kind"] == "Node"}
+    assert {"Starting", "NodeReady"} <= reasons
+    cluster.delete("eventful")

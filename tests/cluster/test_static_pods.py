@@ -1,0 +1,47 @@
+"""Static pods beside the API server's: their mirrors."""
+
+import pytest
+
+from pykubelet.testing.agent import is_ready, wait_for
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import container, pod, serving
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+MIRROR = "kubernetes.io/config.mirror"
+
+
+def test_a_static_pod_has_a_mirror_with_its_status(cluster: Cluster) -> None:
+    cluster.agent.write("s.json", pod("fixed"))
+    name = f"fixed-{NODE}"
+    mirror = cluster.until(name, is_ready)
+    node = cluster.api.node(NODE)
+    assert node is not None
+    (owner,) = mirror.metadata.owner_references
+    assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Node", NODE, node["metadata"]["uid"], True)
+    annotations = mirror.metadata.annotations
+    assert annotations[MIRROR] == annotations["kubernetes.io/config.hash"]
+    assert annotations["kubernetes.io/config.source"] == "file"
+
+    # One that is deleted comes back; the pod runs on.
+    started = cluster.agent.pod("fixed").status.start_time
+    cluster.api.delete_pod(name)
+    cluster.until(name, lambda p: p.metadata.uid != mirror.metadata.uid and is_ready(p))
+    assert cluster.agent.pod("fixed").status.start_time == started
+
+    # Another version of the pod has another mirror.
+    cluster.agent.write("s.json", pod("fixed", container(command=serving("echo changed"))))
+    cluster.until(name, lambda p: p.metadata.annotations[MIRROR] != annotations[MIRROR] and is_ready(p))
+
+    # Without the manifest both are gone.
+    (cluster.agent.manifests / "s.json").unlink()
+    cluster.api.wait_gone(name, 30.0, cluster.agent.log_tail)
+    wait_for(lambda: "fixed" not in cluster.agent.pods(), 30.0, cluster.agent.log_tail)
+
+
+def test_a_mirror_without_its_pod_is_deleted_after_a_restart(cluster: Cluster) -> None:
+    cluster.agent.write("gone.json", pod("gone"))
+    cluster.ready(f"gone-{NODE}")
+    cluster.agent.stop()
+    (cluster.agent.manifests / "gone.json").unlink()
+    cluster.agent.start()
+    cluster.api.wait_gone(f"gone-{NODE}", 30.0, cluster.agent.log_tail)

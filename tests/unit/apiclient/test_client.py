@@ -1,0 +1,138 @@
+"""The client against an API server that does wrong."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.apiclient import ApiClient, ClusterConfig, Expired, Forbidden, PatchKind, RateLimit, Unauthorized, User
+from pykubelet.apiclient.resources import CONFIG_MAPS, PODS
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.models.core_v1 import ConfigMap
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.fake_api import FakeApi, Fault
+from pykubelet.testing.fake_api.store import Place
+
+THING = ConfigMap(api_version="v1", kind="ConfigMap", metadata=ObjectMeta(name="x"), data={"a": "b"})
+ALL, ONE = CONFIG_MAPS.all("default"), CONFIG_MAPS.at("default", "x")
+
+
+class EagerClock(SystemClock):
+    """Sleeps are noted and skipped."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(0)
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as api:
+        yield api
+
+
+@pytest.fixture
+async def client(fake: FakeApi) -> AsyncIterator[ApiClient]:
+    made = ApiClient(fake.config, EagerClock())
+    yield made
+    await made.close()
+
+
+def slept(client: ApiClient) -> list[float]:
+    clock = client._clock
+    assert isinstance(clock, EagerClock)
+    return clock.slept
+
+
+async def test_too_many_requests_are_sent_again_when_told(fake: FakeApi, client: ApiClient) -> None:
+    fake.faults = [Fault("POST", status=429, retry_after=3, times=2)]
+    await client.create(ALL, THING)
+    assert fake.count("POST") == 3
+    assert [3.0 <= delay <= 3.3 for delay in slept(client)] == [True, True]
+
+
+async def test_a_creation_is_not_repeated_without_being_told(fake: FakeApi, client: ApiClient) -> None:
+    fake.faults = [Fault("POST", status=500)]
+    with pytest.raises(Transient):
+        await client.create(ALL, THING)
+    assert fake.count("POST") == 1
+
+
+async def test_reads_are_repeated_and_given_up_in_the_end(fake: FakeApi, client: ApiClient) -> None:
+    await client.create(ALL, THING)
+    fake.faults = [Fault("GET", status=500, times=2), Fault("GET", drop=True)]
+    assert (await client.get(ONE)).data == {"a": "b"}
+    fake.faults = [Fault("GET", status=503, times=99)]
+    with pytest.raises(Transient, match="made to fail"):
+        await client.get(ONE)
+    assert fake.count("GET") == 4 + 4
+
+
+async def test_a_long_retry_after_is_the_callers(fake: FakeApi, client: ApiClient) -> None:
+    fake.faults = [Fault("GET", status=429, retry_after=300)]
+    with pytest.raises(Transient) as caught:
+        await client.get(ONE)
+    assert caught.value.retry_after == 300.0 and fake.count("GET") == 1
+
+
+@pytest.mark.parametrize(("status", "kind"), [(403, Forbidden), (404, NotFound), (410, Expired), (401, Unauthorized)])
+async def test_statuses_become_errors(fake: FakeApi, client: ApiClient, status: int, kind: type[Exception]) -> None:
+    fake.faults = [Fault("GET", status=status, times=9)]
+    with pytest.raises(kind, match="get configmaps default/x"):
+        await client.get(ONE)
+
+
+async def test_nobody_there_is_told_at_once(fake: FakeApi, client: ApiClient) -> None:
+    await fake.go_away()
+    with pytest.raises(Transient, match="cannot connect"):
+        await client.get(ONE)
+    assert slept(client) == []
+    await fake.come_back()
+    with pytest.raises(NotFound):
+        await client.get(ONE)
+
+
+async def test_lists_are_read_page_by_page_and_bad_objects_left_out(
+    fake: FakeApi, client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(7):
+        fake.store.create(Place("/api/v1", "configmaps", "default"), {"metadata": {"name": f"n{number}"}, "data": {}})
+    monkeypatch.setattr("pykubelet.apiclient.client._PAGE", 3)
+    fake.faults = [Fault("continue=3", corrupt=True)]
+    listed = await client.list(ALL)
+    assert [each.metadata.name for each in listed.items] == [f"n{number}" for number in range(7)]
+    assert [meta.name for meta, _ in listed.faults] == ["broken"]
+    assert fake.count("GET") == 3
+
+
+async def test_a_token_file_that_changes_is_read_again(fake: FakeApi, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("old\n")
+    fake.token = "old"
+    client = ApiClient(ClusterConfig(fake.config.server, user=User(token_file=str(path))), EagerClock())
+    assert (await client.list(PODS.all())).items == ()
+    fake.token = "newer"
+    path.write_text("newer\n")
+    # Refused once, the credentials are read anew at once, without waiting for the next look at the file.
+    assert (await client.list(PODS.all())).items == ()
+    assert fake.count("GET") == 3
+    await client.close()
+
+
+async def test_patches_name_their_kind(fake: FakeApi, client: ApiClient) -> None:
+    await client.create(ALL, THING)
+    assert (await client.patch(ONE, {"data": {"c": "d"}}, PatchKind.MERGE)).data == {"a": "b", "c": "d"}
+
+
+async def test_the_rate_is_limited_in_the_order_of_asking() -> None:
+    clock = VirtualClock()
+    limit = RateLimit(10.0, 2, clock)
+    assert [limit.try_take() for _ in range(3)] == [True, True, False]
+    unlimited = RateLimit(0, 1, clock)
+    await unlimited.take()
+    assert unlimited.try_take()

@@ -1,0 +1,138 @@
+"""kubeconfig files, plugins, and bytes of watches."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from pykubelet.apiclient import ClusterConfig, User, in_cluster, load_kubeconfig
+from pykubelet.apiclient.credentials import Credentials
+from pykubelet.apiclient.kubeconfig import ExecPlugin
+from pykubelet.apiclient.resources import PODS
+from pykubelet.apiclient.watch import Lines, WatchType, read_event
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.models.core_v1 import Pod
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+current-context: it
+clusters:
+- name: c
+  cluster: {{server: "https://10.0.0.1:6443/", certificate-authority: pki/ca.crt}}
+users:
+- name: u
+  user: {user}
+contexts:
+- name: it
+  context: {{cluster: c, user: u, namespace: ignored}}
+"""
+
+
+def write(tmp_path: Path, user: object) -> Path:
+    path = tmp_path / "kubelet.conf"
+    path.write_text(CONFIG.format(user=json.dumps(user)))
+    return path
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    config = load_kubeconfig(write(tmp_path, {"client-certificate": "a.pem", "client-key": "/abs/k.pem"}))
+    assert config.server == "https://10.0.0.1:6443"
+    assert config.ca.file == str(tmp_path / "pki/ca.crt")
+    assert (config.user.certificate.file, config.user.key.file) == (str(tmp_path / "a.pem"), "/abs/k.pem")
+
+
+def test_data_in_place_wins_over_files(tmp_path: Path) -> None:
+    data = base64.b64encode(b"PEM").decode()
+    config = load_kubeconfig(write(tmp_path, {"client-certificate": "a", "client-certificate-data": data}))
+    assert config.user.certificate.read() == b"PEM"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", "not YAML"),
+        ("[]", "not a kubeconfig"),
+        ("{current-context: x}", "current-context 'x' is not among"),
+        ("{current-context: x, contexts: [{name: x, context: {cluster: y}}]}", "cluster 'y'"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, error: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(Invalid, match=error):
+        load_kubeconfig(path)
+    with pytest.raises(Invalid, match="cannot be read"):
+        load_kubeconfig(tmp_path / "missing")
+
+
+def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(Invalid, match="not in a pod"):
+        in_cluster()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    config = in_cluster(tmp_path)
+    assert config.server == "https://[fd00::1]:443" and config.user.token_file == str(tmp_path / "token")
+
+
+async def test_a_plugin_hands_out_a_token(tmp_path: Path) -> None:
+    answer = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t0k"}}
+    plugin = tmp_path / "plugin"
+    log = tmp_path / "log"
+    plugin.write_text(f"#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO\" >> {log}\necho '{json.dumps(answer)}'\n")
+    plugin.chmod(0o755)
+    given = {"exec": {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
+    config = load_kubeconfig(write(tmp_path, given))
+    (tmp_path / "pki").mkdir()
+    config = ClusterConfig("http://127.0.0.1:1", user=config.user)
+    credentials = Credentials(config, SystemClock())
+    assert await credentials.headers() == {"Authorization": "Bearer t0k"}
+    assert await credentials.headers() == {"Authorization": "Bearer t0k"}
+    assert len(log.read_text().splitlines()) == 1
+    assert json.loads(log.read_text())["spec"] == {"interactive": False}
+    credentials.renew()
+    await credentials.headers()
+    assert len(log.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "version", "error", "message"),
+    [
+        ("/no/such/program", "client.authentication.k8s.io/v1", Invalid, "not installed. Get it"),
+        ("false", "client.authentication.k8s.io/v1", Transient, "failed"),
+        ("true", "client.authentication.k8s.io/v1", Invalid, "no ExecCredential"),
+        ("true", "client.authentication.k8s.io/v7", Invalid, "is none of"),
+    ],
+)
+async def test_plugins_that_fail(command: str, version: str, error: type[Exception], message: str) -> None:
+    plugin = ExecPlugin(command, api_version=version, install_hint="Get it")
+    credentials = Credentials(ClusterConfig("http://x", user=User(exec=plugin)), SystemClock())
+    with pytest.raises(error, match=message):
+        await credentials.headers()
+
+
+def test_lines_are_cut_wherever_chunks_end() -> None:
+    lines = Lines()
+    found = [line for chunk in (b'{"a"', b":1}\n\n{", b"}\n", b"x") for line in lines.feed(chunk)]
+    assert found == [b'{"a":1}', b"{}"]
+
+
+def test_events_are_read() -> None:
+    event = read_event(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"},"spec":null}}', Pod)
+    assert (event.type, event.meta.resource_version) == (WatchType.ADDED, "7") and event.object is not None
+    broken = read_event(b'{"type":"MODIFIED","object":{"metadata":{"name":"a"},"spec":5}}', Pod)
+    assert broken.object is None and broken.fault and broken.meta.name == "a"
+    with pytest.raises(Conflict):
+        read_event(b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}', Pod)
+    for bad in (b"{", b'{"type":"WHAT","object":{}}'):
+        with pytest.raises(Transient):
+            read_event(bad, Pod)
+
+
+def test_paths() -> None:
+    assert PODS.all().path == "/api/v1/pods"
+    assert PODS.at("ns", "a", "status").path == "/api/v1/namespaces/ns/pods/a/status"
+    assert PODS.at("ns", "a", "status").label == "pods/status ns/a"

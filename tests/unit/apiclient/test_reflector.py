@@ -1,0 +1,149 @@
+"""A reflector and everything that can happen to a watch."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import pytest
+
+from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.resources import CONFIG_MAPS
+from pykubelet.base.clock import SystemClock
+from pykubelet.models.core_v1 import ConfigMap
+from pykubelet.testing.fake_api import FakeApi, Fault
+from pykubelet.testing.fake_api.store import Place
+
+PLACE = Place("/api/v1", "configmaps", "default")
+
+
+class QuickClock(SystemClock):
+    """Back-offs a hundred times as short."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / 100)
+
+
+class Followed:
+    """A reflector's deliveries."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self.seen: list[dict[str, dict[str, str]]] = []
+        self._news = asyncio.Event()
+        query = Query(CONFIG_MAPS.all("default"), Select())
+        self.reflector = Reflector(client, query, self._deliver, QuickClock())
+
+    def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
+        self.seen.append({name: dict(each.data) for (_, name), each in items.items()})
+        self._news.set()
+
+    async def until(self, holds: Callable[[dict[str, dict[str, str]]], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not self.seen or not holds(self.seen[-1]):
+                self._news.clear()
+                await self._news.wait()
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as api:
+        yield api
+
+
+@pytest.fixture
+async def followed(fake: FakeApi) -> AsyncIterator[Followed]:
+    client = ApiClient(fake.config, SystemClock())
+    made = Followed(client)
+    task = asyncio.create_task(made.reflector.run(), name="reflector")
+    yield made
+    task.cancel()
+    await asyncio.wait({task})
+    await client.close()
+
+
+def put(fake: FakeApi, name: str, value: str) -> None:
+    where = Place(PLACE.prefix, PLACE.plural, PLACE.namespace, name)
+    body = {"metadata": {"name": name}, "data": {"v": value}}
+    if any(each["metadata"]["name"] == name for each in fake.store.list(PLACE, lambda _: True)):
+        fake.store.replace(where, body)
+    else:
+        fake.store.create(PLACE, body)
+
+
+async def test_the_first_list_is_told_even_if_empty_and_changes_after_it(fake: FakeApi, followed: Followed) -> None:
+    await followed.until(lambda items: items == {})
+    put(fake, "a", "1")
+    await followed.until(lambda items: items == {"a": {"v": "1"}})
+    put(fake, "a", "2")
+    await followed.until(lambda items: items == {"a": {"v": "2"}})
+    fake.store.delete(Place(PLACE.prefix, PLACE.plural, "default", "a"), "", None)
+    await followed.until(lambda items: items == {})
+    assert followed.reflector.listed and followed.reflector.fault is None
+
+
+async def test_a_version_that_is_too_old_leads_to_a_new_list(fake: FakeApi, followed: Followed) -> None:
+    put(fake, "a", "1")
+    await followed.until(lambda items: "a" in items)
+    await fake.go_away()
+    put(fake, "b", "1")
+    fake.store.compact()
+    await fake.come_back()
+    await followed.until(lambda items: {"a", "b"} <= items.keys())
+    assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") >= 2
+
+
+async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: Followed) -> None:
+    await followed.until(lambda items: items == {})
+    await fake.go_away()
+    put(fake, "a", "1")
+    await fake.come_back()
+    await followed.until(lambda items: "a" in items)
+    assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") == 1
+
+
+async def test_bookmarks_keep_the_version_young(fake: FakeApi, followed: Followed) -> None:
+    await followed.until(lambda items: items == {})
+    for number in range(5):  # of others: the watch sees nothing of them but bookmarks
+        fake.store.create(Place("/api/v1", "secrets", "default"), {"metadata": {"name": f"s{number}"}})
+    newest = fake.store.version
+    async with asyncio.timeout(10):
+        while int(followed.reflector._version) < newest:  # noqa: ASYNC110 - bookmarks are told to nobody
+            await asyncio.sleep(0.05)
+
+
+async def test_a_watch_that_breaks_in_the_middle_of_an_event_loses_none(fake: FakeApi, followed: Followed) -> None:
+    await followed.until(lambda items: items == {})
+    await fake.go_away()
+    fake.faults = [Fault("watch=true", truncate=True)]
+    await fake.come_back()
+    put(fake, "a", "1")
+    put(fake, "b", "1")
+    await followed.until(lambda items: {"a", "b"} <= items.keys())
+    assert not fake.faults[0].times
+
+
+async def test_errors_are_outlived(fake: FakeApi, followed: Followed) -> None:
+    await followed.until(lambda items: items == {})
+    await fake.go_away()
+    fake.faults = [Fault("watch=true", status=500, times=2), Fault("watch=true", status=429, retry_after=1)]
+    await fake.come_back()
+    put(fake, "a", "1")
+    await followed.until(lambda items: "a" in items)
+
+
+async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(fake: FakeApi, followed: Followed) -> None:
+    put(fake, "a", "1")
+    await followed.until(lambda items: "a" in items)
+    await fake.go_away()
+    fake.faults = [Fault("watch=true", corrupt=True)]
+    await fake.come_back()
+    put(fake, "a", "2")
+    put(fake, "a", "3")
+    async with asyncio.timeout(10):
+        while int(followed.reflector._version) < fake.store.version:  # noqa: ASYNC110 - nor are bad objects
+            await asyncio.sleep(0.02)
+    assert followed.seen[-1] == {"a": {"v": "1"}}
+    await fake.go_away()
+    await fake.come_back()
+    put(fake, "b", "1")
+    await followed.until(lambda items: "b" in items)
+    assert followed.seen[-1]["a"] == {"v": "1"}
