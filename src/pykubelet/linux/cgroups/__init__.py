@@ -1,9 +1,19 @@
 """Control groups, versions 1 and 2 behind one contract. Used by the resource manager, stats and doctor.
 
-`open_driver()` gives the `CgroupDriver` of this machine; paths are those below the root of the hierarchy.
+`open_driver()` gives the `CgroupDriver` of this machine, `open_systemd_driver()` one that has systemd make them; paths
+are those below the root of the hierarchy.
 """
 
-from pykubelet.linux.cgroups.detect import Layout, Mode, detect, open_driver, problem
+from pykubelet.linux.cgroups.detect import (
+    Layout,
+    Mode,
+    detect,
+    open_driver,
+    open_systemd_driver,
+    problem,
+    systemd_problem,
+)
+from pykubelet.linux.cgroups.systemd import expand as slice_path
 from pykubelet.linux.cgroups.types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
 
 __all__ = [
@@ -15,5 +25,8 @@ __all__ = [
     "Mode",
     "detect",
     "open_driver",
+    "open_systemd_driver",
     "problem",
+    "slice_path",
+    "systemd_problem",
 ]

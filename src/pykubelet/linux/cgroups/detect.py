@@ -7,10 +7,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent
+from pykubelet.linux.cgroups.systemd import CgroupSystemd
 from pykubelet.linux.cgroups.types import CgroupDriver
 from pykubelet.linux.cgroups.v1 import CgroupV1
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.linux.mountinfo import Mount, mounts
+from pykubelet.linux.systemd import Systemd, is_running
 
 # What a v1 mount's options say beside the names of its controllers.
 _NOT_CONTROLLERS = frozenset(("rw", "ro", "xattr", "noprefix", "clone_children", "none", "cpuset_v2_mode"))
@@ -108,6 +110,20 @@ def open_driver(layout: Layout | None = None) -> CgroupDriver:
             return CgroupV1(layout.controllers, (layout.unified,) if layout.unified else ())
         case _:
             raise Permanent("this machine has no cgroups mounted")
+
+
+def systemd_problem(layout: Layout) -> str | None:
+    """Why systemd cannot make cgroups for us, as a sentence for people; None when it can."""
+    if layout.mode is not Mode.V2:
+        return "cgroupDriver systemd needs cgroup version 2, which this machine does not have: set it to cgroupfs"
+    if not is_running():
+        return "cgroupDriver systemd needs systemd as the machine's init: set it to cgroupfs"
+    return problem(layout)
+
+
+def open_systemd_driver(layout: Layout | None = None) -> CgroupDriver:
+    """The driver that leaves the cgroups to systemd; see `systemd_problem`."""
+    return CgroupSystemd(open_driver(layout), Systemd())
 
 
 def _shorter(one: Path | None, other: Path) -> Path:

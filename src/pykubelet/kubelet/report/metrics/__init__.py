@@ -1,5 +1,7 @@
 """Metrics under the reference's names. Told by all stages through callbacks; scraped through the health server."""
 
+from pykubelet.kubelet.report.metrics.compute_cadvisor import cadvisor_text
+from pykubelet.kubelet.report.metrics.compute_resource import resource_text
 from pykubelet.kubelet.report.metrics.manager import CONTENT_TYPE, KubeletMetrics, ProbeSample
 from pykubelet.kubelet.report.metrics.types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
 
@@ -11,5 +13,7 @@ __all__ = [
     "PodConfig",
     "ProbeSample",
     "WorkingPods",
+    "cadvisor_text",
     "count_runtime",
+    "resource_text",
 ]

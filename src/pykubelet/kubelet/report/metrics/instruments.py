@@ -41,6 +41,8 @@ class Instruments:
         self.orphaned_pods = self._counter(
             "orphaned_runtime_pods_total", "Pods found in the runtime that nobody wanted any more."
         )
+        self.admission_rejections = self._counter("admission_rejections_total", "Pods turned away.", "reason")
+        self.preemptions = self._counter("preemptions", "Pods pushed out by critical pods.", "preemption_signal")
         self.started_containers = self._counter("started_containers_total", "Containers started.", "container_type")
         self.started_containers_errors = self._counter(
             "started_containers_errors_total", "Errors when starting containers.", "container_type", "code"
@@ -58,6 +60,7 @@ class Instruments:
         self.runtime_duration = self._histogram("runtime_operations_duration_seconds", text, _RUNTIME, "operation_type")
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
+        self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")
         self.cgroup_version = self._gauge("cgroup_version", "The cgroup version of the host.")
 
     def _pleg(self) -> None:

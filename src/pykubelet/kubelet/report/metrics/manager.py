@@ -108,6 +108,18 @@ class KubeletMetrics:
         """A pod in the runtime was found that nobody wants."""
         self._own.orphaned_pods.inc()
 
+    def image_collected(self, reason: str) -> None:
+        """An unused image was removed, for ``space`` or for its ``age``."""
+        self._own.images_collected.labels(reason).inc()
+
+    def admission_rejected(self, reason: str) -> None:
+        """A pod was turned away."""
+        self._own.admission_rejections.labels(reason).inc()
+
+    def preempted(self, signal: str) -> None:
+        """A pod was pushed out for want of that resource."""
+        self._own.preemptions.labels(signal).inc()
+
     def status_changed(self, change: StatusChange) -> None:
         """Subscribe this to the status manager: counts starts and ends of pods and containers, and measures starts.
 

@@ -1,0 +1,235 @@
+"""Composes the node's server on :10250 and the usage figures behind it and behind ``top``.
+
+The server is there when the agent is a node of a cluster, or when its configuration asks for it:
+``enableServer: true``, or any of the server's own fields (a port, a certificate, authentication, …) set to something.
+An agent that only runs manifests opens no port that nobody asked for.
+"""
+
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.resources import ResourceManager
+from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, root_name, to_path
+from pykubelet.kubelet.config import KubeletConfiguration, Settings
+from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.report.server import LocalDeps, StreamOptions, Streams
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.stats import Summary
+from pykubelet.linux import cgroups
+from pykubelet.models import codec
+from pykubelet.models.authentication_v1 import TokenReview
+from pykubelet.models.authorization_v1 import SubjectAccessReview
+from pykubelet.models.core_v1 import Container, Pod, PodSpec
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+if TYPE_CHECKING:
+    from pykubelet.apiclient import ApiClient
+    from pykubelet.kubelet.cluster import ClusterAccess
+    from pykubelet.kubelet.report.nodeserver import NodeServer, NodeServerConfig
+
+_SERVER_FIELDS: Final = (
+    *("address", "port", "read_only_port", "tls_cert_file", "tls_private_key_file", "tls_cipher_suites"),
+    *("tls_min_version", "server_tls_bootstrap", "authentication", "authorization"),
+)
+_RUN_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodePortDeps:
+    """The parts of the agent that the port shows, beside those that the local API has too."""
+
+    cri: CriClient
+    image_cri: CriClient
+    resources: ResourceManager
+    metrics: KubeletMetrics
+    access: "ClusterAccess | None"
+
+
+class NodePort:
+    """The usage figures, and the server if it is wanted."""
+
+    def __init__(self, settings: Settings, local: LocalDeps, deps: NodePortDeps) -> None:
+        self.usage = NodeUsage(_stats_config(settings), _stats_deps(local, deps))
+        self.server = _server(settings, local, deps, self.usage) if server_wanted(settings) else None
+
+    async def top(self) -> Summary:
+        """CPU and memory, for the local API."""
+        return await self.usage.summary(only_cpu_and_memory=True)
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name."""
+        parts: dict[str, Coroutine[None, None, None]] = {"usage": self.usage.run()}
+        if self.server is not None:
+            parts["node-server"] = self.server.run()
+        return parts
+
+
+def server_wanted(settings: Settings) -> bool:
+    """Whether the agent serves on its port; see the module."""
+    config, default = settings.config, KubeletConfiguration()
+    if config.enable_server is not None:
+        return config.enable_server and config.port > 0
+    asked = any(getattr(config, name) != getattr(default, name) for name in _SERVER_FIELDS)
+    return config.port > 0 and (settings.cluster is not None or asked)
+
+
+def configuration(settings: Settings) -> Mapping[str, object]:
+    """The configuration in force, as /configz shows it: header values of the manifest URL are secrets."""
+    config = replace(
+        settings.config,
+        enable_server=server_wanted(settings),
+        container_runtime_endpoint=settings.runtime_endpoint,
+        image_service_endpoint=settings.image_endpoint,
+        static_pod_url_header=dict.fromkeys(settings.config.static_pod_url_header, ("<masked>",)),
+    )
+    plain = codec.to_builtins(config)
+    assert isinstance(plain, dict)
+    return plain
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeAccess:
+    """Implements the node server's ``NodeRuntime``."""
+
+    cri: CriClient
+    streams: Streams
+
+    async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
+        return await self.streams.exec_url(container, options)
+
+    async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
+        return await self.streams.attach_url(container, options)
+
+    async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
+        return await self.streams.port_forward_url(uid, ports)
+
+    async def run(self, container: ContainerID, command: Sequence[str]) -> tuple[int, bytes]:
+        reply = await self.cri.exec_sync(container, command, _RUN_SECONDS)
+        return reply.exit_code, reply.stdout + reply.stderr
+
+    async def running_pods(self) -> Sequence[Pod]:
+        """Pods of running containers, by the runtime's labels."""
+        running = pb.ContainerStateValue(state=pb.ContainerState.CONTAINER_RUNNING)
+        found: dict[str, list[pb.Container]] = {}
+        for container in await self.cri.list_containers(pb.ContainerFilter(state=running)):
+            found.setdefault(container.labels.get("io.kubernetes.pod.uid", ""), []).append(container)
+        return [_bare_pod(uid, containers) for uid, containers in sorted(found.items()) if uid]
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """Implements the node server's ``ReviewApi``."""
+
+    client: "ApiClient"
+
+    async def create_token_review(self, review: TokenReview) -> TokenReview:
+        from pykubelet.apiclient.resources import TOKEN_REVIEWS
+
+        return await self.client.create(TOKEN_REVIEWS.all(), review)
+
+    async def create_subject_access_review(self, review: SubjectAccessReview) -> SubjectAccessReview:
+        from pykubelet.apiclient.resources import SUBJECT_ACCESS_REVIEWS
+
+        return await self.client.create(SUBJECT_ACCESS_REVIEWS.all(), review)
+
+
+def _bare_pod(uid: str, containers: Sequence[pb.Container]) -> Pod:
+    labels = containers[0].labels
+    return Pod(
+        metadata=ObjectMeta(
+            name=labels.get("io.kubernetes.pod.name", ""),
+            namespace=labels.get("io.kubernetes.pod.namespace", ""),
+            uid=uid,
+        ),
+        spec=PodSpec(containers=tuple(Container(name=c.metadata.name, image=c.image.image) for c in containers)),
+    )
+
+
+def _stats_config(settings: Settings) -> StatsConfig:
+    return StatsConfig(
+        node_name=settings.node_name,
+        layout=cgroups.detect(),
+        root_dir=settings.root_dir,
+        pod_logs_dir=settings.pod_log_dir,
+        kubepods=to_path(root_name(settings.config.cgroup_root or "/"), NameStyle(settings.config.cgroup_driver)),
+        runtime_socket=settings.runtime_endpoint,
+        volume_period=settings.seconds(settings.config.volume_stats_agg_period),
+    )
+
+
+def _stats_deps(local: LocalDeps, deps: NodePortDeps) -> StatsDeps:
+    def pod_cgroup(pod: Pod) -> str | None:
+        return deps.resources.cgroup_path(pod) if deps.resources.pod_parent(pod) else None
+
+    return StatsDeps(local.pods.list, pod_cgroup, deps.cri, deps.image_cri, local.clock)
+
+
+def _server(settings: Settings, local: LocalDeps, deps: NodePortDeps, usage: NodeUsage) -> "NodeServer":
+    # Only here, since most agents that run manifests alone have no such port.
+    from pykubelet.kubelet.report.nodeserver import CertFiles, NodeServer, NodeServerDeps
+
+    config = settings.config
+    given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
+
+    def signed() -> CertFiles | None:
+        pair = deps.access.serving() if deps.access is not None else None
+        return CertFiles(pair.certificate, pair.key) if pair is not None else None
+
+    server_deps = NodeServerDeps(
+        pods=local.pods,
+        runtime=RuntimeAccess(deps.cri, local.streams),
+        stats=usage,
+        metrics=deps.metrics,
+        meter=deps.metrics,
+        checks={"ping": local.checks["ping"], "log": _log_fault, **local.checks},
+        configuration=lambda: configuration(settings),
+        certificate=(lambda: given) if given is not None else signed,
+        reviews=Reviews(deps.access.client) if deps.access is not None else None,
+        clock=local.clock,
+    )
+    return NodeServer(_server_config(settings), server_deps)
+
+
+def _server_config(settings: Settings) -> "NodeServerConfig":
+    from pykubelet.kubelet.report.nodeserver import AuthConfig, NodeServerConfig, TlsConfig
+
+    config, seconds = settings.config, settings.seconds
+    authn, authz = config.authentication, config.authorization
+    client_ca = authn.x509.client_ca_file
+    return NodeServerConfig(
+        node_name=settings.node_name,
+        address=config.address,
+        port=config.port,
+        read_only_port=config.read_only_port,
+        addresses=settings.node_ips,
+        pki_dir=settings.cluster.cert_dir if settings.cluster is not None else settings.root_dir / "pki",
+        tls=TlsConfig(config.tls_min_version, config.tls_cipher_suites, Path(client_ca) if client_ca else None),
+        auth=AuthConfig(
+            anonymous=authn.anonymous.enabled,
+            token_webhook=authn.webhook.enabled,
+            token_ttl=seconds(authn.webhook.cache_ttl),
+            always_allow=authz.mode == "AlwaysAllow",
+            allowed_ttl=seconds(authz.webhook.cache_authorized_ttl),
+            denied_ttl=seconds(authz.webhook.cache_unauthorized_ttl),
+        ),
+        pod_logs_dir=settings.pod_log_dir,
+        debugging_handlers=config.enable_debugging_handlers,
+        system_log_handler=config.enable_system_log_handler,
+    )
+
+
+def _log_fault() -> str | None:
+    """Why the agent's own log is lost, or None."""
+    for handler in logging.getLogger().handlers:
+        stream = getattr(handler, "stream", None)
+        if stream is not None and stream.closed:
+            return "the log's stream is closed"
+    return None

@@ -1,0 +1,194 @@
+"""Reads control files of cgroups. Blocks; called in threads. A cgroup that goes away meanwhile is None."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.stats import compute_cgroup as compute
+from pykubelet.kubelet.types.usage import CgroupUsage, Processes
+from pykubelet.linux.cgroups import Layout, Mode
+
+_V1_LIGHT: Final = {
+    "cpuacct": ("cpuacct.usage",),
+    "memory": ("memory.usage_in_bytes", "memory.stat", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+    "pids": ("pids.current",),
+}
+_V1_FULL: Final = {
+    "cpuacct": ("cpuacct.usage", "cpuacct.stat"),
+    "cpu": ("cpu.stat", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    "memory": (
+        *_V1_LIGHT["memory"],
+        "memory.max_usage_in_bytes",
+        "memory.failcnt",
+        "memory.soft_limit_in_bytes",
+        "memory.kmem.usage_in_bytes",
+        "memory.oom_control",
+    ),
+    "pids": ("pids.current", "pids.max"),
+    "blkio": ("blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_serviced_recursive"),
+}
+_PRESSURE: Final = ("cpu.pressure", "memory.pressure", "io.pressure")
+_V2_LIGHT: Final = (
+    *("cpu.stat", "memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.swap.max"),
+    *("pids.current", *_PRESSURE),
+)
+_V2_FULL: Final = (
+    *_V2_LIGHT,
+    *("cpu.max", "cpu.weight", "memory.peak", "memory.events", "memory.low", "pids.max", "io.stat"),
+)
+
+
+class CgroupReader:
+    """Reads below the mount points of the layout."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._devices: dict[str, str] = {}
+
+    def read(self, path: str, at: Seconds, *, full: bool) -> CgroupUsage | None:
+        """The usage of a cgroup; ``full`` for all that /metrics/cadvisor shows. ``at`` is noted as the time."""
+        folders = self.folders(path)
+        created = _created(folders)
+        if created is None:
+            return None
+        files = self._texts(folders, full)
+        v2 = self._layout.mode is Mode.V2
+        return CgroupUsage(
+            path=path,
+            at=at,
+            created=created,
+            cpu=compute.cpu_v2(files) if v2 else compute.cpu_v1(files),
+            memory=compute.memory_v2(files) if v2 else compute.memory_v1(files),
+            threads=compute.number(files.get("pids.current", "")),
+            pressure=compute.pressure(files),
+            io=(compute.io_v2 if v2 else compute.io_v1)(files, self._device) if full else (),
+            processes=self._processes(folders, files) if full and path != "/" else None,
+        )
+
+    def cpu_ns(self, path: str) -> int | None:
+        """The CPU time alone: one file."""
+        if self._layout.mode is Mode.V2:
+            files = {"cpu.stat": _text(self.folders(path)[""] / "cpu.stat")}
+            usage = compute.cpu_v2(files)
+            return None if usage is None else usage.total_ns
+        folder = self.folders(path).get("cpuacct")
+        return None if folder is None else compute.number(_text(folder / "cpuacct.usage"))
+
+    def folders(self, path: str) -> dict[str, Path]:
+        """Folder by controller; with version 2 the only one, under an empty name."""
+        relative = path.strip("/")
+        if self._layout.mode is Mode.V2 and self._layout.unified is not None:
+            return {"": self._layout.unified / relative}
+        return {name: mount / relative for name, mount in self._layout.controllers.items()}
+
+    def children(self, path: str) -> list[str]:
+        """Names of the cgroups directly below; empty when there is no such cgroup."""
+        folders = self.folders(path)
+        folder = folders.get("") or folders.get("memory") or folders.get("cpuacct")
+        if folder is None:
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []
+
+    def pids(self, path: str) -> list[int]:
+        """Processes in the cgroup itself and in those below."""
+        folders = self.folders(path)
+        folder = folders.get("") or folders.get("pids") or folders.get("cpuacct")
+        return [] if folder is None else list(_pids(folder))
+
+    def _texts(self, folders: dict[str, Path], full: bool) -> dict[str, str]:
+        if "" in folders:
+            return {name: _text(folders[""] / name) for name in (_V2_FULL if full else _V2_LIGHT)}
+        wanted = _V1_FULL if full else _V1_LIGHT
+        return {
+            name: _text(folders[controller] / name)
+            for controller, names in wanted.items()
+            if controller in folders
+            for name in names
+        }
+
+    def _processes(self, folders: dict[str, Path], files: dict[str, str]) -> Processes:
+        folder = folders.get("") or folders.get("pids") or folders["memory"]
+        pids = list(_pids(folder))
+        opened = [_open_files(pid) for pid in pids]
+        return Processes(
+            processes=len(pids),
+            threads=compute.number(files.get("pids.current", "")),
+            threads_max=compute.number(files.get("pids.max", "")),
+            file_descriptors=sum(descriptors for descriptors, _ in opened),
+            sockets=sum(sockets for _, sockets in opened),
+            open_files_limit=_open_files_limit(pids[0]) if pids else None,
+        )
+
+    def _device(self, numbers: str) -> str:
+        if numbers not in self._devices:
+            link = Path(f"/sys/dev/block/{numbers}")
+            self._devices[numbers] = f"/dev/{link.resolve().name}" if link.exists() else numbers
+        return self._devices[numbers]
+
+
+def _created(folders: dict[str, Path]) -> Seconds | None:
+    """When the cgroup was made; None if it is in no hierarchy."""
+    for name in ("", "memory", "cpuacct"):
+        if name in folders:
+            try:
+                return folders[name].stat().st_ctime
+            except OSError:
+                continue
+    return None
+
+
+def _text(path: Path) -> str:
+    # Not Path.read_text: this is called thousands of times for one scrape.
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, 65536).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def _pids(folder: Path) -> list[int]:
+    found = [int(line) for line in _text(folder / "cgroup.procs").split()]
+    try:
+        with os.scandir(folder) as entries:
+            below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return found
+    return found + [pid for each in below for pid in _pids(each)]
+
+
+def _open_files(pid: int) -> tuple[int, int]:
+    """Descriptors, and how many of them are sockets."""
+    folder = f"/proc/{pid}/fd"
+    count = sockets = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                sockets += _link(entry.path).startswith("socket:")
+    except OSError:
+        return count, sockets
+    return count, sockets
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - text is all that is wanted
+    except OSError:
+        return ""
+
+
+def _open_files_limit(pid: int) -> int | None:
+    for line in _text(Path(f"/proc/{pid}/limits")).splitlines():
+        if line.startswith("Max open files"):
+            return compute.number(line.split()[3])
+    return None

@@ -1,0 +1,110 @@
+"""From the texts of /proc to the machine's usage. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pykubelet.kubelet.observe.stats.compute_cgroup import TICK_NS, keyed
+from pykubelet.kubelet.types.usage import CpuUsage, Interface, MemoryUsage
+
+_KIB: Final = 1024
+_NOT_ITS_OWN: Final = ("lo", "veth", "docker", "nerdctl")
+"""Interfaces of pods and of the machine to itself, which the reference leaves out too."""
+
+
+def machine_cpu(stat: str) -> CpuUsage | None:
+    """CPU time of the machine from /proc/stat, to the hundredth of a second; waiting for I/O is idle."""
+    for line in stat.splitlines():
+        words = line.split()
+        if words and words[0] == "cpu":
+            ticks = [int(word) for word in words[1:9]]
+            user, nice, system, _, _, irq, softirq, steal = [*ticks, *[0] * (8 - len(ticks))]
+            busy = user + nice + system + irq + softirq + steal
+            return CpuUsage(
+                total_ns=busy * TICK_NS, user_ns=(user + nice) * TICK_NS, system_ns=(busy - user - nice) * TICK_NS
+            )
+    return None
+
+
+def machine_memory(meminfo: str, vmstat: str) -> MemoryUsage:
+    """The machine's memory; the same on both cgroup versions, of which one has no counters at its root."""
+    table = {name: value * _KIB for name, value in keyed(_plain(meminfo)).items()}
+    faults = keyed(vmstat)
+    usage = table.get("MemTotal", 0) - table.get("MemFree", 0)
+    inactive = table.get("Inactive(file)", 0)
+    return MemoryUsage(
+        usage=usage,
+        working_set=max(0, usage - inactive),
+        rss=table.get("AnonPages", 0),
+        cache=table.get("Cached", 0),
+        mapped_file=table.get("Mapped", 0),
+        active_file=table.get("Active(file)", 0),
+        inactive_file=inactive,
+        kernel=table.get("Slab"),
+        swap=table.get("SwapTotal", 0) - table.get("SwapFree", 0),
+        page_faults=faults.get("pgfault", 0),
+        major_page_faults=faults.get("pgmajfault", 0),
+        limit=table.get("MemTotal"),
+        swap_limit=table.get("SwapTotal"),
+        oom_kills=faults.get("oom_kill"),
+    )
+
+
+def interfaces(net_dev: str) -> tuple[Interface, ...]:
+    """From /proc/net/dev, without the loopback and what belongs to pods."""
+    found = []
+    for line in net_dev.splitlines()[2:]:
+        name, _, rest = line.strip().partition(":")
+        values = [int(word) for word in rest.split()]
+        if len(values) >= 12 and not name.startswith(_NOT_ITS_OWN):
+            rx_bytes, rx_packets, rx_errors, rx_dropped = values[0:4]
+            tx_bytes, tx_packets, tx_errors, tx_dropped = values[8:12]
+            received = (rx_bytes, rx_packets, rx_errors, rx_dropped)
+            found.append(Interface(name, *received, tx_bytes, tx_packets, tx_errors, tx_dropped))
+    return tuple(found)
+
+
+def default_interface(route: str, known: Sequence[Interface]) -> str:
+    """The interface of the default route (/proc/net/route), else ``eth0``, else the first there is."""
+    for line in route.splitlines()[1:]:
+        words = line.split()
+        if len(words) > 7 and words[1] == words[7] == "00000000":
+            return words[0]
+    names = [interface.name for interface in known]
+    return "eth0" if "eth0" in names else next(iter(names), "")
+
+
+def process_usage(stat: str, page: int) -> tuple[CpuUsage, int] | None:
+    """CPU time and resident bytes of one process, from /proc/PID/stat; ``page`` is the page size."""
+    words = stat.rpartition(")")[2].split()
+    if len(words) < 22:
+        return None
+    user, system = int(words[11]) * TICK_NS, int(words[12]) * TICK_NS
+    return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), int(words[21]) * page
+
+
+def processors(cpuinfo: str) -> tuple[int, int]:
+    """(physical cores, sockets) by /proc/cpuinfo; (0, 0) where it does not tell, as on most ARM machines."""
+    cores: set[tuple[str, str]] = set()
+    socket = ""
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        match name.strip():
+            case "physical id":
+                socket = value.strip()
+            case "core id":
+                cores.add((socket, value.strip()))
+    return len(cores), len({socket for socket, _ in cores})
+
+
+def own_cgroup(text: str, controllers: Iterable[str]) -> str:
+    """The cgroup of a process by its /proc/PID/cgroup, in the hierarchy of one of the controllers (version 2: "")."""
+    wanted = set(controllers)
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        if wanted & set(names.split(",")):
+            return path
+    return "/"
+
+
+def _plain(meminfo: str) -> str:
+    return meminfo.replace(":", " ").replace(" kB", "")

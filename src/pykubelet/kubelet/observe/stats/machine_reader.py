@@ -1,0 +1,145 @@
+"""Reads the machine, the agent's and the runtime's own usage, and pods' network counters. Blocks; called in threads."""
+
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.stats import compute_cgroup, compute_node
+from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
+from pykubelet.kubelet.observe.stats.types import Daemon
+from pykubelet.kubelet.types.usage import CgroupUsage, Interface, Machine, MemoryUsage
+from pykubelet.linux import system
+from pykubelet.linux.cgroups import Layout, Mode
+
+_CONTROLLERS: Final = ("cpuacct", "memory")
+_PEER: Final = struct.Struct("3i")
+
+
+class MachineReader:
+    """See the module."""
+
+    def __init__(self, layout: Layout, cgroups: CgroupReader, runtime_endpoint: str) -> None:
+        self._layout = layout
+        self._cgroups = cgroups
+        self._runtime_socket = runtime_endpoint.removeprefix("unix://")
+        self._boot = system.boot_time()
+        self._own_netns = _netns(os.getpid())
+        self._runtime: tuple[int, str] = (0, "")
+
+    @property
+    def booted(self) -> Seconds:
+        """Unix time of the last boot."""
+        return self._boot
+
+    def usage(self, at: Seconds, *, full: bool) -> CgroupUsage:
+        """The machine as the cgroup ``/``."""
+        root = self._cgroups.read("/", at, full=full)
+        files = {f"{what}.pressure": _text(f"/proc/pressure/{what}") for what in ("cpu", "memory", "io")}
+        return CgroupUsage(
+            path="/",
+            at=at,
+            created=self._boot,
+            cpu=(root.cpu if root is not None else None) or compute_node.machine_cpu(_text("/proc/stat")),
+            memory=compute_node.machine_memory(_text("/proc/meminfo"), _text("/proc/vmstat")),
+            threads=system.process_count(),
+            pressure=compute_cgroup.pressure(files),
+            io=root.io if root is not None else (),
+        )
+
+    def network(self) -> tuple[tuple[Interface, ...], str]:
+        """The machine's interfaces, and which is the default one."""
+        found = compute_node.interfaces(_text("/proc/self/net/dev"))
+        return found, compute_node.default_interface(_text("/proc/self/net/route"), found)
+
+    def pod_network(self, pids: Iterable[int]) -> tuple[Interface, ...]:
+        """Interfaces of the network namespace of the first of these processes that is not in ours."""
+        for pid in pids:
+            if _netns(pid) not in ("", self._own_netns):
+                return compute_node.interfaces(_text(f"/proc/{pid}/net/dev"))
+        return ()
+
+    def daemons(self, at: Seconds) -> list[Daemon]:
+        """The agent and, if it can be found, the runtime."""
+        found = [self._daemon("kubelet", os.getpid(), at)]
+        runtime = self._runtime_pid()
+        if runtime:
+            found.append(self._daemon("runtime", runtime, at))
+        return [daemon for daemon in found if daemon is not None]
+
+    def describe(self) -> Machine:
+        """The machine's identity and size."""
+        memory = system.meminfo()
+        cores, sockets = compute_node.processors(_text("/proc/cpuinfo"))
+        return Machine(
+            machine_id=system.machine_id(),
+            system_uuid=system.system_uuid(),
+            boot_id=system.boot_id(),
+            cores=system.cpu_count(),
+            physical_cores=cores or system.cpu_count(),
+            sockets=sockets or 1,
+            memory=memory.total,
+            swap=memory.swap_total,
+            kernel=system.kernel_version(),
+            os_image=system.os_image(),
+        )
+
+    def _runtime_pid(self) -> int:
+        """The runtime's process, asked for again when the one we know is gone; 0: unknown."""
+        pid, started = self._runtime
+        if not pid or _started(_text(f"/proc/{pid}/stat")) != started:
+            pid = _peer(self._runtime_socket)
+            self._runtime = (pid, _started(_text(f"/proc/{pid}/stat")))
+        return pid
+
+    def _daemon(self, name: str, pid: int, at: Seconds) -> Daemon | None:
+        controllers = ("",) if self._layout.mode is Mode.V2 else _CONTROLLERS
+        path = compute_node.own_cgroup(_text(f"/proc/{pid}/cgroup"), controllers)
+        stat = _text(f"/proc/{pid}/stat")
+        found = compute_node.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
+        if found is None:
+            return None
+        started = self._boot + int(_started(stat)) / os.sysconf("SC_CLK_TCK")
+        usage = self._cgroups.read(path, at, full=False) if path != "/" else None
+        if usage is None or usage.cpu is None:
+            cpu, rss = found
+            memory = MemoryUsage(usage=rss, working_set=rss, rss=rss)
+            usage = CgroupUsage(path=f"pid:{pid}", at=at, created=started, cpu=cpu, memory=memory)
+        return Daemon(name, started, usage)
+
+
+def _started(stat: str) -> str:
+    """When a process was started, in ticks since boot; empty if it is not there."""
+    words = stat.rpartition(")")[2].split()
+    return words[19] if len(words) > 19 else ""
+
+
+def _peer(path: str) -> int:
+    """The process that listens on a unix socket; 0 if there is none to be found."""
+    if not path.startswith("/"):
+        return 0
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
+            probe.settimeout(0.5)
+            probe.connect(path)
+            pid, _, _ = _PEER.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            return int(pid)
+    except OSError:
+        return 0
+
+
+def _netns(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")  # noqa: PTH115 - text is all that is wanted
+    except OSError:
+        return ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,83 @@
+"""One look at the machine: its cgroup, those of the pods and their containers. Blocks; called in threads."""
+
+from collections.abc import Iterable, Sequence
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
+from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
+from pykubelet.kubelet.observe.stats.types import Seen, SeenContainer, SeenPod
+from pykubelet.linux import system
+from pykubelet.models.core_v1 import Pod
+
+_CLASSES = ("burstable", "besteffort")
+
+
+class MachineWalk:
+    """``kubepods`` is the cgroup of all pods."""
+
+    def __init__(self, kubepods: str, cgroups: CgroupReader, machine: MachineReader) -> None:
+        self._kubepods = kubepods
+        self._cgroups = cgroups
+        self._machine = machine
+
+    def look(self, pods: Iterable[tuple[Pod, str | None]], moment: tuple[Seconds, Seconds], full: bool) -> Seen:
+        """Everything; pods come with the path of their cgroup, the moment in Unix and monotonic time."""
+        at, monotonic = moment
+        groups = [self._kubepods, *(_below(self._kubepods, name) for name in _CLASSES)]
+        network, default = self._machine.network()
+        seen = (self._pod(pod, path, at, full) for pod, path in pods)
+        return Seen(
+            at=at,
+            monotonic=monotonic,
+            full=full,
+            machine=self._machine.usage(at, full=full),
+            network=network,
+            default_interface=default,
+            pid_limit=system.pid_limit(),
+            daemons=tuple(self._machine.daemons(at)),
+            groups=tuple(u for path in groups if (u := self._cgroups.read(path, at, full=full)) is not None),
+            pods=tuple(pod for pod in seen if pod is not None),
+        )
+
+    def cpu_times(self, pod_paths: Sequence[str]) -> dict[str, int]:
+        """CPU time by path: of the machine, the daemons, all pods, each pod and what is directly below it."""
+        paths = ["/", self._kubepods]
+        for path in pod_paths:
+            paths += [path, *(f"{path}/{name}" for name in self._cgroups.children(path))]
+        found = {path: time for path in paths if (time := self._cgroups.cpu_ns(path)) is not None}
+        for daemon in self._machine.daemons(0.0):
+            if daemon.usage.cpu is not None:
+                found[daemon.usage.path] = daemon.usage.cpu.total_ns
+        return found
+
+    def _pod(self, pod: Pod, path: str | None, at: Seconds, full: bool) -> SeenPod | None:
+        """None: nothing of the pod runs."""
+        usage = self._cgroups.read(path, at, full=full) if path else None
+        below = self._cgroups.children(path) if path and usage is not None else []
+        containers = tuple(self._containers(pod, path or "", below, at, full))
+        if not containers:
+            return None
+        pids = self._cgroups.pids(path) if path and not pod.spec.host_network else []
+        return SeenPod(pod, usage, containers, self._machine.pod_network(pids))
+
+    def _containers(
+        self, pod: Pod, path: str, below: Sequence[str], at: Seconds, full: bool
+    ) -> Iterable[SeenContainer]:
+        status = pod.status
+        groups = (status.init_container_statuses, status.container_statuses, status.ephemeral_container_statuses)
+        for found in (each for group in groups for each in group):
+            running = found.state.running if found.state is not None else None
+            identity = found.container_id.partition("://")[2]
+            if running is None or not identity:
+                continue
+            # The name is the id, or contains it where systemd makes the cgroups.
+            name = next((name for name in below if identity in name), None)
+            usage = self._cgroups.read(f"{path}/{name}", at, full=full) if name else None
+            started = running.started_at.timestamp() if running.started_at is not None else 0.0
+            yield SeenContainer(found.name, identity, found.image, started, usage)
+
+
+def _below(group: str, name: str) -> str:
+    """A group's part; the name of a slice of systemd's repeats that of the slice above."""
+    stem = group.removesuffix(".slice")
+    return f"{group}/{name}" if stem == group else f"{group}/{stem.rpartition('/')[2]}-{name}.slice"

@@ -1,0 +1,105 @@
+"""Who asks: a client certificate, a bearer token that the API server knows, or nobody in particular."""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from aiohttp import web
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.nodeserver.ports import ReviewApi
+from pykubelet.kubelet.report.nodeserver.ttlcache import TtlCache
+from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, AuthConfig, User
+from pykubelet.models import authentication_v1 as authentication
+
+PeerCert: TypeAlias = Mapping[str, object]
+"""A verified certificate as ``ssl.SSLSocket.getpeercert`` describes it."""
+
+_MAX_TOKEN: Final = 64 * 1024
+_BACKOFF: Final[tuple[Seconds, ...]] = (0.5, 0.75)
+"""Waits between tries at the API server; the client at the other end waits all the while."""
+
+
+class Authenticator:
+    """Asks in the reference's order. ``reviews`` None: there is no API server, so no token is known."""
+
+    def __init__(self, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
+        self._config = config
+        self._reviews = reviews
+        self._clock = clock
+        self._salt = secrets.token_bytes(16)
+        self._users: TtlCache[bytes, User | None] = TtlCache(clock, lambda _: config.token_ttl)
+
+    async def authenticate(self, request: web.Request) -> User | None:
+        """The user; None: 401. Transient: the API server cannot be asked."""
+        user = certificate_user(peer_certificate(request))
+        if user is None:
+            token = bearer_token(request.headers.get("Authorization", ""))
+            if token and self._config.token_webhook and self._reviews is not None:
+                user = await self._by_token(token, self._reviews)
+                if user is None:
+                    return None
+        if user is not None:
+            return User(user.name, user.uid, _with(user.groups, AUTHENTICATED), user.extra)
+        return User(ANONYMOUS, groups=(UNAUTHENTICATED,)) if self._config.anonymous else None
+
+    async def _by_token(self, token: str, reviews: ReviewApi) -> User | None:
+        # Tokens are secrets: only a salted hash stays in memory.
+        key = hashlib.sha256(self._salt + token.encode()).digest()
+        return await self._users.get(key, lambda: self._review(token, reviews))
+
+    async def _review(self, token: str, reviews: ReviewApi) -> User | None:
+        review = authentication.TokenReview(
+            api_version=authentication.API_VERSION,
+            kind="TokenReview",
+            spec=authentication.TokenReviewSpec(token=token),
+        )
+        for pause in (*_BACKOFF, None):
+            try:
+                return _reviewed(await reviews.create_token_review(review))
+            except Transient:
+                if pause is None:
+                    raise
+                await self._clock.sleep(pause)
+        return None
+
+
+def peer_certificate(request: web.Request) -> PeerCert | None:
+    """The client's certificate, which TLS has verified against the client CA; None if there is none."""
+    transport = request.transport
+    found = None if transport is None else transport.get_extra_info("peercert")
+    return found if isinstance(found, Mapping) and found else None
+
+
+def certificate_user(certificate: PeerCert | None) -> User | None:
+    """The user whom a certificate names: common name and organizations of its subject (pure)."""
+    subject = certificate.get("subject") if certificate else None
+    if not isinstance(subject, tuple):
+        return None
+    pairs = [pair for part in subject for pair in part]
+    names = [value for key, value in pairs if key == "commonName"]
+    if not names:
+        return None
+    return User(names[-1], groups=tuple(value for key, value in pairs if key == "organizationName"))
+
+
+def bearer_token(header: str) -> str:
+    """The token of an ``Authorization`` header; empty if there is none or it is absurdly long (pure)."""
+    scheme, _, token = header.strip().partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and len(token) <= _MAX_TOKEN else ""
+
+
+def _reviewed(review: authentication.TokenReview) -> User | None:
+    status = review.status
+    if not status.authenticated or status.user is None:
+        return None
+    user = status.user
+    return User(user.username, user.uid, tuple(user.groups), dict(user.extra))
+
+
+def _with(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
+    return groups if group in groups else (*groups, group)

@@ -1,0 +1,38 @@
+"""Which certificate is in force: the one the node was given, else the one it signs itself."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig
+from pykubelet.kubelet.report.nodeserver.selfsigned import ensure_self_signed
+from pykubelet.kubelet.report.nodeserver.types import CertFiles
+
+_LOOK_AGAIN: Final[Seconds] = 86400.0
+
+
+class ServingCertificate:
+    """``given`` is asked each time; the self-signed one is looked at once a day."""
+
+    def __init__(self, config: NodeServerConfig, given: Callable[[], CertFiles | None], clock: Clock) -> None:
+        self._config = config
+        self._given = given
+        self._clock = clock
+        self._own: CertFiles | None = None
+        self._looked: Seconds = 0.0
+
+    async def files(self) -> CertFiles:
+        """The files now. OSError: the self-signed certificate cannot be kept."""
+        given = self._given()
+        if given is not None:
+            return given
+        now = self._clock.monotonic()
+        if self._own is None or now - self._looked >= _LOOK_AGAIN:
+            config = self._config
+            self._own = await asyncio.to_thread(
+                ensure_self_signed, config.pki_dir, config.node_name, config.addresses, self._clock.now()
+            )
+            self._looked = now
+        return self._own

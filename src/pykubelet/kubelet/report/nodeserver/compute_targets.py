@@ -1,0 +1,44 @@
+"""What a request names: pods and containers, and the options of the node's own spelling. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.kubelet.report.server.compute_logs import container_status
+from pykubelet.kubelet.report.server.compute_query import boolean
+from pykubelet.kubelet.report.server.types import StreamOptions
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.kubelet.types.podspec import find_container
+from pykubelet.models.core_v1 import Pod
+
+
+def check_container(pod: Pod, name: str) -> None:
+    """NotFound: the pod has no container of that name, of any kind."""
+    if find_container(pod, name) is None:
+        raise NotFound(f'container "{name}" not found in pod "{pod.metadata.name}"')
+
+
+def running_container(pod: Pod, name: str) -> ContainerID:
+    """The id of a running container. NotFound, as the reference says it when it does not run."""
+    check_container(pod, name)
+    status = container_status(pod, name)
+    if status is None or status.state is None or status.state.running is None:
+        raise NotFound(f"container not found ({name!r})".replace("'", '"'))
+    return ContainerID(status.container_id.partition("://")[2])
+
+
+def command_options(query: Mapping[str, str], container: str, command: Sequence[str] | None) -> StreamOptions:
+    """Options of exec (with a command) or attach (None), under the names that the API server uses here."""
+    tty = boolean(query, "tty")
+    options = StreamOptions(
+        container=container,
+        command=tuple(command or ()),
+        stdin=boolean(query, "input"),
+        stdout=boolean(query, "output"),
+        stderr=boolean(query, "error") and not tty,
+        tty=tty,
+    )
+    if command is not None and not options.command:
+        raise Invalid("command: name the command to run, one parameter for each word")
+    if not (options.stdin or options.stdout or options.stderr):
+        raise Invalid("you must specify at least 1 of stdin, stdout, stderr")
+    return options

@@ -1,0 +1,39 @@
+"""What a request needs permission for: method → verb, path → subresources of the node (KEP-2862). Pure.
+
+Exec, attach, port-forward and run need ``create`` whatever their method, since over WebSocket they come as GET and
+would otherwise be open to everybody who may read the node.
+"""
+
+from typing import Final
+
+from pykubelet.kubelet.report.nodeserver.types import Attributes
+
+_VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COMMANDS: Final = ("/exec", "/attach", "/portForward", "/run")
+_PROXY: Final = "proxy"
+
+_SUBRESOURCES: Final = (
+    ("/pods", ("pods", _PROXY)),
+    ("/healthz", ("healthz", _PROXY)),
+    ("/configz", ("configz", _PROXY)),
+    ("/runningpods", ("pods", _PROXY)),
+    ("/stats", ("stats",)),
+    ("/metrics", ("metrics",)),
+    ("/logs", ("log",)),
+    ("/checkpoint", ("checkpoint",)),
+    ("/statusz", ("statusz",)),
+    ("/flagz", ("configz",)),
+)
+"""The finer name first, then the one that old rules grant."""
+
+
+def request_attributes(method: str, path: str) -> Attributes:
+    """The verb, empty for a method that has none, and the subresources for a path as the routes see it."""
+    if any(_below(path, root) for root in _COMMANDS):
+        return Attributes("create", (_PROXY,))
+    subresources = next((names for root, names in _SUBRESOURCES if _below(path, root)), (_PROXY,))
+    return Attributes(_VERBS.get(method, ""), subresources)
+
+
+def _below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/")

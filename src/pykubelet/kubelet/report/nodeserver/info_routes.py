@@ -1,0 +1,79 @@
+"""What may be read on both ports: health, pods, usage and metrics."""
+
+import logging
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.kubelet.report.metrics import CONTENT_TYPE, cadvisor_text, resource_text
+from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
+from pykubelet.kubelet.report.server.compute_query import boolean
+from pykubelet.kubelet.report.server.health import report_checks
+from pykubelet.kubelet.report.server.responses import json_response
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+
+
+class InfoRoutes:
+    """The handlers."""
+
+    def __init__(self, deps: NodeServerDeps) -> None:
+        self._deps = deps
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """What is served."""
+        return [
+            web.get("/healthz", self._healthz),
+            web.get("/healthz/{name}", self._healthz_one),
+            web.get("/pods", self._pods),
+            web.get("/pods/", self._pods),
+            web.get("/stats/summary", self._summary),
+            web.get("/metrics", self._metrics),
+            web.get("/metrics/probes", self._probe_metrics),
+            web.get("/metrics/cadvisor", self._cadvisor),
+            web.get("/metrics/resource", self._resource),
+        ]
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return report_checks(self._deps.checks, verbose="verbose" in request.query)
+
+    async def _healthz_one(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._deps.checks:
+            raise NotFound(f"there is no health check {name!r}; there are: {', '.join(self._deps.checks)}")
+        return report_checks({name: self._deps.checks[name]}, verbose=False)
+
+    async def _pods(self, _: web.Request) -> web.Response:
+        return pod_list(self._deps.pods.list())
+
+    async def _summary(self, request: web.Request) -> web.Response:
+        only = boolean(request.query, "only_cpu_and_memory")
+        return json_response(await self._deps.stats.summary(only_cpu_and_memory=only))
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return _text(self._deps.metrics.render())
+
+    async def _probe_metrics(self, _: web.Request) -> web.Response:
+        return _text(self._deps.metrics.render_probes())
+
+    async def _cadvisor(self, _: web.Request) -> web.Response:
+        return _text(cadvisor_text(await self._deps.stats.readings()))
+
+    async def _resource(self, _: web.Request) -> web.Response:
+        try:
+            found = await self._deps.stats.readings(full=False)
+        except PykubeletError as error:
+            _log.warning("usage not read", extra={"error": str(error)})
+            return _text(resource_text(None))
+        return _text(resource_text(found))
+
+
+def pod_list(pods: Sequence[Pod]) -> web.Response:
+    """A PodList."""
+    return json_response({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+
+
+def _text(body: bytes) -> web.Response:
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

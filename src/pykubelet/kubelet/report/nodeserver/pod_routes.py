@@ -1,0 +1,99 @@
+"""What reaches into pods: logs, exec, attach, port-forward, run; only behind the door."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aiohttp import web
+
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.kubelet.report.nodeserver.compute_targets import (
+    check_container,
+    command_options,
+    running_container,
+)
+from pykubelet.kubelet.report.nodeserver.info_routes import pod_list
+from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
+from pykubelet.kubelet.report.server.compute_query import forwarded_ports, log_options
+from pykubelet.kubelet.report.server.log_response import LogSource, log_response
+from pykubelet.kubelet.report.server.types import StreamOptions
+from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet, check_upgrade
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.models.core_v1 import Pod
+
+_POD: Final = "{namespace}/{pod}"
+_UID: Final = f"{_POD}/{{uid}}"
+_CONTAINER: Final = "{container}"
+
+
+class PodRoutes:
+    """The handlers."""
+
+    def __init__(self, deps: NodeServerDeps, logs: LogSource) -> None:
+        self._deps = deps
+        self._logs = logs
+        self._proxy = StreamProxy()
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """What is served; a uid may stand before the container."""
+        both = (web.get, web.post)
+        return [
+            web.get(f"/containerLogs/{_POD}/{_CONTAINER}", self._log),
+            web.get("/runningpods/", self._running_pods),
+            web.get("/runningpods", self._running_pods),
+            *(web.post(f"/run/{part}/{_CONTAINER}", self._run) for part in (_POD, _UID)),
+            *(method(f"/exec/{part}/{_CONTAINER}", self._exec) for part in (_POD, _UID) for method in both),
+            *(method(f"/attach/{part}/{_CONTAINER}", self._attach) for part in (_POD, _UID) for method in both),
+            *(method(f"/portForward/{part}", self._port_forward) for part in (_POD, _UID) for method in both),
+        ]
+
+    async def _log(self, request: web.Request) -> web.StreamResponse:
+        container = request.match_info["container"]
+        query = {**request.query, "container": container}
+        options = log_options(query, self._deps.clock.now())
+        pod = self._pod(request)
+        check_container(pod, container)
+        return await log_response(request, pod, options, self._logs)
+
+    async def _running_pods(self, _: web.Request) -> web.Response:
+        return pod_list(await self._deps.runtime.running_pods())
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        container, runtime = request.match_info["container"], self._deps.runtime
+        options = command_options(request.query, container, request.query.getall("command", []))
+        target = running_container(self._pod(request), container)
+        check_upgrade(request)
+        return await self._proxy.command(request, lambda: runtime.exec_url(target, options), _streams(options))
+
+    async def _attach(self, request: web.Request) -> web.StreamResponse:
+        container, runtime = request.match_info["container"], self._deps.runtime
+        options = command_options(request.query, container, None)
+        target = running_container(self._pod(request), container)
+        check_upgrade(request)
+        return await self._proxy.command(request, lambda: runtime.attach_url(target, options), _streams(options))
+
+    async def _port_forward(self, request: web.Request) -> web.StreamResponse:
+        ports, runtime = forwarded_ports(request.query.getall("port", [])), self._deps.runtime
+        uid = ref_of(self._pod(request)).uid
+        check_upgrade(request)
+        return await self._proxy.port_forward(request, lambda: runtime.port_forward_url(uid, ports))
+
+    async def _run(self, request: web.Request) -> web.StreamResponse:
+        """The words of ``cmd`` are separated by blanks, as in the reference: there is no quoting."""
+        target = running_container(self._pod(request), request.match_info["container"])
+        command = request.query.get("cmd", "").split(" ")
+        code, output = await self._deps.runtime.run(target, command)
+        if code != 0:
+            shown = output[-2048:].decode(errors="replace")
+            raise Permanent(f"error executing command in container: exit code {code}: {shown}")
+        return web.Response(body=output, content_type="text/plain")
+
+    def _pod(self, request: web.Request) -> Pod:
+        match = request.match_info
+        pod = self._deps.pods.find(match["namespace"], match["pod"])
+        if pod is None or match.get("uid", pod.metadata.uid) != pod.metadata.uid:
+            raise NotFound(f'pod "{match["pod"]}" does not exist')
+        return pod
+
+
+def _streams(options: StreamOptions) -> StreamSet:
+    return StreamSet(options.stdin, options.stdout, options.stderr, options.tty)

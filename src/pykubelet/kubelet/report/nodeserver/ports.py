@@ -1,0 +1,104 @@
+"""What the node's server needs of others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.nodeserver.types import AuthConfig, CertFiles, TlsConfig
+from pykubelet.kubelet.report.server.pods_view import PodsView
+from pykubelet.kubelet.report.server.ports import HealthCheck, HttpMeter, Streams
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.kubelet.types.stats import Summary
+from pykubelet.kubelet.types.usage import Readings
+from pykubelet.models.authentication_v1 import TokenReview
+from pykubelet.models.authorization_v1 import SubjectAccessReview
+from pykubelet.models.core_v1 import Pod
+
+
+class ReviewApi(Protocol):
+    """Two calls of the API server. Raise the errors of ``base.errors``; Transient ones are tried again."""
+
+    async def create_token_review(self, review: TokenReview) -> TokenReview:
+        """Whose token it is."""
+
+    async def create_subject_access_review(self, review: SubjectAccessReview) -> SubjectAccessReview:
+        """Whether somebody may do something."""
+
+
+class NodeRuntime(Streams, Protocol):
+    """The container runtime, as far as the server reaches it. All raise the errors of ``base.errors``."""
+
+    async def run(self, container: ContainerID, command: Sequence[str]) -> tuple[int, bytes]:
+        """The exit code and the output of a command."""
+
+    async def running_pods(self) -> Sequence[Pod]:
+        """What runs, by the runtime alone: names, uids, container names and images."""
+
+
+class StatsSource(Protocol):
+    """Usage figures, measured when they are asked for."""
+
+    async def summary(self, *, only_cpu_and_memory: bool = False) -> Summary:
+        """The Summary API's answer."""
+
+    async def readings(self, *, full: bool = True) -> Readings:
+        """Every cgroup; ``full`` with limits, I/O, processes and file systems."""
+
+
+class MetricsText(Protocol):
+    """The agent's own metrics."""
+
+    def render(self) -> bytes:
+        """The text of /metrics."""
+
+    def render_probes(self) -> bytes:
+        """The text of /metrics/probes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServerConfig:
+    """Where the server listens and what it offers; names and defaults of KubeletConfiguration."""
+
+    node_name: str
+    address: str = "0.0.0.0"
+    port: int = 10250
+    read_only_port: int = 0
+    """Plain HTTP, without authentication, for reading only; 0: off."""
+    addresses: tuple[str, ...] = ()
+    """The node's own, for the certificate that it signs itself where it is given none."""
+    pki_dir: Path = Path("/var/lib/pykubelet/pki")
+    tls: TlsConfig = field(default_factory=TlsConfig)
+    auth: AuthConfig = field(default_factory=AuthConfig)
+    pod_logs_dir: Path = Path("/var/log/pods")
+    node_logs_dir: Path = Path("/var/log")
+    debugging_handlers: bool = True
+    """Logs, exec, attach, port-forward and run; without: 405."""
+    system_log_handler: bool = True
+    """Files below ``node_logs_dir``."""
+    max_connections: int = 512
+    max_requests: int = 256
+    """So many at once; more are told to come back."""
+    header_timeout: Seconds = 30.0
+    """A connection that has not sent its first request by then is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServerDeps:
+    """All that the server acts through."""
+
+    pods: PodsView
+    runtime: NodeRuntime
+    stats: StatsSource
+    metrics: MetricsText
+    meter: HttpMeter
+    checks: Mapping[str, HealthCheck]
+    configuration: Callable[[], Mapping[str, object]]
+    """The KubeletConfiguration in force, as plain values."""
+    certificate: Callable[[], CertFiles | None]
+    """The files of the serving certificate now, asked at each connection; None: there is none (yet)."""
+    reviews: ReviewApi | None
+    """None: no API server."""
+    clock: Clock

@@ -1,0 +1,85 @@
+"""The certificate of a node that nobody gave one: signed by itself, kept on disk, made anew before it ends."""
+
+import ipaddress
+import secrets
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.kubelet.report.nodeserver.types import CertFiles
+
+_VALID: Final = timedelta(days=365)
+_RENEW_BEFORE: Final = timedelta(days=30)
+_BACKDATED: Final = timedelta(hours=1)
+"""For clients whose clock is behind."""
+
+
+def ensure_self_signed(folder: Path, host: str, addresses: Sequence[str], now: float) -> CertFiles:
+    """``kubelet.crt`` and ``kubelet.key`` in the folder, as the reference names them. Blocks (makes a key).
+
+    Kept while they are valid for another month and name this host and its addresses. ``now`` is Unix time.
+    """
+    files = CertFiles(folder / "kubelet.crt", folder / "kubelet.key")
+    moment = datetime.fromtimestamp(now, UTC)
+    if not _still_good(files, host, addresses, moment):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        certificate, key = _make(host, addresses, moment)
+        write_atomic(files.key, key, 0o600)
+        write_atomic(files.certificate, certificate, 0o644)
+    return files
+
+
+def _still_good(files: CertFiles, host: str, addresses: Sequence[str], now: datetime) -> bool:
+    # By the standard library: the one that can make certificates costs 10 MB of memory, and is rarely needed.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+        context.load_verify_locations(files.certificate)
+        (found,) = context.get_ca_certs()
+        begins, ends = (ssl.cert_time_to_seconds(str(found[key])) for key in ("notBefore", "notAfter"))
+    except (OSError, ValueError, KeyError):
+        return False
+    names = found.get("subjectAltName", ())
+    kept = {(str(kind), _normal(str(value))) for kind, value in names} if isinstance(names, tuple) else set()
+    wanted = {("DNS", host), *(("IP Address", _normal(address)) for address in addresses)}
+    return wanted <= kept and begins <= now.timestamp() <= ends - _RENEW_BEFORE.total_seconds()
+
+
+def _normal(name: str) -> str:
+    """An address in its one normal form, other names as they are."""
+    try:
+        return str(ipaddress.ip_address(name.strip()))
+    except ValueError:
+        return name
+
+
+def _make(host: str, addresses: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{host}@{int(now.timestamp())}"[:64])])
+    names: list[x509.GeneralName] = [x509.DNSName(host)]
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(int.from_bytes(secrets.token_bytes(16)) >> 1 | 1)
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), private

@@ -1,0 +1,74 @@
+"""Answers of the API server, kept for a time: bounded, and asked for once however many wait for the same one."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Those who wait for one answer; the first of them asks."""
+
+    lock: asyncio.Lock
+    users: int = 0
+
+
+class TtlCache(Generic[K, V]):
+    """``ttl`` gives the seconds that an answer is worth; 0: it is not kept. Errors are not kept either."""
+
+    def __init__(self, clock: Clock, ttl: Callable[[V], Seconds], size: int = 4096) -> None:
+        self._clock = clock
+        self._ttl = ttl
+        self._size = size
+        self._known: OrderedDict[K, tuple[Seconds, V]] = OrderedDict()
+        self._waiting: dict[K, _Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        """The answer that is known, else a new one. Raises what ``ask`` raises."""
+        found = self._find(key)
+        if found is not None:
+            return found[0]
+        waiting = self._waiting.setdefault(key, _Waiting(asyncio.Lock()))
+        waiting.users += 1
+        try:
+            async with waiting.lock:
+                found = self._find(key)
+                if found is not None:
+                    return found[0]
+                value = await ask()
+                self._keep(key, value)
+                return value
+        finally:
+            waiting.users -= 1
+            if not waiting.users:
+                del self._waiting[key]
+
+    def _find(self, key: K) -> tuple[V] | None:
+        entry = self._known.get(key)
+        if entry is None:
+            return None
+        until, value = entry
+        if self._clock.monotonic() >= until:
+            del self._known[key]
+            return None
+        return (value,)
+
+    def _keep(self, key: K, value: V) -> None:
+        ttl = self._ttl(value)
+        if ttl <= 0:
+            return
+        self._known[key] = (self._clock.monotonic() + ttl, value)
+        self._known.move_to_end(key)
+        while len(self._known) > self._size:
+            self._known.popitem(last=False)

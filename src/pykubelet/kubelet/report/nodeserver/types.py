@@ -1,0 +1,65 @@
+"""Who asks, for what, and what the servers are told about themselves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.units import Seconds
+
+ANONYMOUS: Final = "system:anonymous"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+AUTHENTICATED: Final = "system:authenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who sends a request."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The user as a key of a cache."""
+        return self.name, self.uid, self.groups, tuple(sorted(self.extra.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a request does to the node object: the user may go on if any of the subresources is granted."""
+
+    verb: str
+    subresources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CertFiles:
+    """A certificate (with its chain) and its key, PEM; both may be in one file."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """``tlsMinVersion``, ``tlsCipherSuites`` and ``authentication.x509.clientCAFile``, as configured."""
+
+    min_version: str = ""
+    cipher_suites: tuple[str, ...] = ()
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthConfig:
+    """Who is let in, and for what. The times are seconds."""
+
+    anonymous: bool = False
+    token_webhook: bool = True
+    token_ttl: Seconds = 120.0
+    always_allow: bool = False
+    """``authorization.mode: AlwaysAllow``; else the API server is asked."""
+    allowed_ttl: Seconds = 300.0
+    denied_ttl: Seconds = 30.0

@@ -1,0 +1,105 @@
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.report.nodeserver.authn import Authenticator, bearer_token, certificate_user
+from pykubelet.kubelet.report.nodeserver.types import AuthConfig, User
+from pykubelet.models.authentication_v1 import UserInfo
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.report.nodeserver.reviews import FakeReviews, in_time
+
+
+async def asked(authenticator: Authenticator, token: str = "") -> User | None:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return await authenticator.authenticate(make_mocked_request("GET", "/pods", headers=headers))
+
+
+def with_tokens(**users: UserInfo) -> FakeReviews:
+    reviews = FakeReviews()
+    reviews.users = users
+    return reviews
+
+
+async def test_a_token_is_asked_of_the_api_server_once_in_its_time() -> None:
+    clock = VirtualClock()
+    reviews = with_tokens(good=UserInfo(username="prom", uid="7", groups=("scrapers",), extra={"k": ("v",)}))
+    authenticator = Authenticator(AuthConfig(token_ttl=120.0), reviews, clock)
+    for _ in range(3):
+        assert await asked(authenticator, "good") == User(
+            "prom", "7", ("scrapers", "system:authenticated"), {"k": ("v",)}
+        )
+    assert len(reviews.token_reviews) == 1
+    assert reviews.token_reviews[0].kind == "TokenReview"
+    await clock.advance(121)
+    await asked(authenticator, "good")
+    assert len(reviews.token_reviews) == 2
+
+
+async def test_an_unknown_token_is_nobody_even_with_anonymous_access() -> None:
+    reviews = with_tokens()
+    authenticator = Authenticator(AuthConfig(anonymous=True), reviews, VirtualClock())
+    assert await asked(authenticator, "bad") is None
+    assert await asked(authenticator, "bad") is None
+    assert len(reviews.token_reviews) == 1
+
+
+async def test_without_credentials_only_anonymous_access_helps() -> None:
+    reviews = with_tokens()
+    clock = VirtualClock()
+    assert await asked(Authenticator(AuthConfig(), reviews, clock)) is None
+    found = await asked(Authenticator(AuthConfig(anonymous=True), reviews, clock))
+    assert found == User("system:anonymous", groups=("system:unauthenticated",))
+    assert not reviews.token_reviews
+
+
+async def test_tokens_are_not_asked_for_where_the_webhook_is_off_or_there_is_no_api_server() -> None:
+    reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
+    assert await asked(Authenticator(AuthConfig(token_webhook=False), reviews, clock), "good") is None
+    assert await asked(Authenticator(AuthConfig(), None, clock), "good") is None
+    assert not reviews.token_reviews
+
+
+async def test_the_api_server_is_tried_three_times() -> None:
+    reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
+    authenticator = Authenticator(AuthConfig(), reviews, clock)
+    reviews.failures = 2
+    assert await in_time(clock, asked(authenticator, "good")) is not None
+    reviews.failures = 3
+    with pytest.raises(Transient):
+        await in_time(clock, asked(authenticator, "other"))
+
+
+@pytest.mark.parametrize(
+    ("subject", "user"),
+    [
+        (((("commonName", "admin"),),), User("admin")),
+        (
+            ((("organizationName", "system:masters"),), (("organizationName", "b"),), (("commonName", "admin"),)),
+            User("admin", groups=("system:masters", "b")),
+        ),
+        (((("organizationName", "system:masters"),),), None),
+        ((), None),
+    ],
+)
+def test_a_certificate_names_user_and_groups(subject: object, user: User | None) -> None:
+    assert certificate_user({"subject": subject}) == user
+
+
+def test_no_certificate_is_nobody() -> None:
+    assert certificate_user(None) is None
+    assert certificate_user({}) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer  abc ", "abc"),
+        ("Basic abc", ""),
+        ("Bearer", ""),
+        ("", ""),
+        ("Bearer " + "x" * 100_000, ""),
+    ],
+)
+def test_the_header_holds_a_token(header: str, token: str) -> None:
+    assert bearer_token(header) == token

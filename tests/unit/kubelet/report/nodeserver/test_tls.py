@@ -1,0 +1,73 @@
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.report.nodeserver.tls import TlsContexts
+from pykubelet.kubelet.report.nodeserver.types import CertFiles, TlsConfig
+from pykubelet.testing.certificates import Authority
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CertFiles:
+    issued = Authority(tmp_path / "ca").issue("node", ["127.0.0.1"])
+    return CertFiles(issued.certificate, issued.key)
+
+
+def test_a_context_is_kept_as_long_as_the_files_are_the_same(files: CertFiles) -> None:
+    contexts = TlsContexts(TlsConfig())
+    first = contexts.current(files)
+    assert contexts.current(files) is first
+    assert first.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert first.verify_mode is ssl.CERT_NONE
+
+
+def test_a_changed_certificate_is_taken_up(files: CertFiles, tmp_path: Path) -> None:
+    contexts = TlsContexts(TlsConfig())
+    first = contexts.current(files)
+    other = Authority(tmp_path / "other").issue("node", ["127.0.0.1"])
+    files.key.write_bytes(other.key.read_bytes())
+    files.certificate.write_bytes(other.certificate.read_bytes())
+    assert contexts.current(files) is not first
+
+
+def test_a_half_written_certificate_leaves_the_former_in_force_with_one_warning(
+    files: CertFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    contexts = TlsContexts(TlsConfig())
+    first = contexts.current(files)
+    whole = files.certificate.read_bytes()
+    files.certificate.write_bytes(whole[:100])
+    with caplog.at_level(logging.WARNING):
+        assert contexts.current(files) is first
+        assert contexts.current(files) is first
+    assert len(caplog.records) == 1
+    files.certificate.write_bytes(whole)
+    assert contexts.current(files) is not None
+
+
+def test_the_client_ca_is_taken_up_anew_too(files: CertFiles, tmp_path: Path) -> None:
+    authority = tmp_path / "clients.pem"
+    authority.write_bytes(Authority(tmp_path / "one").ca.read_bytes())
+    contexts = TlsContexts(TlsConfig(client_ca=authority))
+    first = contexts.current(files)
+    assert first.verify_mode is ssl.CERT_OPTIONAL
+    authority.write_bytes(Authority(tmp_path / "two", "another").ca.read_bytes())
+    second = contexts.current(files)
+    assert second is not first
+    assert second.get_ca_certs()[0]["subject"] == ((("commonName", "another"),),)
+
+
+def test_files_that_are_not_there_are_named(files: CertFiles, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="nowhere"):
+        TlsContexts(TlsConfig(client_ca=tmp_path / "nowhere")).current(files)
+
+
+def test_versions_and_suites_are_those_configured(files: CertFiles) -> None:
+    config = TlsConfig("VersionTLS13", ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",))
+    context = TlsContexts(config).current(files)
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    names = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}
+    assert names == {"ECDHE-ECDSA-AES128-GCM-SHA256"}
