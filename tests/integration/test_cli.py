@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment
+from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import config_map, container, pod, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -275,9 +276,9 @@ def test_doctor(agent: AgentProcess) -> None:
     assert "start the runtime" in nothing.stdout
 
 
-def test_version_and_completion(agent: AgentProcess) -> None:
+def test_version_and_completion(agent: AgentProcess, daemon: PrivateRuntime) -> None:
     version = json.loads(_ok(agent, "version", "-o", "json"))
-    assert version["runtime"].startswith("containerd ")
+    assert version["runtime"].startswith(f"{daemon.name} ")
     assert version["agent"] == version["pykubelet"]
     script = _ok(agent, "completion", "bash")
     assert "_PYKUBELET_COMPLETE" in script

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def test_the_contract_holds_on_containerd(containerd: PrivateContainerd) -> None:
-    variables = {"PYKUBELET_TEST_CRI_ENDPOINT": containerd.endpoint, "PYKUBELET_TEST_IMAGE": BUSYBOX}
+def test_the_contract_holds(daemon: PrivateRuntime) -> None:
+    variables = {"PYKUBELET_TEST_CRI_ENDPOINT": daemon.endpoint, "PYKUBELET_TEST_IMAGE": BUSYBOX}
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-m", "pytest", "-q", "-k", "real", "tests/contract/cri"]
     done = subprocess.run(command, cwd=root, env={**os.environ, **variables}, capture_output=True, text=True)

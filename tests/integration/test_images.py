@@ -1,14 +1,22 @@
 """Images: pull policies, what happens when there is none, and how a pod recovers. Pulls are from a real registry."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Transient
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy
+from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc
+from pykubelet.kubelet.report.events import EventLog
 from pykubelet.testing.agent import AgentProcess, container_status, waiting_reason
-from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.registry import Registry
-from tests.manifests import Apply, container, pod
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.manifests import BUSYBOX, Apply, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -65,7 +73,7 @@ def test_a_bad_name_is_told(agent: AgentProcess, apply: Apply) -> None:
 
 
 def test_a_missing_image_backs_off_and_recovers(
-    agent: AgentProcess, apply: Apply, registry: Registry, containerd: PrivateContainerd
+    agent: AgentProcess, apply: Apply, registry: Registry, daemon: PrivateRuntime
 ) -> None:
     imported, pulled = "localhost:1/absent:1", registry.reference("late")
     apply("missing", pod("import", container(image=imported)), pod("pull", container(image=pulled)))
@@ -80,7 +88,34 @@ def test_a_missing_image_backs_off_and_recovers(
         assert state.waiting is not None
         assert f'Back-off pulling image "{image}"' in state.waiting.message
         assert seen.status.phase == "Pending"
-    containerd.load(ImageSpec(imported))
+    daemon.load(ImageSpec(imported))
     registry.add("late", files={"late": b""})
     agent.wait_running("import", "pull", timeout=25)
     assert container_status(agent.pod("import")).restart_count == 0
+
+
+def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: PrivateRuntime) -> None:
+    """On a disk that is said to be full. What runs, and what sandboxes are made of, stays."""
+    apply("user", pod("user"))
+    agent.wait_running("user")
+    daemon.load(ImageSpec("localhost/pykubelet/unused:1", files={"unused": b"x"}))
+    before, after, reasons = asyncio.run(_collect(daemon.endpoint))
+    assert "localhost/pykubelet/unused:1" in before - after
+    assert BUSYBOX in after
+    assert {tag for tag in before if "pause" in tag} <= after
+    assert reasons == {"space"}
+    apply("next", pod("next"))
+    agent.wait_running("next")
+
+
+async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
+    """Tags before and after a collection on a full disk, and why images went."""
+    clock, full = SystemClock(), DiskUse(Bytes(1 << 40), Bytes(0))
+    counted: set[str] = set()
+    async with CriClient.connect(endpoint) as cri:
+        before = {tag for image in await cri.list_images() for tag in image.repo_tags}
+        deps = GcDeps(cri, cri, EventLog(clock, "n", lambda uid: None), clock, counted.add, lambda path: full)
+        with pytest.raises(Transient, match="Insufficient free disk space"):
+            await ImageGc(deps, GcPolicy(minimum_age=0)).collect()
+        after = {tag for image in await cri.list_images() for tag in image.repo_tags}
+    return before, after, counted

@@ -9,7 +9,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import AgentProcess, container_status
-from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import Apply, Json, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -21,9 +21,9 @@ _LIMIT_SECONDS = 0.4
 0.1 s, is for a quiet machine: `make bench` measures that."""
 
 
-async def _statuses(containerd: PrivateContainerd, uid: str) -> list[pb.ContainerStatus]:
+async def _statuses(daemon: PrivateRuntime, uid: str) -> list[pb.ContainerStatus]:
     """All containers of a pod in the order of their creation; times are nanoseconds."""
-    async with CriClient.connect(containerd.endpoint) as client:
+    async with CriClient.connect(daemon.endpoint) as client:
         rows = await client.list_containers(pb.ContainerFilter(label_selector={"io.kubernetes.pod.uid": uid}))
         found = [(await client.container_status(ContainerID(row.id))).status for row in rows]
     return sorted(found, key=lambda status: status.created_at)
@@ -41,16 +41,14 @@ def _told(what: str, seconds: list[float]) -> float:
     return median
 
 
-async def test_from_one_init_container_to_the_next(
-    agent: AgentProcess, containerd: PrivateContainerd, apply: Apply
-) -> None:
+async def test_from_one_init_container_to_the_next(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     steps: list[Json] = [container(f"step-{number}", ["true"]) for number in range(_INIT_CONTAINERS)]
     gaps: list[float] = []
     wholes: list[float] = []
     for number in range(_PODS):
         name = f"steps-{number}"
         apply(name, pod(name, initContainers=steps))
-        statuses = await _statuses(containerd, agent.wait_running(name)[0].metadata.uid)
+        statuses = await _statuses(daemon, agent.wait_running(name)[0].metadata.uid)
         assert len(statuses) == _INIT_CONTAINERS + 1
         gaps += _gaps(statuses)
         wholes.append((statuses[-1].started_at - statuses[0].created_at) / 1e9)
@@ -58,7 +56,7 @@ async def test_from_one_init_container_to_the_next(
     assert _told("init container ended to next one created", gaps) <= _LIMIT_SECONDS
 
 
-async def test_from_an_exit_to_the_restart(agent: AgentProcess, containerd: PrivateContainerd, apply: Apply) -> None:
+async def test_from_an_exit_to_the_restart(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     # The pods have been running for a while when their containers end: nobody watches them closely then.
     names = [f"exits-{number}" for number in range(_PODS)]
     apply(
@@ -68,6 +66,6 @@ async def test_from_an_exit_to_the_restart(agent: AgentProcess, containerd: Priv
     gaps: list[float] = []
     for name in names:
         seen = agent.wait_pod(name, lambda p: container_status(p).restart_count >= 1)
-        statuses = await _statuses(containerd, seen.metadata.uid)
+        statuses = await _statuses(daemon, seen.metadata.uid)
         gaps += _gaps(statuses[:2])
     assert _told("container ended to its restart created", gaps) <= _LIMIT_SECONDS

@@ -171,20 +171,10 @@ async def test_sub_paths_are_made_and_bound(kit: Kit) -> None:
     assert [mount.read_only for mount in found] == [False, True, False]
     await kit.manager.container_mounts(pod, container, {"X": "logs"})
     assert len(mounted(kit)) == 3, "bound once only"
-    await kit.manager.release_container(UID, "app")
+    assert (root / "a/b").is_dir()
+    await kit.manager.unmount(UID)
     assert mounted(kit) == []
     assert not folder.exists()
-    assert (root / "a/b").is_dir()
-    await kit.manager.remove(UID)
-
-
-async def test_release_leaves_other_containers_alone(kit: Kit) -> None:
-    pod = pod_with(SCRATCH)
-    await kit.mount(pod)
-    for name in ("app", "side"):
-        await kit.manager.container_mounts(pod, mounting(sub("a"), name=name), {})
-    await kit.manager.release_container(UID, "app")
-    assert [mount.path for mount in mounted(kit)] == [str(kit.dirs.subpath(UID, "scratch", "side", 0))]
     await kit.manager.remove(UID)
 
 

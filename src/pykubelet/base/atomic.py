@@ -1,9 +1,12 @@
 """Files that are either the old or the new content, never half of it."""
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
@@ -29,6 +32,13 @@ def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *
         raise
     if durable:
         _sync_folder(target.parent)
+
+
+def remove_remains(folder: str | os.PathLike[str]) -> None:
+    """Remove what writers that were killed have left in a folder. Nobody may be writing there. Blocks."""
+    for path in Path(folder).glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,10 +10,10 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
@@ -51,15 +51,6 @@ class ExitError(Permanent):
 
 class ProgramTimeout(Transient):
     """The program did not end in time and was killed with everything in its session."""
-
-
-def install_child_watcher() -> None:
-    """Let asyncio's own subprocesses, which libraries may start, be watched through pidfds and not by threads.
-
-    Python 3.12 and later do so by themselves; only 3.11 has to be told. Call it once, before the loop runs.
-    """
-    if sys.version_info < (3, 12):
-        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
 
 
 async def run(
@@ -138,6 +129,39 @@ class Child:
 async def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str]) -> Child:
     """Start a program on the given descriptors, which stay the caller's to close. Errors as of ``run``."""
     return Child(_Process(argv, _Streams(stdin, stdout, stderr), env, "/"))
+
+
+class Detached:
+    """A daemon that was started by us and outlives us."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
+        self._popen = popen
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is not given to another process before ``forget``."""
+        return self._popen.pid
+
+    def forget(self) -> None:
+        """Reap it if it has ended; if not, it runs on and its next parent reaps it."""
+        if self._popen.poll() is None:
+            # Popen complains about children left running; this one is to be.
+            self._popen.returncode = 0
+
+
+def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detached:
+    """Start a daemon in a session of its own: no terminal, no input, all output appended to ``log``. Blocking.
+
+    Errors as of ``run``.
+    """
+    with log.open("ab") as output:
+        try:
+            popen = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, start_new_session=True
+            )
+        except OSError as error:
+            raise Permanent(f"cannot run {argv[0]}: {error.strerror or error}") from error
+    return Detached(popen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from pykubelet.cli.columns import Columns, age
+from pykubelet.cli.completing import pod_names
 from pykubelet.cli.podview import pod_status_word
 from pykubelet.cli.select import api_of, find_pod
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
@@ -21,7 +22,7 @@ _TITLES = {
 
 
 @click.command(name="describe")
-@click.argument("words", nargs=-1, required=True, metavar="[pod] NAME")
+@click.argument("words", nargs=-1, required=True, metavar="[pod] NAME", shell_complete=pod_names)
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
 @click.pass_obj
 def command(socket: object, words: tuple[str, ...], namespace: str) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.endpoint import KNOWN_SOCKETS, find_endpoint
+from pykubelet.cli.endpoint import other_runtimes
+from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, fsusage, system
 
 _OLDEST_KERNEL = (5, 4)
@@ -48,7 +49,7 @@ _MARKS = {
 
 
 @click.command(name="doctor")
-@click.option("--container-runtime-endpoint", default="", help="The runtime's socket (default: the first known one).")
+@click.option("--container-runtime-endpoint", default="", help="Another runtime's socket (default: our own server's).")
 @click.option("--root-dir", type=click.Path(path_type=Path), default=Path("/var/lib"), help="Where state will live.")
 @click.pass_context
 def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path) -> None:
@@ -151,18 +152,38 @@ def _disk(folder: Path) -> Iterator[Finding]:
 
 
 def _runtime(endpoint: str) -> Iterator[Finding]:
-    found = endpoint or find_endpoint()
-    if not found:
-        sockets = ", ".join(KNOWN_SOCKETS)
-        remedy = "apt-get install containerd && systemctl start containerd, or --container-runtime-endpoint"
-        yield Finding(Verdict.FAILED, "CRI runtime", f"no socket at {sockets}", remedy)
-        return
+    """The runtime that `pykubelet run` would use: the named one, else our own server."""
+    others = ", ".join(other_runtimes())
+    if not endpoint:
+        yield from _own_server()
+        if others:
+            text = f"also here: {others}; used only when --container-runtime-endpoint names it"
+            yield Finding(Verdict.OK, "other runtimes", text)
+        socket = DEFAULT_RUN / "criserver.sock"
+        if not socket.exists():
+            text = "our own server, which `pykubelet run` starts; none runs now"
+            yield Finding(Verdict.OK, "CRI runtime", text)
+            return
+        endpoint = f"unix://{socket}"
     try:
-        yield from asyncio.run(_ask_runtime(found))
+        yield from asyncio.run(_ask_runtime(endpoint))
     except (PykubeletError, TimeoutError) as error:
-        yield Finding(
-            Verdict.FAILED, "CRI runtime", f"{found}: {str(error) or 'no answer within 5 s'}", "start the runtime"
-        )
+        text = f"{endpoint}: {str(error) or 'no answer within 5 s'}"
+        yield Finding(Verdict.FAILED, "CRI runtime", text, "start the runtime")
+
+
+def _own_server() -> Iterator[Finding]:
+    """What our own runtime server needs beside an OCI runtime and the CNI plugins."""
+    if _installed("conmon"):
+        yield Finding(Verdict.OK, "conmon", "installed")
+    else:
+        text = "missing; our own runtime server needs it for every container"
+        yield Finding(Verdict.FAILED, "conmon", text, "apt-get install conmon, or --container-runtime-endpoint")
+    if _installed("catatonit"):
+        yield Finding(Verdict.OK, "catatonit", "installed")
+    else:
+        text = "missing; pods with shareProcessNamespace need it"
+        yield Finding(Verdict.WARNING, "catatonit", text, "apt-get install catatonit")
 
 
 async def _ask_runtime(endpoint: str) -> list[Finding]:

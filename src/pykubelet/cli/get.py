@@ -86,7 +86,7 @@ def command(socket: object, kind: str, name: str | None, namespace: str, output:
         raise click.UsageError("images cannot be watched")
     view = _VIEWS[kind]
     path, query = _request(api, kind, view.path, name, namespace)
-    show = _shower(view, output)
+    show = _shower(view, output, single=bool(name) or watch)
     if watch:
         for event_type, item in api.watch(path, **query):
             show([item] if event_type != "DELETED" or output else [_deleted(item)])
@@ -115,14 +115,16 @@ def _deleted(item: Any) -> Any:
     return {**item, "status": status, "metadata": {**item["metadata"], "deletionTimestamp": None}}
 
 
-def _shower(view: _View, output: str | None) -> Callable[[list[Any]], None]:
-    """A function that prints some objects in the form asked for."""
+def _shower(view: _View, output: str | None, *, single: bool) -> Callable[[list[Any]], None]:
+    """A function that prints some objects in the form asked for. With ``single``, one object is not put into a list."""
+
+    def document(items: list[Any]) -> Any:
+        return items[0] if single and len(items) == 1 else _list(items)
+
     if output == "json":
-        return lambda items: click.echo(json.dumps(items[0] if len(items) == 1 else _list(items), indent=2))
+        return lambda items: click.echo(json.dumps(document(items), indent=2))
     if output == "yaml":
-        return lambda items: click.echo(
-            yaml.dump(items[0] if len(items) == 1 else _list(items), Dumper=yaml.CSafeDumper, sort_keys=False), nl=False
-        )
+        return lambda items: click.echo(yaml.dump(document(items), Dumper=yaml.CSafeDumper, sort_keys=False), nl=False)
     wide = output == "wide"
     columns = Columns(*view.headings, *(view.wide if wide else ()))
     return lambda items: click.echo(columns.render([row for item in items for row in view.rows(item, wide)]))

@@ -6,6 +6,7 @@ import sys
 import click
 
 from pykubelet.base.errors import Invalid
+from pykubelet.cli.completing import pod_names
 from pykubelet.cli.select import api_of, find_container, find_pod
 
 _SPAN = re.compile(r"(\d+)(s|m|h|d)")
@@ -21,7 +22,7 @@ def span_seconds(text: str) -> int:
 
 
 @click.command(name="logs")
-@click.argument("pod")
+@click.argument("pod", shell_complete=pod_names)
 @click.argument("container", required=False)
 @click.option("-c", "--container", "option", default=None, help="The container (default: the first).")
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pykubelet.cli.completing import pod_names
 from pykubelet.cli.select import api_of, find_pod
 
 _WIDTH = 48
@@ -12,7 +13,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 @click.command(name="timeline")
-@click.argument("pod")
+@click.argument("pod", shell_complete=pod_names)
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
 @click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output form.")
 @click.pass_obj

@@ -1,7 +1,8 @@
 """Small adapters by which ``main.py`` fits one stage's part to another stage's port."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from pykubelet.base.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
@@ -103,20 +104,35 @@ class ProbeMeter:
         """Series go with the pod, when the status manager forgets it."""
 
 
-class DesiredPods:
-    """The pod manager, with the local API told of every change."""
+class PodFollower(Protocol):
+    """Node mode, as far as it follows the desired pods (``cluster.py``)."""
 
-    def __init__(self, pods: PodManager, view: PodsView) -> None:
+    def pod_seen(self, pod: Pod) -> None:
+        """A source told of a pod."""
+
+    def pod_gone(self, uid: PodUID) -> None:
+        """A source gave a pod up."""
+
+
+class DesiredPods:
+    """The pod manager, with the local API and, in a cluster, node mode told of every change."""
+
+    def __init__(self, pods: PodManager, view: PodsView, cluster: Callable[[], PodFollower | None]) -> None:
         self._pods = pods
         self._view = view
+        self._cluster = cluster
 
     def set(self, pod: Pod) -> None:
         self._pods.set(pod)
         self._view.refresh()
+        if (cluster := self._cluster()) is not None:
+            cluster.pod_seen(pod)
 
     def remove(self, uid: PodUID) -> None:
         self._pods.remove(uid)
         self._view.refresh()
+        if (cluster := self._cluster()) is not None:
+            cluster.pod_gone(uid)
 
     def uids(self) -> Iterable[PodUID]:
         return self._pods.uids()

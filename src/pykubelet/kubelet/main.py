@@ -13,23 +13,25 @@ from pykubelet.base.http_get import HttpGetter
 from pykubelet.base.journal import Journal
 from pykubelet.kubelet.actuate.assembly import ActuatorDeps, build_actuators
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
-from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
-from pykubelet.kubelet.adapters import DesiredPods, HookHttp, PlegMeter, ProbeExec, ProbeMeter, node_counts
+from pykubelet.kubelet.adapters import DesiredPods, HookHttp, node_counts
+from pykubelet.kubelet.admission_view import AdmissionNode
+from pykubelet.kubelet.cgroup_driver import with_runtime_driver
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.loop import PodsAffected, RuntimeRecovered
+from pykubelet.kubelet.control.sync.loop import PodsAffected
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.ports import WorkerDeps
-from pykubelet.kubelet.desired.objects import LocalObjects
+from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps
+from pykubelet.kubelet.desired.objects import LocalObjects, Objects
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
+from pykubelet.kubelet.joining import ClusterDeps, join, make_ready, open_access
+from pykubelet.kubelet.node_port import NodePort, NodePortDeps
 from pykubelet.kubelet.node_view import NodeView, build_servers
-from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
-from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
-from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
+from pykubelet.kubelet.observers import ObserverDeps, Observers
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
 from pykubelet.kubelet.report.server import HealthCheck, LocalDeps, PodsView
@@ -37,7 +39,9 @@ from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions
-from pykubelet.linux import cgroups
+from pykubelet.kubelet.types.updates import Source
+from pykubelet.kubelet.upkeep import keep_small
+from pykubelet.linux import cgroups, memory
 
 
 async def run_kubelet(settings: Settings) -> None:
@@ -45,9 +49,14 @@ async def run_kubelet(settings: Settings) -> None:
 
     Errors of the configuration come as ``PykubeletError``; a core loop that dies ends all, with an ExceptionGroup.
     """
+    memory.limit_arenas()
     async with AsyncExitStack() as stack:
+        settings = await with_runtime_driver(settings)
         options = CriOptions(request_timeout=settings.seconds(settings.config.runtime_request_timeout))
+        await make_ready(settings, SystemClock())
         kubelet = Kubelet(settings, options)
+        if kubelet.access is not None:
+            stack.push_async_callback(kubelet.access.close)
         for close in (kubelet.cri.close, kubelet.image_cri.close, kubelet.http.close, kubelet.prober.close):
             stack.push_async_callback(close)
         await kubelet.run()
@@ -62,6 +71,8 @@ class Kubelet:
         self.clock = clock
         self.pods = PodManager()
         self.objects = LocalObjects()
+        self.access = open_access(settings, self.objects, clock)
+        self.reader: Objects = self.access.objects if self.access is not None else self.objects
         self.metrics = KubeletMetrics(settings.node_name, self._counts, clock)
         options = replace(options, observe=self.metrics.runtime_operation)
         self.cri = CriClient.connect(settings.runtime_endpoint, options)
@@ -70,80 +81,53 @@ class Kubelet:
         self.timeline = PodTimelines(clock)
         self.events = EventLog(clock, settings.node_name, self.pods.by_uid)
         self.states = ManifestStates(self.events)
-        self.actuators = build_actuators(
-            settings,
-            ActuatorDeps(
-                self.cri,
-                self.image_cri,
-                self.objects,
-                HookHttp(self.http),
-                self.events,
-                self.timeline,
-                clock,
-                self.metrics.image_pulled,
-            ),
-        )
+        cluster = self.access.objects if self.access is not None else None
+        hooks, pulled, collected = HookHttp(self.http), self.metrics.image_pulled, self.metrics.image_collected
+        told = self.events, self.timeline, clock
+        deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster)
+        self.actuators = build_actuators(settings, deps)
         self.metrics.cgroup_version(cgroups.detect().version)
         self.status = StatusManager(clock, self.actuators.node)
         self.status.subscribe(self.metrics.status_changed)
         self.view = PodsView(self.status, self.pods.pods, clock)
         self.journal = Journal()
-        self.prober = ProbeHandlers(ProbeExec(self.cri))
-        self._build_observers()
+        actuators, ask = self.actuators, self._ask_runtime
+        seen = Observers(
+            ObserverDeps(self.cri, actuators, self.metrics, self.events, clock, ask, lambda e: self.loop.post(e))
+        )
+        self.health, self.probes, self.pleg = seen.health, seen.probes, seen.pleg
+        self.pleg_meter, self.prober = seen.meter, seen.prober
         self._build_control()
         self._build_servers()
 
-    def _build_observers(self) -> None:
-        runtime = self.actuators.runtime
-        self.health = RuntimeHealth(
-            RuntimeHealthDeps(self._ask_runtime, lambda: self.loop.post(RuntimeRecovered()), self.events, self.clock)
-        )
-        self.probes = ProbeManager(
-            ProbeDeps(
-                self.prober,
-                lambda update: self.loop.post(update),
-                self.events,
-                ProbeMeter(self.metrics),
-                self.clock,
-                self.actuators.node.ips,
-            )
-        )
-        self.pleg_meter = PlegMeter(self.metrics)
-        self.pleg = Pleg(
-            PlegDeps(
-                runtime.list_pods,
-                runtime.list_pod,
-                RuntimeEvents(self.cri, self.clock).watch,
-                lambda event: self.loop.post(event),
-                self.clock,
-                self.pleg_meter,
-            )
-        )
-
     def _build_control(self) -> None:
         runtime, holdings = self.actuators.runtime, self.actuators.holdings
-        self.workers = PodWorkers(
-            WorkerDeps(
-                runtime,
-                holdings,
-                self.probes,
-                self.status,
-                self.events,
-                self.timeline,
-                self.clock,
-                self.health,
-                self.journal,
-                self.metrics,
-                self.pleg.poke,
-            )
+        told = self.status, self.events, self.timeline, self.clock, self.health, self.journal, self.metrics
+        self.workers = PodWorkers(WorkerDeps(runtime, holdings, self.probes, *told, self.pleg.poke))
+        desired = DesiredPods(self.pods, self.view, lambda: self.cluster)
+        measure = AdmissionNode(
+            self._settings, self.actuators.node, lambda: self.cluster.node.node if self.cluster else None
         )
-        deps = LoopDeps(DesiredPods(self.pods, self.view), self.workers, self.timeline, holdings, runtime, self.clock)
+        self.admission = Admission(
+            AdmissionDeps(measure.node, measure.sysctl_refusal, self.workers.active, self.events, self.metrics)
+        )
+        deps = LoopDeps(desired, self.workers, self.timeline, holdings, runtime, self.admission, self.clock)
         self.loop = SyncLoop(deps)
         config = sources_config(self._settings)
-        self.mux = PodMux(config.names(), self.loop.post, self.clock)
+        names = config.names() | ({Source.API} if self.access else frozenset())
+        self.mux = PodMux(names, self.loop.post, self.clock)
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
         self.housekeeping = Housekeeping(deps, self.mux.all_ready)
-        self.objects.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
+        node, conditions = self.actuators.node, self.health.current
+        pleg = self.pleg.healthy
+        self.cluster = join(
+            self.access,
+            ClusterDeps(
+                self.pods, self.mux, self.status, self.events, node, self.image_cri, conditions, pleg, self.clock
+            ),
+            lambda uids: self.loop.post(PodsAffected(uids)),
+        )
+        self.reader.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
 
     def _build_servers(self) -> None:
         settings, node = self._settings, self.actuators.node
@@ -154,24 +138,20 @@ class Kubelet:
             "pleg": self.pleg.healthy,
             "runtime": self.health.healthy,
         }
-        shown = NodeView(
-            settings.node_name,
-            self.cri,
-            self.image_cri,
-            node,
-            self.states,
-            self.objects,
-            self.timeline,
-            self.journal,
-            self.health.healthy,
+        name, fault, journal = settings.node_name, self.health.healthy, self.journal
+        shown = NodeView(name, self.cri, self.image_cri, node, self.states, self.objects, self.timeline, journal, fault)
+        local = LocalDeps(
+            self.view, self.events, shown, shown, checks, self.metrics, self.clock, lambda: self.port.top()
         )
-        local = LocalDeps(self.view, self.events, shown, shown, checks, self.metrics, self.clock)
         self.local, self.healthz = build_servers(settings, local, self.metrics)
+        ports = NodePortDeps(self.cri, self.image_cri, self.actuators.resources, self.metrics, self.access)
+        self.port = NodePort(settings, local, ports)
 
     async def run(self) -> None:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
         await self.health.check()
         await self.actuators.resources.start()
+        self.admission.admitted_before(await self.actuators.holdings.pods_on_disk())
         self.events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
         parts = {
             "runtime-health": self.health.run(),
@@ -183,7 +163,13 @@ class Kubelet:
             "sources": self.sources.run(),
             "housekeeping": self.housekeeping.run(),
             "local-api": self.local.run(),
+            "image-gc": self.actuators.image_gc.run(),
+            "log-rotation": self.actuators.logs.run(),
+            "upkeep": keep_small(self.clock),
+            **self.port.parts(),
         }
+        if self.cluster is not None:
+            parts |= self.cluster.parts()
         if self._settings.config.healthz_port:
             parts["health-server"] = self.healthz.run()
         async with asyncio.TaskGroup() as group:

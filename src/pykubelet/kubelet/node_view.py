@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pykubelet
+from pykubelet.base.errors import NotFound
 from pykubelet.base.journal import Journal
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cri import CriClient
@@ -28,7 +29,7 @@ from pykubelet.kubelet.report.server import (
 )
 from pykubelet.kubelet.report.timeline import PodTimelines, TimelineView
 from pykubelet.kubelet.types.events import Reason
-from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 KUBERNETES_VERSION = "v1.36.0"
@@ -125,6 +126,16 @@ class NodeView:
                 stderr=options.stderr,
             )
         )
+
+    async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
+        """A one-time URL that leads to ports of the pod. NotFound: it has no sandbox that runs."""
+        ready = pb.PodSandboxStateValue(state=pb.PodSandboxState.SANDBOX_READY)
+        wanted = pb.PodSandboxFilter(label_selector={"io.kubernetes.pod.uid": uid}, state=ready)
+        found = await self.cri.list_pod_sandboxes(wanted)
+        if not found:
+            raise NotFound(f"the pod with uid {uid} has no sandbox that runs")
+        newest = max(found, key=lambda sandbox: sandbox.created_at)
+        return await self.cri.port_forward(SandboxID(newest.id), list(ports))
 
 
 def build_servers(settings: Settings, local: LocalDeps, metrics: KubeletMetrics) -> tuple[LocalServer, HealthServer]:

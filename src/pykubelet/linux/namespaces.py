@@ -29,12 +29,13 @@ _IFF_UP = 0x1
 
 
 class Namespace(Enum):
-    """Kinds that a single thread can leave: name under /proc/PID/ns and the clone(2) flag."""
+    """Name under /proc/PID/ns and the clone(2) flag. A single thread can leave each but the user namespace."""
 
     NET = ("net", 0x40000000)
     IPC = ("ipc", 0x08000000)
     UTS = ("uts", 0x04000000)
     CGROUP = ("cgroup", 0x02000000)
+    USER = ("user", 0x10000000)
 
     @property
     def file(self) -> str:
@@ -56,6 +57,25 @@ def pin_new(paths: Mapping[Namespace, str]) -> None:
             _make_file(path)
             made.append(path)
         _in_own_thread(lambda: _unshare_and_bind(paths))
+    except BaseException:
+        for path in made:
+            unpin(path)
+        raise
+
+
+def pin_of(pid: int, paths: Mapping[Namespace, str]) -> None:
+    """Bind namespaces that a process has to files, which are made for them. All or nothing; errors as ``pin_new``.
+
+    If its network namespace is among them, the loopback device is brought up there.
+    """
+    made: list[str] = []
+    try:
+        for kind, path in paths.items():
+            _make_file(path)
+            made.append(path)
+            mount(f"/proc/{pid}/ns/{kind.file}", path, flags=MountFlag.BIND)
+        if Namespace.NET in paths:
+            call_in(paths[Namespace.NET], Namespace.NET, _loopback_up)
     except BaseException:
         for path in made:
             unpin(path)

@@ -91,6 +91,14 @@ def architecture() -> str:
     return _ARCHITECTURES.get(machine, machine)
 
 
+def app_armor_enabled(root: Path = Path("/")) -> bool:
+    """Whether the kernel enforces AppArmor profiles."""
+    try:
+        return (root / "sys/module/apparmor/parameters/enabled").read_text().startswith("Y")
+    except OSError:
+        return False
+
+
 def hostname() -> str:
     return os.uname().nodename
 
@@ -130,11 +138,13 @@ def os_image(root: Path = Path("/")) -> str:
 def own_cgroup_has(file: str, root: Path = Path("/")) -> bool:
     """Whether our own cgroup (version 2) has this control file, and so the kernel that feature.
 
-    The root of the tree lacks most files, so it cannot be asked.
+    The root of the tree lacks most files; without systemd we may be there, and then those below it are asked.
     """
+    tree = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         if line.startswith("0::/"):
-            return (root / "sys/fs/cgroup" / line.removeprefix("0::/") / file).exists()
+            own = tree / line.removeprefix("0::/")
+            return (own / file).exists() or (own == tree and any(tree.glob(f"*/{file}")))
     return False
 
 

@@ -145,7 +145,6 @@ from pykubelet.base import proc
 async def main():
     await proc.run(["/bin/true"], timeout=10)
     print(threading.active_count())
-proc.install_child_watcher()
 asyncio.run(main())
 """
     source = str(Path(proc.__file__).parents[2])

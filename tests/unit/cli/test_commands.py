@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.cli.app import cli
 from pykubelet.cli.doctor import Verdict, machine_findings, program_findings
-from pykubelet.cli.exec import _readable
 from pykubelet.cli.get import _image_rows
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.logs import span_seconds
 from pykubelet.cli.select import find_container
+from pykubelet.cli.streams import readable
 from pykubelet.cli.timeline import chart
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
 
@@ -34,7 +34,7 @@ def test_every_command_has_help() -> None:
     runner = CliRunner()
     listing = runner.invoke(cli, ["--help"])
     assert listing.exit_code == 0
-    for name in ("run", "get", "describe", "logs", "exec", "timeline", "check", "doctor", "completion", "version"):
+    for name in ("run", "get", "describe", "logs", "exec", "top", "timeline", "check", "doctor", "completion", "version"):
         assert f"  {name} " in listing.output
         assert runner.invoke(cli, [name, "--help"]).exit_code == 0
 
@@ -170,7 +170,7 @@ async def test_standard_input_is_not_read_before_it_is_there() -> None:
         for text in (b"one", b"two"):
             asyncio.get_running_loop().call_later(0.01, os.write, writer, text)
             async with asyncio.timeout(5):
-                await _readable(reader)
+                await readable(reader)
             await asyncio.sleep(0)
             assert os.read(reader, 10) == text
     finally:

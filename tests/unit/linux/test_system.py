@@ -61,6 +61,12 @@ def test_own_cgroup_file(tmp_path: Path) -> None:
     assert not system.own_cgroup_has("memory.swap.max", tmp_path)
     put(tmp_path, "proc/self/cgroup", "1:cpu:/other\n0::/user/me\n")
     assert not system.own_cgroup_has("memory.swap.max", tmp_path)
+    put(tmp_path, "sys/fs/cgroup/user/memory.swap.max", "max\n")
+    assert not system.own_cgroup_has("memory.swap.max", tmp_path)
+    put(tmp_path, "proc/self/cgroup", "0::/\n")
+    assert system.own_cgroup_has("memory.swap.max", tmp_path)
+    assert not system.own_cgroup_has("hugetlb.2MB.max", tmp_path)
+    put(tmp_path, "proc/self/cgroup", "0::/user/me\n")
     put(tmp_path, "sys/fs/cgroup/user/me/memory.swap.max", "max\n")
     assert system.own_cgroup_has("memory.swap.max", tmp_path)
 

@@ -14,9 +14,13 @@ from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import SecurityConfig
 from pykubelet.kubelet.actuate.holdings import HoldingsDeps, PodHoldings
 from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
+from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy
+from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc, disk_use
+from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, Reservations, allocatable, root_limits
 from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.ports import HttpGetter
+from pykubelet.kubelet.actuate.ports import ClusterInputs
 from pykubelet.kubelet.actuate.resources import ResourceManager, ResourcesConfig, RootLimits, node_policy, open_manager
 from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
@@ -24,6 +28,7 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.timeline import Timeline
 from pykubelet.linux import cgroups, system
+from pykubelet.models.quantity import to_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class ActuatorDeps:
     timeline: Timeline
     clock: Clock
     image_pulled: Callable[[Seconds, Bytes], None]
+    image_collected: Callable[[str], None]
+    cluster: ClusterInputs | None = None
+    """None without an API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +57,14 @@ class Actuators:
     resources: ResourceManager
     runtime: PodRuntime
     holdings: PodHoldings
+    logs: LogRotation
+    image_gc: ImageGc
 
 
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """The stage for these settings. Invalid: a quantity or sysctl pattern in the configuration is wrong."""
     config = settings.config
-    node = NodeFacts(_node_options(settings))
+    node = NodeFacts(_node_options(settings), deps.cluster)
     images = ImageManager(
         ImageDeps(deps.image_cri, deps.objects, deps.events, deps.timeline, deps.clock, deps.image_pulled),
         ImageConfig(
@@ -70,6 +80,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         clock=deps.clock,
         events=deps.events,
         images=images,
+        tokens=deps.cluster,
         recursive_read_only=lambda pod: node.recursive_read_only(pod.spec.runtime_class_name),
     )
     volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
@@ -93,8 +104,33 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             crash_maximum=_crash_maximum(settings),
         ),
     )
-    holdings = PodHoldings(HoldingsDeps(resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline))
-    return Actuators(node, images, resources, runtime, holdings)
+    holdings = PodHoldings(
+        HoldingsDeps(resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline, deps.cluster)
+    )
+    logs = LogRotation(deps.cri, _rotation(settings), deps.clock)
+    return Actuators(node, images, resources, runtime, holdings, logs, _image_gc(settings, deps))
+
+
+def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
+    config = settings.config
+    policy = GcPolicy(
+        high_threshold=config.image_gc_high_threshold_percent,
+        low_threshold=config.image_gc_low_threshold_percent,
+        minimum_age=settings.seconds(config.image_minimum_gc_age),
+        maximum_age=settings.seconds(config.image_maximum_gc_age),
+    )
+    return ImageGc(GcDeps(deps.image_cri, deps.cri, deps.events, deps.clock, deps.image_collected, disk_use), policy)
+
+
+def _rotation(settings: Settings) -> RotationConfig:
+    config = settings.config
+    return RotationConfig(
+        root=settings.pod_log_dir,
+        max_size=Bytes(to_value(config.container_log_max_size)),
+        max_files=config.container_log_max_files,
+        workers=config.container_log_max_workers,
+        interval=settings.seconds(config.container_log_monitor_interval),
+    )
 
 
 def _crash_maximum(settings: Settings) -> Seconds:

@@ -10,6 +10,7 @@ from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
+from pykubelet.kubelet.actuate.ports import ClusterInputs
 from pykubelet.kubelet.actuate.resources import ResourceManager
 from pykubelet.kubelet.actuate.types import VolumeError
 from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager
@@ -33,6 +34,7 @@ class HoldingsDeps:
     node: NodeFacts
     events: EventRecorder
     timeline: Timeline
+    cluster: ClusterInputs | None = None
 
 
 class PodHoldings:
@@ -54,6 +56,8 @@ class PodHoldings:
             if first:
                 timeline.end(ref.uid, Step.CGROUP)
                 timeline.begin(ref.uid, Step.VOLUMES)
+            if self._deps.cluster is not None:
+                await self._await_inputs(pod)
             await self._deps.volumes.mount(pod, self._context(status))
         except VolumeError as error:
             self._deps.events.event(ref, WARNING, Reason.FAILED_MOUNT, str(error))
@@ -92,6 +96,15 @@ class PodHoldings:
         except OSError as error:
             raise Transient(f"cannot list the pods' folders: {error}") from error
         return folders | await self._deps.resources.list_pods()
+
+    async def _await_inputs(self, pod: Pod) -> None:
+        assert self._deps.cluster is not None
+        try:
+            await self._deps.cluster.ready(pod)
+        except PykubeletError as error:
+            if ref_of(pod).uid in self._prepared:
+                return  # it runs on with what it has
+            raise VolumeError("", str(error)) from error
 
     def _context(self, status: PodRuntimeStatus) -> VolumeContext:
         node = self._deps.node

@@ -2,7 +2,7 @@
 
 from pykubelet.kubelet.config.effective import without_effect
 from pykubelet.kubelet.config.load import load_configuration
-from pykubelet.kubelet.config.settings import Settings
+from pykubelet.kubelet.config.settings import ClusterSettings, Settings
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
-__all__ = ["KubeletConfiguration", "Settings", "load_configuration", "without_effect"]
+__all__ = ["ClusterSettings", "KubeletConfiguration", "Settings", "load_configuration", "without_effect"]

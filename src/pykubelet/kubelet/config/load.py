@@ -10,8 +10,10 @@ import yaml
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.config.duration import parse_duration
 from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
+from pykubelet.models.quantity import to_value
 
 _MAX_BYTES = 1 << 20
+_SHORTEST_LOG_INTERVAL = 3.0
 
 
 def load_configuration(file: Path | None, drop_in: Path | None = None) -> KubeletConfiguration:
@@ -103,6 +105,8 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
         if not 0 <= getattr(config, name) <= 65535:
             yield f"{field}: must be a port number from 0 (off) to 65535"
+    yield from _wrong_log_rotation(config)
+    yield from _wrong_image_gc(config)
     if config.cgroup_driver not in ("cgroupfs", "systemd"):
         yield f"cgroupDriver: {config.cgroup_driver!r} is not known; use cgroupfs or systemd"
     if config.max_parallel_image_pulls is not None and config.max_parallel_image_pulls < 1:
@@ -111,6 +115,32 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
         yield "maxParallelImagePulls: cannot be over 1 while serializeImagePulls is true"
     if config.static_pod_url_header and not config.static_pod_url:
         yield "staticPodURLHeader: has no effect without staticPodURL"
+
+
+def _wrong_image_gc(config: KubeletConfiguration) -> Iterator[str]:
+    high, low = config.image_gc_high_threshold_percent, config.image_gc_low_threshold_percent
+    for field, value in (("imageGCHighThresholdPercent", high), ("imageGCLowThresholdPercent", low)):
+        if not 0 <= value <= 100:
+            yield f"{field}: must be a percentage from 0 to 100"
+    if low >= high:
+        yield "imageGCLowThresholdPercent: must be less than imageGCHighThresholdPercent"
+
+
+def _wrong_log_rotation(config: KubeletConfiguration) -> Iterator[str]:
+    try:
+        to_value(config.container_log_max_size)
+    except Invalid as error:
+        yield f"containerLogMaxSize: {error}"
+    if config.container_log_max_files <= 1:
+        yield "containerLogMaxFiles: must be at least 2: the log and the one before it"
+    if config.container_log_max_workers < 1:
+        yield "containerLogMaxWorkers: must be at least 1"
+    try:
+        interval = parse_duration(config.container_log_monitor_interval)
+    except Invalid:
+        return  # told with the other durations
+    if interval < _SHORTEST_LOG_INTERVAL:
+        yield "containerLogMonitorInterval: must be at least 3s"
 
 
 def _duration_fields() -> Iterator[tuple[str, str]]:

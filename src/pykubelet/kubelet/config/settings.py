@@ -1,6 +1,7 @@
 """What the agent runs with: the configuration file, the flags and the machine, settled into one value."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pykubelet.kubelet.config.duration import parse_duration
@@ -9,6 +10,18 @@ from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 DEFAULT_ROOT = Path("/var/lib/pykubelet")
 DEFAULT_RUN = Path("/run/pykubelet")
 DEFAULT_PARALLEL_PULLS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How the agent is a node of a cluster."""
+
+    kubeconfig: Path
+    """Who we are to the API server; written by the agent itself if there is a bootstrap kubeconfig."""
+    bootstrap_kubeconfig: Path | None = None
+    cert_dir: Path = DEFAULT_ROOT / "pki"
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    provider_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,8 @@ class Settings:
     """Links to the containers' log files, by the names that log collectors know."""
     node_ips: tuple[str, ...] = ()
     """The node's own addresses, primary first."""
+    cluster: ClusterSettings | None = None
+    """None: no API server, only manifests."""
 
     @property
     def pod_log_dir(self) -> Path:

@@ -54,6 +54,7 @@ class Node:
     """Calls that wait until their event is set."""
     events: list[str] = field(default_factory=list)
     reports: list[tuple[PodUID, StatusInput]] = field(default_factory=list)
+    runtime_known: bool = True
     conditions_now: RuntimeConditions = field(default_factory=lambda: RuntimeConditions(True, True))
     start_time: float | None = None
     watched: list[PodUID] = field(default_factory=list)
@@ -117,6 +118,10 @@ class Node:
         phase = "Failed" if source.terminal_reason else "Succeeded" if uid in self.exited else "Running"
         return PodStatus(phase=phase, start_time=start)
 
+    def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
+        self.calls.append(f"reject {pod.metadata.uid} {reason}")
+        return PodStatus(phase="Failed", reason=reason, message=message)
+
     def terminate(self, pod: Pod) -> PodStatus:
         return PodStatus(phase="Succeeded")
 
@@ -132,6 +137,9 @@ class Node:
 
     def current(self) -> RuntimeConditions:
         return self.conditions_now
+
+    def known(self) -> bool:
+        return self.runtime_known
 
     def worker_started(self, seconds: float) -> None:
         self.metered.append("started")

@@ -12,6 +12,7 @@ from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
 from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered
 from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
@@ -38,15 +39,35 @@ class Around:
     disk: set[PodUID] = field(default_factory=set)
     failing: set[PodUID] = field(default_factory=set)
     runtime_down: bool = False
+    verdicts: dict[PodUID, Verdict] = field(default_factory=dict)
+    waiting: list[Pod] = field(default_factory=list)
 
     def deps(self) -> LoopDeps:
-        return LoopDeps(DesiredPods(self.calls), self, self, self, self, self.clock)
+        return LoopDeps(DesiredPods(self.calls), self, self, self, self, self, self.clock)
 
     def update(self, pod: Pod) -> None:
         self.calls.append(f"update {pod.metadata.uid}")
 
+    def reject(self, pod: Pod, reason: str, message: str) -> None:
+        self.calls.append(f"reject {pod.metadata.uid} {reason}: {message}")
+
+    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
+        self.calls.append(f"fail {uid} {reason}: {message}")
+
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
         self.calls.append(f"remove {uid}")
+
+    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
+        return sorted(pods, key=lambda pod: pod.metadata.name)
+
+    def admit(self, pod: Pod) -> Verdict:
+        return self.verdicts.get(PodUID(pod.metadata.uid), ADMITTED)
+
+    def reconsider(self) -> Iterable[Pod]:
+        return self.waiting
+
+    def forget(self, uid: PodUID) -> None:
+        self.verdicts.pop(uid, None)
 
     def adopt_orphan(self, ref: PodRef) -> None:
         self.calls.append(f"orphan {ref.uid}")
@@ -188,3 +209,28 @@ async def test_a_runtime_that_is_down_only_delays_housekeeping() -> None:
     assert around.calls == ["purge a", "gc []"]
     task.cancel()
     await asyncio.wait([task])
+
+
+def test_new_pods_are_judged_in_order_and_make_room() -> None:
+    around = Around(verdicts={A: Verdict("OutOfcpu", "too little"), B: Verdict(preempts=(C,))})
+    loop = SyncLoop(around.deps())
+    loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("b", "b"), make_pod("a", "a"))))
+    assert [call for call in around.calls if call.startswith(("reject", "fail", "update"))] == [
+        "reject a OutOfcpu: too little",
+        "fail c Preempting: Preempted in order to admit critical pod",
+        "update b",
+    ]
+
+
+def test_a_pod_that_goes_is_forgotten_by_admission() -> None:
+    around = Around(verdicts={A: Verdict("OutOfcpu", "too little")})
+    loop = SyncLoop(around.deps())
+    loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
+    assert around.verdicts == {}
+
+
+def test_when_a_pod_goes_those_turned_away_start_anew() -> None:
+    around = Around(waiting=[make_pod("b")])
+    loop = SyncLoop(around.deps())
+    loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
+    assert around.calls[-3:] == ["remove a", "remove b", "update b"]

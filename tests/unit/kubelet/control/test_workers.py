@@ -194,6 +194,19 @@ async def test_a_pod_waits_for_the_network_but_not_with_the_hosts() -> None:
         assert set(node.running) == {U1, U2}
 
 
+async def test_no_pod_is_looked_at_before_the_runtime_has_answered() -> None:
+    node = Node(runtime_known=False)
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.advance(5)
+        assert not node.reports
+        assert not node.events
+        node.runtime_known = True
+        workers.poke_all()
+        await node.clock.settle()
+        assert node.running == {U1: "web"}
+
+
 async def test_a_pod_that_ended_is_cleaned_up_but_stays_known() -> None:
     node = Node(exited={U1})
     async with running(node) as workers:
@@ -289,3 +302,75 @@ async def test_decisions_are_kept_for_people_who_ask() -> None:
     journal = node.journal.render("u1")
     assert "step sync taken next=sync failures=StartContainer c: RunContainerError: no such file" in journal
     assert "step terminating taken finished=True next=terminated" in journal
+
+
+async def test_a_rejected_pod_fails_at_once_and_never_starts() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.reject(make_pod("u1"), "OutOfcpu", "too little")
+        assert node.calls == ["reject u1 OutOfcpu"]
+        workers.poke(U1)
+        workers.update(make_pod("u1"))
+        await node.clock.advance(200)
+        assert node.running == {}
+        assert not node.reports
+        assert not [call for call in node.calls if call.startswith(("sync", "terminate"))]
+        assert list(workers.active()) == []
+        workers.remove(U1)
+        await node.clock.settle()
+        assert list(workers.known()) == []
+
+
+async def test_a_rejection_takes_away_what_an_earlier_agent_left() -> None:
+    node = Node(running={U1: "web"})
+    async with running(node) as workers:
+        workers.reject(make_pod("u1"), "NodeAffinity", "moved")
+        await node.clock.settle()
+        assert node.running == {}
+
+
+async def test_a_pod_that_the_node_ends_fails_with_the_reason() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert [pod.metadata.uid for pod in workers.active()] == ["u1"]
+        workers.fail(U1, "Preempting", "made room")
+        assert list(workers.active()) == []
+        await node.clock.settle()
+        assert node.running == {}
+        last = node.reports[-1][1]
+        assert (last.terminal_reason, last.terminal_message, last.terminating) == ("Preempting", "made room", True)
+        workers.fail(U1, "Evicted", "too late")
+        workers.fail(U2, "Evicted", "nobody")
+        await node.clock.settle()
+        assert [state.terminal_reason for state in workers.states()] == ["Preempting"]
+
+
+async def test_a_pod_wanted_again_while_it_stops_may_be_turned_away() -> None:
+    node = Node()
+    node.hold["kill"] = asyncio.Event()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1)
+        workers.reject(make_pod("u1"), "OutOfpods", "full")
+        await node.clock.settle()
+        assert "reject u1 OutOfpods" not in node.calls
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert "reject u1 OutOfpods" in node.calls
+        assert node.running == {}
+        assert [state.rejected for state in workers.states()] == [True]
+
+
+async def test_a_rejected_pod_that_is_let_in_after_all_starts() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.reject(make_pod("u1"), "OutOfpods", "full")
+        await node.clock.settle()
+        workers.remove(U1)
+        workers.update(make_pod("u1"))
+        assert [pod.metadata.uid for pod in workers.active()] == ["u1"]
+        await node.clock.settle()
+        assert node.running == {U1: "web"}

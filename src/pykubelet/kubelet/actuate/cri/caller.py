@@ -1,5 +1,7 @@
 """What every CRI call has in common: a deadline, an error of our tree, a measurement."""
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, Unary
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
+_log = logging.getLogger(__name__)
+
 Observer: TypeAlias = Callable[[str, Seconds, bool], None]
 """Told after each call: its operation name, how long it took, whether it failed."""
 
@@ -34,6 +38,8 @@ class CriOptions:
     """Deadline of a call (`runtimeRequestTimeout`); some calls get more, see their methods."""
     list_streaming: bool = False
     """Use the `Stream…` calls for lists while the runtime has them (KEP-5825)."""
+    patience: Seconds = 10.0
+    """How long a cancelled caller waits at most for the end of a call that should not be broken off."""
     observe: Observer = _unobserved
     clock: Clock = SystemClock()
     """For measuring only: deadlines are kept by gRPC."""
@@ -46,6 +52,7 @@ class Caller:
         self._transport = transport
         self._request_timeout = options.request_timeout
         self._list_streaming = options.list_streaming
+        self._patience = options.patience
         self._observe = options.observe
         self._clock = options.clock
 
@@ -67,6 +74,44 @@ class Caller:
             raise _wrap(error, call.name, target) from error
         finally:
             self._observe(call.operation, self._clock.monotonic() - started, failed)
+
+    async def _call_unbroken(
+        self,
+        call: UnaryCall[_Request, _Reply],
+        request: _Request,
+        target: str = "",
+        extra: Seconds | None = 0.0,
+    ) -> _Reply:
+        """:meth:`_call` for what must not be broken off half-way: a cancellation is passed on when the call has ended.
+
+        containerd undoes a start whose caller has gone, after the container has run for a moment, and not everything
+        that it undoes is gone. A runtime that hangs holds the caller up for no more than ``CriOptions.patience``.
+        """
+        task = asyncio.create_task(self._call(call, request, target, extra), name=f"cri-{call.name}")
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            await self._await_end(task, {"call": call.name, "target": target})
+            raise
+        return task.result()
+
+    async def _await_end(self, task: "asyncio.Task[_Reply]", fields: dict[str, str]) -> None:
+        """Wait for a call whose caller was cancelled, break it off when patience ends, and log what became of it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience
+        while not task.done():
+            if loop.time() >= deadline:
+                task.cancel()
+            try:
+                await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()) or None)
+            except asyncio.CancelledError:
+                continue  # cancelled once more: still no reason to break the call off
+        if task.cancelled():
+            _log.warning("runtime call broken off, its caller was cancelled and it did not end", extra=fields)
+        elif error := task.exception():
+            _log.warning("runtime call failed after its caller was cancelled", extra=fields | {"error": str(error)})
+        else:
+            _log.debug("runtime call ended after its caller was cancelled", extra=fields)
 
     async def _replies(
         self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None

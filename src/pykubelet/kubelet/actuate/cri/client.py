@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 from google.protobuf.message import Message
 
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import calls
 from pykubelet.kubelet.actuate.cri.caller import CriOptions, bad_reply
 from pykubelet.kubelet.actuate.cri.containers import ContainerCalls
@@ -25,6 +26,9 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 _KUBELET_API_VERSION = "0.1.0"
 """What the reference sends as its own version; runtimes ignore it."""
+
+STATUS_SECONDS: Seconds = 10.0
+"""How long a runtime that is well may take to say so."""
 
 
 class CriClient(SandboxCalls, ContainerCalls, UsageCalls, ImageCalls):
@@ -64,8 +68,12 @@ class CriClient(SandboxCalls, ContainerCalls, UsageCalls, ImageCalls):
         return reply
 
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
-        """The runtime's conditions, RuntimeReady and NetworkReady among them, its handlers and features."""
-        reply = await self._call(calls.STATUS, pb.StatusRequest(verbose=verbose))
+        """The runtime's conditions, RuntimeReady and NetworkReady among them, its handlers and features.
+
+        It has `STATUS_SECONDS` for the answer, so that one that hangs is known before calls of pods run out of time.
+        """
+        sooner = min(0.0, STATUS_SECONDS - self._request_timeout)
+        reply = await self._call(calls.STATUS, pb.StatusRequest(verbose=verbose), extra=sooner)
         if not {"RuntimeReady", "NetworkReady"} <= {c.type for c in reply.status.conditions}:
             raise bad_reply(calls.STATUS, "", "no condition RuntimeReady or NetworkReady")
         return reply

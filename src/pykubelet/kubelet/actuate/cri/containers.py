@@ -27,7 +27,7 @@ class ContainerCalls(Caller):
         fields = {"pod": pod, "uid": meta.uid, "container": name, "attempt": config.metadata.attempt}
         _log.debug("creating container", extra=fields | {"image": config.image.image, "sandbox": sandbox})
         request = pb.CreateContainerRequest(pod_sandbox_id=sandbox, config=config, sandbox_config=sandbox_config)
-        reply = await self._call(calls.CREATE_CONTAINER, request, target)
+        reply = await self._call_unbroken(calls.CREATE_CONTAINER, request, target)
         if not reply.container_id:
             raise bad_reply(calls.CREATE_CONTAINER, target, "no container id")
         _log.debug("container created", extra=fields | {"id": reply.container_id})
@@ -35,7 +35,7 @@ class ContainerCalls(Caller):
 
     async def start_container(self, container: ContainerID) -> None:
         """Start a created container. After an error it may have ended with a status that says why."""
-        await self._call(calls.START_CONTAINER, pb.StartContainerRequest(container_id=container), container)
+        await self._call_unbroken(calls.START_CONTAINER, pb.StartContainerRequest(container_id=container), container)
 
     async def stop_container(self, container: ContainerID, grace: Seconds) -> None:
         """Ask the container to end, kill it after `grace` (rounded up to whole seconds), return when it has ended.
@@ -48,7 +48,7 @@ class ContainerCalls(Caller):
 
     async def remove_container(self, container: ContainerID) -> None:
         """Remove the container, by force if it runs. Succeeds when it is gone already."""
-        await self._call(calls.REMOVE_CONTAINER, pb.RemoveContainerRequest(container_id=container), container)
+        await self._call_unbroken(calls.REMOVE_CONTAINER, pb.RemoveContainerRequest(container_id=container), container)
 
     async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
         """The containers that match all of the filter; without one all there are."""

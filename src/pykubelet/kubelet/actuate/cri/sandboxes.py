@@ -23,7 +23,7 @@ class SandboxCalls(Caller):
         fields = {"pod": pod, "uid": meta.uid, "attempt": meta.attempt}
         _log.debug("running sandbox", extra=fields | {"handler": runtime_handler})
         request = pb.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
-        reply = await self._call(calls.RUN_POD_SANDBOX, request, pod, extra=self._request_timeout)
+        reply = await self._call_unbroken(calls.RUN_POD_SANDBOX, request, pod, extra=self._request_timeout)
         if not reply.pod_sandbox_id:
             raise bad_reply(calls.RUN_POD_SANDBOX, pod, "no sandbox id")
         _log.debug("sandbox runs", extra=fields | {"sandbox": reply.pod_sandbox_id})
@@ -34,11 +34,11 @@ class SandboxCalls(Caller):
 
         containerd 1.6 says `NotFound` for a sandbox it does not know, which is as good as done.
         """
-        await self._call(calls.STOP_POD_SANDBOX, pb.StopPodSandboxRequest(pod_sandbox_id=sandbox), sandbox)
+        await self._call_unbroken(calls.STOP_POD_SANDBOX, pb.StopPodSandboxRequest(pod_sandbox_id=sandbox), sandbox)
 
     async def remove_pod_sandbox(self, sandbox: SandboxID) -> None:
         """Remove the sandbox and its containers, by force. Succeeds when it is gone already."""
-        await self._call(calls.REMOVE_POD_SANDBOX, pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox), sandbox)
+        await self._call_unbroken(calls.REMOVE_POD_SANDBOX, pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox), sandbox)
 
     async def pod_sandbox_status(self, sandbox: SandboxID, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:
         """The sandbox in full; `NotFound` if there is none. `verbose` fills `info` with the runtime's own JSON."""

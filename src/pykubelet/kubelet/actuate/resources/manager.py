@@ -13,6 +13,7 @@ import logging
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import MilliCPU, Seconds
 from pykubelet.kubelet.actuate.resources import cgroup_names as names
 from pykubelet.kubelet.actuate.resources.linux_resources import (
@@ -31,7 +32,16 @@ from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podresources import pod_requests
 from pykubelet.kubelet.types.qos import QosClass, pod_qos
 from pykubelet.linux import system
-from pykubelet.linux.cgroups import CgroupDriver, CgroupResources, Layout, Mode, open_driver, problem
+from pykubelet.linux.cgroups import (
+    CgroupDriver,
+    CgroupResources,
+    Layout,
+    Mode,
+    open_driver,
+    open_systemd_driver,
+    problem,
+    systemd_problem,
+)
 from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
 
 _log = logging.getLogger(__name__)
@@ -62,11 +72,9 @@ class ResourceManager:
 
     async def start(self) -> None:
         """Make the cgroups of the root and of the classes. Never fails: see `problem`."""
-        if self._problem is None and self._config.style is names.NameStyle.SYSTEMD:
-            self._problem = "cgroupDriver systemd is not supported yet: set cgroupDriver to cgroupfs"
         if self._problem is None and self._cgroups is not None and self._config.per_qos:
             try:
-                await asyncio.to_thread(self._write_levels)
+                await to_its_end(self._write_levels)
             except PykubeletError as error:
                 self._problem = str(error)
         if self._problem is not None:
@@ -90,7 +98,7 @@ class ResourceManager:
         path = self.cgroup_path(pod)
         wanted = pod_config(pod, self._config.policy)
         fresh = self._applied.get(uid) != wanted
-        await asyncio.to_thread(_ensure, cgroups, path, wanted, fresh)
+        await to_its_end(_ensure, cgroups, path, wanted, fresh)
         self._applied[uid] = wanted
         if pod_qos(pod) is QosClass.BURSTABLE:
             self._note_burstable(uid, pod_requests(pod).cpu)
@@ -105,8 +113,8 @@ class ResourceManager:
         if cgroups is None:
             return
         # After a restart the class is not known any more, so all places are looked at.
-        paths = [names.to_path(names.pod_name(self._root, qos, uid)) for qos in QosClass]
-        await asyncio.to_thread(_delete_all, cgroups, paths)
+        paths = [self._path(names.pod_name(self._root, qos, uid)) for qos in QosClass]
+        await to_its_end(_delete_all, cgroups, paths)
 
     async def list_pods(self) -> set[PodUID]:
         """The pods that have a cgroup, whoever made it: what housekeeping compares with the desired pods."""
@@ -130,7 +138,10 @@ class ResourceManager:
 
     def cgroup_path(self, pod: Pod) -> str:
         """Where the pod's cgroup is, below the root of the hierarchy. Raises Invalid for an impossible uid."""
-        return names.to_path(self._name(pod))
+        return self._path(self._name(pod))
+
+    def _path(self, name: names.CgroupName) -> str:
+        return names.to_path(name, self._config.style)
 
     def _name(self, pod: Pod) -> names.CgroupName:
         return names.pod_name(self._root, pod_qos(pod), ref_of(pod).uid)
@@ -157,7 +168,7 @@ class ResourceManager:
             if self._usable() is None:
                 continue
             try:
-                await asyncio.to_thread(self._write_levels)
+                await to_its_end(self._write_levels)
             except PykubeletError as error:
                 _log.warning("cgroup limits not set, trying again in a minute", extra={"error": str(error)})
 
@@ -175,18 +186,21 @@ class ResourceManager:
             names.qos_name(self._root, QosClass.BEST_EFFORT): CgroupResources(cpu_shares=MIN_SHARES),
         }
         for name, resources in levels.items():
-            self._cgroups.create(names.to_path(name), resources)
+            self._cgroups.create(self._path(name), resources)
 
     def _list(self, cgroups: CgroupDriver) -> set[PodUID]:
-        levels = (names.to_path(names.qos_name(self._root, qos)) for qos in QosClass)
-        uids = (names.uid_of(child) for level in levels for child in cgroups.children(level))
+        levels = (self._path(names.qos_name(self._root, qos)) for qos in QosClass)
+        children = (child for level in levels for child in cgroups.children(level))
+        uids = (names.uid_of(names.component(child, self._config.style)) for child in children)
         return {uid for uid in uids if uid is not None}
 
 
 def open_manager(layout: Layout, config: ResourcesConfig, clock: Clock) -> ResourceManager:
     """The manager on this machine's cgroups, or a degraded one where it has none that we may use."""
-    why_not = problem(layout)
-    return ResourceManager(None if why_not else open_driver(layout), config, clock, why_not)
+    systemd = config.style is names.NameStyle.SYSTEMD
+    why_not = systemd_problem(layout) if systemd else problem(layout)
+    opened = open_systemd_driver if systemd else open_driver
+    return ResourceManager(None if why_not else opened(layout), config, clock, why_not)
 
 
 def node_policy(layout: Layout, *, pod_pids_limit: int = -1, cpu_cfs_quota: bool = True) -> NodePolicy:

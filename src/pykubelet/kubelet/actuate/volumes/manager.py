@@ -131,11 +131,6 @@ class VolumeManager:
         texts = await self._block(ref_of(pod).uid, lambda: [(f, _read(root, f.path)) for f, root in wanted])
         return {file: text for file, text in texts if text is not None}
 
-    async def release_container(self, uid: PodUID, container_name: str) -> None:
-        """Take down the sub path mounts of a container that has ended. May be repeated; raises VolumeError."""
-        if self._dirs.subpaths(uid).is_dir():
-            await self._block(uid, lambda: teardown.remove_sub_paths(self._dirs, uid, container_name))
-
     async def unmount(self, uid: PodUID) -> None:
         """Take down all volumes of a pod whose containers have ended, also of one this process never knew.
 

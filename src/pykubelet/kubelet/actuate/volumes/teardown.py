@@ -36,20 +36,6 @@ def remove_pod(dirs: PodDirs, uid: PodUID) -> None:
     remove_tree(pod)
 
 
-def remove_sub_paths(dirs: PodDirs, uid: PodUID, container: str) -> None:
-    """Take down the sub path mounts of one container, and the folders that are empty after that. Errors as above."""
-    root = dirs.subpaths(uid)
-    try:
-        volumes = list(root.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for volume in volumes:
-        _unmount(volume / container)
-        remove_tree(volume / container)
-        _remove_if_empty(volume)
-    _remove_if_empty(root)
-
-
 def _unmount(folder: Path) -> None:
     """Unmount all that is mounted in the folder; what is busy is detached, which is logged."""
     try:
@@ -57,10 +43,3 @@ def _unmount(folder: Path) -> None:
     except Transient as error:
         _log.warning("a mount is busy, detaching it", extra={"path": str(folder), "error": str(error)})
         mounts.unmount_all_under(str(folder), lazy=True)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return  # still used by another container

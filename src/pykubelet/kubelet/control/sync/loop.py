@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
+from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
-from pykubelet.kubelet.types.updates import PodOp, PodUpdate
+from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
+from pykubelet.models.core_v1 import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,46 @@ class SyncLoop:
             self._deps.workers.poke(uid)
 
     def _apply(self, update: PodUpdate) -> None:
+        if update.op is PodOp.ADD:
+            for pod in self._deps.admission.in_order(update.pods):
+                self._add(pod)
+            return
         for pod in update.pods:
             uid = PodUID(pod.metadata.uid)
             match update.op:
-                case PodOp.ADD | PodOp.UPDATE | PodOp.DELETE:
-                    if update.op is PodOp.ADD:
-                        self._deps.timeline.pod_seen(pod)
+                case PodOp.UPDATE | PodOp.DELETE:
                     self._deps.pods.set(pod)
-                    self._deps.workers.update(pod)
+                    if not is_mirror(pod):
+                        self._deps.workers.update(pod)
                 case PodOp.REMOVE:
+                    self._deps.admission.forget(uid)
                     self._deps.pods.remove(uid)
                     self._deps.workers.remove(uid)
                 case PodOp.RECONCILE:
                     self._deps.pods.set(pod)
                 case _:
                     assert_never(update.op)
+        if update.op is PodOp.REMOVE:
+            self._reconsider()
+
+    def _reconsider(self) -> None:
+        """There may be room now for pods that were turned away: they start anew."""
+        for pod in self._deps.admission.reconsider():
+            self._deps.workers.remove(PodUID(pod.metadata.uid))
+            self._deps.workers.update(pod)
+
+    def _add(self, pod: Pod) -> None:
+        """A pod that is new to the node: it is run, or turned away."""
+        deps = self._deps
+        if is_mirror(pod):
+            deps.pods.set(pod)
+            return
+        deps.timeline.pod_seen(pod)
+        deps.pods.set(pod)
+        verdict = deps.admission.admit(pod)
+        if not verdict.admitted:
+            deps.workers.reject(pod, verdict.reason, verdict.message)
+            return
+        for victim in verdict.preempts:
+            deps.workers.fail(victim, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
+        deps.workers.update(pod)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
+from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.runtime import RuntimePod
 from pykubelet.models.core_v1 import Pod
@@ -16,6 +17,12 @@ class Workers(Protocol):
 
     def update(self, pod: Pod) -> None:
         """The pod is wanted."""
+
+    def reject(self, pod: Pod, reason: str, message: str) -> None:
+        """The pod is wanted but may not run."""
+
+    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
+        """The node ends the pod for its own reasons."""
 
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
         """The pod is no longer wanted."""
@@ -44,6 +51,22 @@ class Pods(Protocol):
 
     def uids(self) -> Iterable[PodUID]:
         """All desired pods."""
+
+
+class Admission(Protocol):
+    """Whether pods may run here (desired/admission)."""
+
+    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Pods that came together, in the order in which they are to be let in."""
+
+    def admit(self, pod: Pod) -> Verdict:
+        """Whether the pod may run, and who has to go for it."""
+
+    def reconsider(self) -> Iterable[Pod]:
+        """Pods turned away that may run now that another has gone; to be taken up one by one."""
+
+    def forget(self, uid: PodUID) -> None:
+        """The pod is no longer wanted."""
 
 
 class Timeline(Protocol):
@@ -82,4 +105,5 @@ class LoopDeps:
     timeline: Timeline
     holdings: NodeHoldings
     garbage: Garbage
+    admission: Admission
     clock: Clock

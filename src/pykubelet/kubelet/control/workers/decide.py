@@ -30,13 +30,35 @@ def wanted(state: WorkerState, pod: Pod) -> WorkerState:
     if pod.metadata.deletion_timestamp is not None:
         return _terminate(replace(state, pod=pod), grace_period(pod))
     if not state.wanted:
-        return replace(state, restart=pod)
+        return replace(state, restart=pod, restart_refusal=None)
     return replace(state, pod=pod)
+
+
+def refused(state: WorkerState, pod: Pod, reason: str, message: str) -> WorkerState:
+    """The pod is wanted again while it is being stopped, but is not admitted this time."""
+    return state if state.wanted else replace(state, restart=pod, restart_refusal=(reason, message))
+
+
+def failed(state: WorkerState, reason: str, message: str, grace_seconds: int | None = None) -> WorkerState:
+    """The node has to end the pod (preemption, eviction): it fails with that reason, unless it has one already."""
+    if state.phase not in (Phase.SYNC, Phase.TERMINATING):
+        return state
+    if not state.terminal_reason:
+        state = replace(state, terminal_reason=reason, terminal_message=message)
+    return _terminate(state, grace_seconds)
+
+
+def takes_room(state: WorkerState) -> bool:
+    """Whether admission has to reckon with the pod: it is wanted, was let in, and is not on its way out for good."""
+    if state.restart is not None:
+        return state.restart_refusal is None
+    alive = state.phase in (Phase.SYNC, Phase.TERMINATING) and not state.terminal_reason
+    return state.wanted and not state.rejected and alive
 
 
 def removed(state: WorkerState, grace_seconds: int | None = None) -> WorkerState:
     """No source lists the pod any more."""
-    return _terminate(replace(state, wanted=False, restart=None), grace_seconds)
+    return _terminate(replace(state, wanted=False, restart=None, restart_refusal=None), grace_seconds)
 
 
 def _terminate(state: WorkerState, grace_seconds: int | None) -> WorkerState:

@@ -50,9 +50,28 @@ class PodWorkers:
         uid = PodUID(pod.metadata.uid)
         worker = self._workers.get(uid)
         if worker is None:
-            self._add(WorkerState(ref_of(pod), pod))
+            # One that is marked for deletion already is only stopped: the agent was away when it was marked.
+            self._add(decide.wanted(WorkerState(ref_of(pod), pod), pod))
         else:
             worker.change(decide.wanted(worker.state, pod))
+
+    def reject(self, pod: Pod, reason: str, message: str) -> None:
+        """A pod is wanted but not admitted: it fails at once and is never started.
+
+        It keeps a worker like every other, which takes away what an earlier agent may have left of it.
+        """
+        uid = PodUID(pod.metadata.uid)
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.change(decide.refused(worker.state, pod, reason, message))
+            return
+        self._deps.status.reject(pod, reason, message)
+        self._add(WorkerState(ref_of(pod), pod, phase=Phase.TERMINATING, rejected=True, terminal_reason=reason))
+
+    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
+        """The node ends the pod for its own reasons: it is stopped and fails with this reason."""
+        if worker := self._workers.get(uid):
+            worker.change(decide.failed(worker.state, reason, message, grace_seconds))
 
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
         """A pod is no longer wanted: terminate it and remove every trace."""
@@ -84,6 +103,11 @@ class PodWorkers:
     def states(self) -> Iterable[WorkerState]:
         """A look at every worker's state."""
         return (w.state for w in self._workers.values())
+
+    def active(self) -> Iterable[Pod]:
+        """The pods that admission reckons with."""
+        states = [worker.state for worker in self._workers.values() if decide.takes_room(worker.state)]
+        return [pod for state in states if (pod := state.restart or state.pod) is not None]
 
     def _add(self, state: WorkerState) -> None:
         uid = state.ref.uid
@@ -122,7 +146,10 @@ class PodWorkers:
         del self._workers[ref.uid]
         if self._active.get(ref.full_name) == ref.uid:
             del self._active[ref.full_name]
-        if worker.state.restart is not None:
-            self._deps.meter.pod_restarted(static=is_static(worker.state.restart))
-            self.update(worker.state.restart)
+        again, refusal = worker.state.restart, worker.state.restart_refusal
+        if again is not None and refusal is not None:
+            self.reject(again, *refusal)
+        elif again is not None:
+            self._deps.meter.pod_restarted(static=is_static(again))
+            self.update(again)
         self._start_next(ref.full_name)

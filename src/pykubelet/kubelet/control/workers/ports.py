@@ -82,6 +82,9 @@ class Status(Protocol):
     def update(self, pod: Pod, source: StatusInput) -> PodStatus:
         """Compute, keep and return the pod's status."""
 
+    def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
+        """Keep the final status of a pod that was not admitted."""
+
     def terminate(self, pod: Pod) -> PodStatus:
         """Nothing of the pod runs any more: complete its last status."""
 
@@ -128,3 +131,6 @@ class Conditions(Protocol):
 
     def current(self) -> RuntimeConditions:
         """The last answer of the runtime to a Status call."""
+
+    def known(self) -> bool:
+        """Whether the runtime has answered at all since the agent was started."""

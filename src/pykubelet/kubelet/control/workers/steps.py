@@ -18,6 +18,8 @@ from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 _READY_TRUE = ("Ready", "True")
+_FIRST_ANSWER_SECONDS = 30.0
+"""Every pod is woken as soon as the runtime answers, so this is only for safety."""
 
 
 async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult:
@@ -26,6 +28,9 @@ async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult
     Foreseen errors come back as failures; cancellation and defects pass through.
     """
     try:
+        if not deps.conditions.known():
+            # Statuses name the runtime. Ones without it would not be recognized as those of the same containers later.
+            raise Transient("the container runtime has not answered yet", retry_after=_FIRST_ANSWER_SECONDS)
         match phase:
             case Phase.SYNC:
                 return await _sync(state, deps)
@@ -120,7 +125,7 @@ def _network_failure(pod: Pod, deps: WorkerDeps) -> tuple[Failure, ...]:
 async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
     runtime = await deps.runtime.pod_status(state.ref)
     deps.probes.stop_all_but_readiness(state.ref.uid)
-    if state.pod is not None:
+    if state.pod is not None and not state.rejected:
         _report(state, state.pod, runtime, deps, (), terminating=True)
     outcome = await deps.runtime.kill_pod(state.ref, state.pod, runtime, state.grace_seconds)
     if outcome.failures:
@@ -133,7 +138,7 @@ async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
         message = f"containers still run after they were stopped: {names}"
         return StepResult(failures=(Failure(SyncAction.KILL_POD, state.ref.name, Reason.FAILED_TO_KILL_POD, message),))
     deps.probes.remove_pod(state.ref.uid)
-    if state.pod is not None:
+    if state.pod is not None and not state.rejected:
         _report(state, state.pod, runtime, deps, (), terminating=True)
     return StepResult(finished=True)
 
@@ -141,7 +146,7 @@ async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
 async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
     # The grace after a kill in which the kernel lets go of mounts and cgroups is waited for in release().
     await deps.resources.release(state.ref.uid)
-    if state.pod is not None:
+    if state.pod is not None and not state.rejected:
         deps.status.terminate(state.pod)
     return StepResult(finished=True)
 

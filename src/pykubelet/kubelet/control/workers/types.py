@@ -43,6 +43,10 @@ class WorkerState:
     """Override of the grace period; the shortest one asked for."""
     restart: Pod | None = None
     """The same uid was wanted again while it was being stopped: start anew afterwards."""
+    restart_refusal: tuple[str, str] | None = None
+    """(reason, message) if the pod that is wanted again was not admitted."""
+    rejected: bool = False
+    """Never admitted: its status is final, and there is nothing to stop."""
     terminal_reason: str = ""
     """Why the kubelet ended the pod itself (``DeadlineExceeded``, …)."""
     terminal_message: str = ""

@@ -15,9 +15,6 @@ from pykubelet.kubelet.types.probes import ProbeResult, ProbeType
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, Pod, Probe
 
-RESTART_GRACE: Seconds = 10.0
-"""Containers older than the agent by that much ran under an agent before it."""
-
 
 def targets(pod: Pod, status: PodRuntimeStatus, host_ips: tuple[str, ...]) -> dict[ProbeKey, Target]:
     """The probes of the containers that run now. Ephemeral containers and ordinary init containers have none."""
@@ -108,8 +105,11 @@ def is_news(old: ProbeState, new: ProbeState) -> bool:
 
 
 def is_inherited(target: Target, agent_started_at: Seconds) -> bool:
-    """Whether the container was started under an agent before this one."""
-    return target.started_at < agent_started_at - RESTART_GRACE
+    """Whether the container was started under an agent before this one.
+
+    The reference takes containers of its last ten seconds for new, and so makes pods unready that were ready.
+    """
+    return target.started_at < agent_started_at
 
 
 def first_delay(target: Target, now: Seconds) -> Seconds:

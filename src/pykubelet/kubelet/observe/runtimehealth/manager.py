@@ -35,6 +35,11 @@ class RuntimeHealth:
         self._deps = deps
         self._conditions = RuntimeConditions(message="the container runtime has not been asked yet")
         self._asked = False
+        self._known = False
+
+    def known(self) -> bool:
+        """Whether the runtime has answered at all."""
+        return self._known
 
     def current(self) -> RuntimeConditions:
         """The conditions as last seen."""
@@ -61,6 +66,7 @@ class RuntimeHealth:
         before = self._conditions
         try:
             self._conditions = await self._deps.ask()
+            self._known = True
         except PykubeletError as error:
             self._conditions = RuntimeConditions(message=f"the container runtime does not answer: {error}")
         now = self._conditions

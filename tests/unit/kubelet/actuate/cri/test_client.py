@@ -359,3 +359,11 @@ async def test_leaving_the_context_closes_the_transport(table: Table) -> None:
     async with CriClient(table):
         assert not table.closed
     assert table.closed
+
+
+@pytest.mark.parametrize(("request_timeout", "expected"), [(120.0, 10.0), (4.0, 4.0)])
+async def test_the_status_has_to_come_soon(request_timeout: float, expected: float) -> None:
+    conditions = [pb.RuntimeCondition(type=name, status=True) for name in ("RuntimeReady", "NetworkReady")]
+    table = Table({"Status": pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions))})
+    await CriClient(table, CriOptions(request_timeout=request_timeout)).status()
+    assert table.timeouts["Status"] == expected

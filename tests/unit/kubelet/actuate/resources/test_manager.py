@@ -219,14 +219,30 @@ async def test_a_refusal_at_start_degrades(manager: ResourceManager, files: Sign
     assert await manager.ensure_pod(BURSTABLE) == ""
 
 
-async def test_systemd_and_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> None:
-    driver = CgroupV2(files.root, files)
+async def test_systemd_needs_systemd_and_version_2(clock: VirtualClock) -> None:
     systemd = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
-    manager = ResourceManager(driver, systemd, clock)
+    manager = open_manager(Layout(Mode.HYBRID), systemd, clock)
     await manager.start()
-    assert "cgroupfs" in (manager.problem or "")
+    assert "needs cgroup version 2" in (manager.problem or "")
+    assert await manager.ensure_pod(BURSTABLE) == ""
+
+
+async def test_slices(files: SignallingFiles, clock: VirtualClock) -> None:
+    systemd = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
+    manager = ResourceManager(CgroupV2(files.root, files), systemd, clock)
+    await manager.start()
+    assert manager.problem is None
+    parent = "kubepods-burstable-podu_burst.slice"
+    assert await manager.ensure_pod(BURSTABLE) == manager.pod_parent(BURSTABLE) == parent
+    assert manager.cgroup_path(BURSTABLE) == f"/kubepods.slice/kubepods-burstable.slice/{parent}"
+    assert await manager.list_pods() == {PodUID("u-burst")}
+    await manager.remove_pod(PodUID("u-burst"))
+    assert await manager.list_pods() == set()
+
+
+async def test_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> None:
     flat = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), per_qos=False)
-    manager = ResourceManager(driver, flat, clock)
+    manager = ResourceManager(CgroupV2(files.root, files), flat, clock)
     await manager.start()
     assert manager.problem is None
     assert await manager.ensure_pod(BURSTABLE) == ""

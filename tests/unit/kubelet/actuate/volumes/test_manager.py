@@ -288,7 +288,6 @@ async def test_unmount_keeps_termination_logs_and_remove_takes_all(kit: Kit) -> 
     assert manager.pods_on_disk() == set()
     await manager.remove(UID)
     await manager.unmount(UID)
-    await manager.release_container(UID, "app")
 
 
 async def test_a_pod_may_be_set_up_again_after_unmount(kit: Kit) -> None:

@@ -86,8 +86,8 @@ def test_what_the_api_server_remembers() -> None:
     [(STARTUP, UNKNOWN, None), (LIVENESS, SUCCESS, None), (READINESS, FAILURE, None)],
 )
 def test_initial_conclusions(probe_type: ProbeType, fresh: ProbeResult, inherited: ProbeResult | None) -> None:
-    assert initial_state(target_of(probe_type, 100.0), agent_started_at=105.0).conclusion is fresh
-    assert initial_state(target_of(probe_type, 100.0), agent_started_at=111.0).conclusion is inherited
+    assert initial_state(target_of(probe_type, 100.0), agent_started_at=100.0).conclusion is fresh
+    assert initial_state(target_of(probe_type, 100.0), agent_started_at=100.5).conclusion is inherited
 
 
 def test_a_container_that_had_started_need_not_start_again() -> None:

@@ -65,6 +65,19 @@ async def test_a_runtime_that_goes_away_is_told_once_and_noticed_soon_when_back(
         await task
 
 
+async def test_known_from_the_first_answer_on() -> None:
+    runtime = Runtime(answer=None)
+    health = runtime.health()
+    await health.check()
+    assert not health.known()
+    runtime.answer = RuntimeConditions(message="starting")
+    await health.check()
+    assert health.known()
+    runtime.answer = None
+    await health.check()
+    assert health.known()
+
+
 async def test_a_network_that_becomes_ready_wakes_the_pods() -> None:
     runtime = Runtime(answer=NO_NETWORK)
     health = runtime.health()

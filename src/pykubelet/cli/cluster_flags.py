@@ -1,0 +1,78 @@
+"""Flags of ``pykubelet run`` by which the agent is a node of a cluster; their names are the Go kubelet's."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.config import ClusterSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path, resolve_path=True)
+
+_OPTIONS: Final = (
+    click.option("--kubeconfig", type=_FILE, help="The kubeconfig of this node; makes it a node of that cluster."),
+    click.option(
+        "--bootstrap-kubeconfig", type=_FILE, help="Used to ask for the node's certificate if --kubeconfig is missing."
+    ),
+    click.option("--cert-dir", type=_FILE, default=None, help="Where certificates are kept (default: ROOT/pki)."),
+    click.option("--node-labels", default="", help="Labels to register with: KEY=VALUE, comma separated."),
+    click.option("--register-with-taints", default="", help="Taints to register with: KEY=VALUE:EFFECT, separated."),
+    click.option("--register-node/--no-register-node", default=None, help="Make the node's object if it is missing."),
+    click.option("--provider-id", default="", help="The machine's id at its cloud provider."),
+)
+
+
+def cluster_options(command: F) -> F:
+    """Add the flags to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_cluster_settings(flags: dict[str, Any], root_dir: Path) -> tuple[ClusterSettings | None, dict[str, Any]]:
+    """Take these flags out of ``flags``.
+
+    Gives what they say (None without a kubeconfig), and the fields of the configuration that they stand for. Raises
+    Invalid.
+    """
+    kubeconfig, bootstrap = flags.pop("kubeconfig"), flags.pop("bootstrap_kubeconfig")
+    cert_dir = flags.pop("cert_dir") or root_dir / "pki"
+    labels = _labels(flags.pop("node_labels"))
+    taints, register = flags.pop("register_with_taints"), flags.pop("register_node")
+    provider_id = flags.pop("provider_id")
+    overrides: dict[str, Any] = {}
+    if taints:
+        overrides["register_with_taints"] = _taints(taints)
+    if register is not None:
+        overrides["register_node"] = register
+    if kubeconfig is None:
+        if bootstrap is not None:
+            raise Invalid("--bootstrap-kubeconfig needs --kubeconfig, the file to be written")
+        return None, overrides
+    return ClusterSettings(kubeconfig, bootstrap, cert_dir, labels, provider_id), overrides
+
+
+def _labels(text: str) -> dict[str, str]:
+    found = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        key, equals, value = part.partition("=")
+        if not key or not equals:
+            raise Invalid(f"--node-labels: {part!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _taints(text: str) -> tuple[Any, ...]:
+    from pykubelet.models.core_v1 import Taint
+
+    found = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        rest, colon, effect = part.rpartition(":")
+        key, _, value = rest.partition("=")
+        if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+            raise Invalid(f"--register-with-taints: {part!r} is not KEY=VALUE:EFFECT, with one of the three effects")
+        found.append(Taint(key=key, value=value, effect=effect))
+    return tuple(found)

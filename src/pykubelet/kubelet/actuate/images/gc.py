@@ -1,0 +1,175 @@
+"""Removes images that nobody uses, every five minutes and when eviction asks for it."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Conflict, PykubeletError, Transient
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.images import decide_gc
+from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy, ImageRecord
+from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.linux import fsusage
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+GC_SECONDS = 300.0
+SPACE = "space"
+AGE = "age"
+
+
+class Images(Protocol):
+    """CRI's ImageService."""
+
+    async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
+        """All images."""
+
+    async def remove_image(self, image: pb.ImageSpec) -> None:
+        """Remove one; it may be gone already."""
+
+    async def image_fs_info(self) -> pb.ImageFsInfoResponse:
+        """Where images are kept."""
+
+
+class Users(Protocol):
+    """CRI's RuntimeService: who uses images."""
+
+    async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
+        """All containers, dead ones too."""
+
+    async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
+        """The runtime's settings, among others the image of its sandboxes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GcDeps:
+    """What the collector acts through."""
+
+    images: Images
+    users: Users
+    events: EventRecorder
+    clock: Clock
+    removed: Callable[[str], None]
+    """Counts a removed image by its reason, ``space`` or ``age``."""
+    disk: Callable[[str], DiskUse]
+    """Use of the file system with that path; may block."""
+
+
+class ImageGc:
+    """The collector. A failure is told by an event and tried again in the next round."""
+
+    def __init__(self, deps: GcDeps, policy: GcPolicy) -> None:
+        self._deps = deps
+        self._policy = policy
+        self._records: dict[str, ImageRecord] = {}
+        self._started = deps.clock.now()
+        self._turn = asyncio.Lock()
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Until cancelled. The first look comes at once, so that the age of images is known from the start."""
+        while True:
+            try:
+                await self.collect()
+                self._failures = 0
+            except PykubeletError as error:
+                self._failures += 1
+                _log.warning("image garbage collection failed", extra={"error": str(error)})
+                if self._failures > 1:  # the first time the runtime may just be starting
+                    self._deps.events.event(None, WARNING, Reason.IMAGE_GC_FAILED, str(error))
+            await self._deps.clock.sleep(GC_SECONDS)
+
+    async def collect(self) -> Bytes:
+        """One round; the bytes of the images removed. Raises Transient when that was not enough."""
+        async with self._turn:
+            now = self._deps.clock.now()
+            free = await self._look(now)
+            old = decide_gc.too_old(free, self._policy, self._started, now)
+            freed = await self._remove(old, AGE)
+            if self._policy.high_threshold >= 100:
+                return freed
+            disk = await self._disk()
+            need = decide_gc.bytes_to_free(disk, self._policy)
+            if need:
+                _log.info("disk of images is full", extra={"percent": disk.percent, "to_free": need})
+                left = [record for record in free if record not in old]
+                got = await self._remove(decide_gc.for_space(left, need, self._policy, now), SPACE)
+                if got < need:
+                    message = decide_gc.too_little_freed(disk, got)
+                    self._deps.events.event(None, WARNING, Reason.FREE_DISK_SPACE_FAILED, message)
+                    raise Transient(message)
+                freed = Bytes(freed + got)
+            return freed
+
+    async def remove_unused(self) -> Bytes:
+        """Remove every image that may go, whatever its age: the disk is needed. The bytes that were freed."""
+        async with self._turn:
+            free = await self._look(self._deps.clock.now())
+            return await self._remove(free, SPACE)
+
+    async def _look(self, now: Seconds) -> list[ImageRecord]:
+        """Bring the records up to date; the images that may go, in their order."""
+        listed = await self._deps.images.list_images()
+        used = await self._used(listed)
+        images = [ImageRecord(each.id, Bytes(each.size), each.pinned, now) for each in listed]
+        self._records = decide_gc.seen(self._records, images, used, now)
+        return decide_gc.removable(self._records, used)
+
+    async def _used(self, listed: Iterable[pb.Image]) -> set[str]:
+        """Ids of images in use. Containers name theirs by id, by digest or by tag, whatever they were made with."""
+        names = set()
+        for row in await self._deps.users.list_containers():
+            names |= {row.image_ref, row.image_id, row.image.image}
+        names.add(_sandbox_image(await self._deps.users.status(verbose=True)))
+        return {
+            image.id
+            for image in listed
+            if image.id in names or not names.isdisjoint((*image.repo_tags, *image.repo_digests))
+        }
+
+    async def _disk(self) -> DiskUse:
+        info = await self._deps.images.image_fs_info()
+        for filesystem in info.image_filesystems:
+            disk = await asyncio.to_thread(self._deps.disk, filesystem.fs_id.mountpoint)
+            if disk.capacity:
+                return disk
+        message = "invalid capacity 0 on image filesystem"
+        self._deps.events.event(None, WARNING, Reason.INVALID_DISK_CAPACITY, message)
+        raise Transient(message)
+
+    async def _remove(self, records: Iterable[ImageRecord], reason: str) -> Bytes:
+        freed = 0
+        for record in records:
+            fields = {"image": record.id, "bytes": record.size, "reason": reason}
+            try:
+                await self._deps.images.remove_image(pb.ImageSpec(image=record.id))
+            except Conflict:
+                continue  # a container has just begun to use it
+            except PykubeletError as error:
+                _log.warning("image not removed", extra=fields | {"error": str(error)})
+                continue
+            _log.info("image removed", extra=fields)
+            self._records.pop(record.id, None)
+            self._deps.removed(reason)
+            freed += record.size
+        return Bytes(freed)
+
+
+def disk_use(path: str) -> DiskUse:
+    """The file system of a path, now."""
+    usage = fsusage.filesystem(path)
+    return DiskUse(usage.capacity, usage.available)
+
+
+def _sandbox_image(status: pb.StatusResponse) -> str:
+    """The image that sandboxes are made of, which no container list shows; containerd before 2.0 does not pin it."""
+    try:
+        config = json.loads(status.info.get("config", "{}"))
+    except ValueError:
+        return ""
+    return str(config.get("sandboxImage", "")) if isinstance(config, dict) else ""

@@ -1,0 +1,22 @@
+"""What the whole stage needs of a cluster, if there is one."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pykubelet.models.core_v1 import Pod, Service, ServiceAccountTokenProjection
+
+
+class ClusterInputs(Protocol):
+    """What pods need of the API server beside ConfigMaps and Secrets (desired/objects)."""
+
+    async def ready(self, pod: Pod) -> None:
+        """Wait until all that the pod refers to has been read; raises base errors when that takes too long."""
+
+    def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
+        """A token for a projected volume."""
+
+    def services(self) -> Iterable[Service]:
+        """All services of the cluster."""
+
+    def runtime_handler(self, name: str) -> str:
+        """The handler of a RuntimeClass; NotFound if there is no such class."""

@@ -1,0 +1,62 @@
+"""Composition of the certificates that the cluster signs for this node: its identity, and that of its server."""
+
+from collections.abc import Coroutine
+
+from pykubelet.apiclient import ApiClient
+from pykubelet.apiclient.certificates import (
+    BootstrapConfig,
+    CertificateManager,
+    CertificatePair,
+    CertificateStore,
+    Template,
+    bootstrap,
+    client_template,
+    needs_bootstrap,
+    serving_template,
+)
+from pykubelet.apiclient.certificates.bootstrap import CLIENT_PREFIX
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.config import Settings
+
+SERVER_PREFIX = "kubelet-server"
+
+
+class NodeCertificates:
+    """Renews the client's certificate (``rotateCertificates``) and the server's (``serverTLSBootstrap``)."""
+
+    def __init__(self, settings: Settings, client: ApiClient, clock: Clock) -> None:
+        assert settings.cluster is not None
+        config, pki = settings.config, settings.cluster.cert_dir
+        self._managers: dict[str, CertificateManager] = {}
+        if config.rotate_certificates:
+            store = CertificateStore(pki, CLIENT_PREFIX)
+            identity = client_template(settings.node_name)
+            self._managers["client-certificate"] = CertificateManager(client, store, lambda: identity, clock)
+        self._server: CertificateManager | None = None
+        if config.server_tls_bootstrap:
+            store = CertificateStore(pki, SERVER_PREFIX)
+            self._server = CertificateManager(client, store, lambda: _serving(settings), clock)
+            self._managers["serving-certificate"] = self._server
+
+    def serving(self) -> CertificatePair | None:
+        """The server's certificate, if the cluster has signed one."""
+        return self._server.current() if self._server is not None else None
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name."""
+        return {name: manager.run() for name, manager in self._managers.items()}
+
+
+async def bootstrap_if_needed(settings: Settings, clock: Clock) -> None:
+    """Get the first client certificate if there is none; waits until the cluster has signed it."""
+    cluster = settings.cluster
+    if cluster is None or cluster.bootstrap_kubeconfig is None or not needs_bootstrap(cluster.kubeconfig, clock):
+        return
+    place = BootstrapConfig(settings.node_name, cluster.kubeconfig, cluster.bootstrap_kubeconfig, cluster.cert_dir)
+    await bootstrap(place, clock)
+
+
+def _serving(settings: Settings) -> Template | None:
+    if not settings.node_ips:
+        return None
+    return serving_template(settings.node_name, [settings.node_name], settings.node_ips)

@@ -1,0 +1,113 @@
+"""Thresholds, and the conditions that follow from them over time (pure). Rules of the reference's eviction manager."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.pressure.types import (
+    CONDITION_OF,
+    Amount,
+    Condition,
+    Observation,
+    PressureConfig,
+    Signal,
+    Threshold,
+)
+from pykubelet.models.quantity import to_value
+
+DEFAULT_HARD: Mapping[str, str] = {
+    Signal.MEMORY: "100Mi",
+    Signal.NODEFS: "10%",
+    Signal.NODEFS_INODES: "5%",
+    Signal.IMAGEFS: "15%",
+    Signal.IMAGEFS_INODES: "5%",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PressureState:
+    """What is remembered between two looks. Times are monotonic seconds."""
+
+    met: tuple[Threshold, ...] = ()
+    """Those that were acted upon last, and are over only when their reclaim is there too."""
+    since: Mapping[Threshold, Seconds] = field(default_factory=dict)
+    """When each was first seen to be met."""
+    conditions: Mapping[Condition, Seconds] = field(default_factory=dict)
+    """When each condition was last seen."""
+
+
+def thresholds(
+    hard: Mapping[str, str], soft: Mapping[str, str], grace: Mapping[str, Seconds], reclaim: Mapping[str, str]
+) -> tuple[Threshold, ...]:
+    """The configured thresholds; of hard ones the defaults if there are none. Invalid names what is wrong.
+
+    A threshold of 0% or 100% turns its signal off.
+    """
+    more = {name: amount(f"evictionMinimumReclaim[{name}]", text) for name, text in reclaim.items()}
+    found = []
+    for field_name, given in (("evictionHard", hard or DEFAULT_HARD), ("evictionSoft", soft)):
+        for name, text in given.items():
+            least = amount(f"{field_name}[{name}]", text)
+            if name not in tuple(Signal):
+                raise Invalid(f"{field_name}: unknown eviction signal {name!r}; there are {', '.join(Signal)}")
+            wait = grace.get(name, 0.0) if field_name == "evictionSoft" else 0.0
+            if field_name == "evictionSoft" and wait <= 0:
+                raise Invalid(f"evictionSoft[{name}]: needs a time in evictionSoftGracePeriod")
+            if least.share not in (0.0, 1.0):
+                found.append(Threshold(Signal(name), least, wait, more.get(name, Amount())))
+    return tuple(found)
+
+
+def amount(name: str, text: str) -> Amount:
+    """A quantity or a percentage. Raises Invalid."""
+    if not text.endswith("%"):
+        value = to_value(text)
+        if value < 0:
+            raise Invalid(f"{name}: {text!r} must not be negative")
+        return Amount(value)
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError as error:
+        raise Invalid(f"{name}: {text!r} is no percentage") from error
+    if not 0 <= share <= 1:
+        raise Invalid(f"{name}: {text!r} must be from 0% to 100%")
+    return Amount(share=share)
+
+
+def met(
+    all_of: Iterable[Threshold], seen: Mapping[Signal, Observation], *, with_reclaim: bool = False
+) -> tuple[Threshold, ...]:
+    """The thresholds that are met now, whatever their grace. Signals that could not be read are left out."""
+    found = []
+    for threshold in all_of:
+        now = seen.get(threshold.signal)
+        if now is None:
+            continue
+        least = threshold.least.of(now.capacity)
+        if with_reclaim:
+            least += threshold.reclaim.of(now.capacity)
+        if now.available < least:
+            found.append(threshold)
+    return tuple(found)
+
+
+def looked(
+    state: PressureState, config: PressureConfig, seen: Mapping[Signal, Observation], now: Seconds
+) -> PressureState:
+    """The state after a look: ``met`` are those to act upon, whose grace has passed; the most urgent first."""
+    unresolved = met(state.met, seen, with_reclaim=True)
+    current = tuple(dict.fromkeys((*met(config.thresholds, seen), *unresolved)))
+    since = {threshold: state.since.get(threshold, now) for threshold in current}
+    due = [threshold for threshold in current if now - since[threshold] >= threshold.grace]
+    return replace(
+        state,
+        met=tuple(sorted(due, key=lambda threshold: threshold.signal is not Signal.MEMORY)),
+        since=since,
+        conditions={**state.conditions, **{CONDITION_OF[threshold.signal]: now for threshold in current}},
+    )
+
+
+def conditions(state: PressureState, config: PressureConfig, now: Seconds) -> frozenset[Condition]:
+    """What the node has: seen now, or within the transition period."""
+    return frozenset(c for c, last in state.conditions.items() if now - last < config.transition or last == now)

@@ -1,0 +1,38 @@
+"""Pods that use more local storage than they may: of an emptyDir, of the pod, of a container (pure)."""
+
+from pykubelet.kubelet.observe.pressure.decide_rank import STORAGE
+from pykubelet.kubelet.observe.pressure.types import Eviction, PodUse
+from pykubelet.kubelet.types.podresources import pod_limits, requirements
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.quantity import parse
+
+GRACE = 1
+"""Seconds that a pod gets which is evicted at once."""
+
+
+def has_limits(pod: Pod) -> bool:
+    """Whether there is anything to hold the pod to."""
+    limited = any(STORAGE in requirements(c).limits for c in (*pod.spec.containers, *pod.spec.init_containers))
+    return limited or any(v.empty_dir is not None and v.empty_dir.size_limit for v in pod.spec.volumes)
+
+
+def exceeded(pod: Pod, use: PodUse) -> Eviction | None:
+    """The first limit that the pod exceeds."""
+    for volume in pod.spec.volumes:
+        if volume.empty_dir is not None and volume.empty_dir.size_limit:
+            most = parse(volume.empty_dir.size_limit)
+            if 0 < most.value < use.volumes.get(volume.name, 0):
+                message = f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{most}". '
+                return Eviction(message, "emptydirfs.limit", GRACE)
+    limits = pod_limits(pod)
+    if STORAGE in limits and use.disk > limits.amount(STORAGE).value:
+        most = limits.amount(STORAGE)
+        message = f"Pod ephemeral local storage usage exceeds the total limit of containers {most}. "
+        return Eviction(message, "ephemeralpodfs.limit", GRACE)
+    for container in pod.spec.containers:
+        most = parse(requirements(container).limits.get(STORAGE, 0))
+        known = use.containers.get(container.name)
+        if known is not None and known.disk is not None and 0 < most.value < known.disk:
+            message = f'Container {container.name} exceeded its local ephemeral storage limit "{most}". '
+            return Eviction(message, "ephemeralcontainerfs.limit", GRACE)
+    return None

@@ -1,0 +1,79 @@
+"""The order in which pods go for the others' sake, and what they are told (pure)."""
+
+from collections.abc import Iterable, Mapping
+
+from pykubelet.kubelet.observe.pressure.types import RESOURCE_OF, Observation, PodUse, Resource, Signal, Threshold
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.podresources import MEMORY, pod_requests, requirements
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.quantity import NANO, Amount, Notation, parse
+
+STORAGE = "ephemeral-storage"
+
+
+def ranked(pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resource) -> list[Pod]:
+    """The pods, those that go first at the front.
+
+    Pods that use more than they asked for come first, then those of low priority, then those that use most beyond
+    their request. Of process ids nobody can ask for any. A pod of which nothing is known comes before all.
+    """
+
+    def key(pod: Pod) -> tuple[bool, bool, int, int]:
+        use = uses.get(ref_of(pod).uid)
+        if use is None:
+            return (False, False, pod.spec.priority or 0, 0)
+        used, asked = _used(use, resource), _asked(pod, resource)
+        within = used <= asked if resource is not Resource.PIDS else True
+        return (True, within, pod.spec.priority or 0, asked - used)
+
+    return sorted(pods, key=key)
+
+
+def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None) -> str:
+    """What an evicted pod is told."""
+    resource = RESOURCE_OF[threshold.signal]
+    text = f"The node was low on resource: {resource}. "
+    if observed is not None:
+        binary = threshold.signal in (Signal.MEMORY, Signal.NODEFS, Signal.IMAGEFS)
+        least, left = _quantity(threshold.least.of(observed.capacity), binary), _quantity(observed.available, binary)
+        text += f"Threshold quantity: {least}, available: {left}. "
+    return text + "".join(_blame(pod, use, resource)) if use is not None else text
+
+
+def _blame(pod: Pod, use: PodUse, resource: Resource) -> Iterable[str]:
+    """The containers that use more than they asked for."""
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        known = use.containers.get(container.name)
+        used = known and {Resource.MEMORY: known.memory, Resource.STORAGE: known.disk}.get(resource)
+        asked = parse(requirements(container).requests.get(resource, 0))
+        if used and used > asked.value:
+            yield (
+                f"Container {container.name} was using {_quantity(used, binary=True)}, request is {asked}, "
+                f"has larger consumption of {resource}. "
+            )
+
+
+def _used(use: PodUse, resource: Resource) -> int:
+    match resource:
+        case Resource.MEMORY:
+            return use.memory
+        case Resource.STORAGE:
+            return use.disk
+        case Resource.INODES:
+            return use.inodes
+        case Resource.PIDS:
+            return use.processes
+
+
+def _asked(pod: Pod, resource: Resource) -> int:
+    match resource:
+        case Resource.MEMORY:
+            return pod_requests(pod).amount(MEMORY).value
+        case Resource.STORAGE:
+            return pod_requests(pod).amount(STORAGE).value
+        case _:
+            return 0
+
+
+def _quantity(value: int, binary: bool) -> str:
+    return str(Amount(value * NANO, Notation.BINARY if binary else Notation.DECIMAL))

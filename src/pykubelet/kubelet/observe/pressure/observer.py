@@ -1,0 +1,72 @@
+"""Reads the machine's signals. Cheap: a few files and two statvfs; the runtime is asked for a path now and then."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.pressure.types import Observation, Signal
+from pykubelet.kubelet.observe.stats.compute_node import machine_memory
+from pykubelet.linux import fsusage, system
+
+_log = logging.getLogger(__name__)
+
+_ASK_SECONDS: Seconds = 300.0
+
+
+class MachineObserver:
+    """Implements `Observer` on this machine."""
+
+    def __init__(self, root_dir: Path, image_path: Callable[[], Awaitable[str]], clock: Clock) -> None:
+        """``image_path`` asks the runtime for a path on the file system of images; empty if it does not tell."""
+        self._root = root_dir
+        self._ask = image_path
+        self._clock = clock
+        self._images = ""
+        self._asked_at: Seconds | None = None
+
+    async def read(self) -> dict[Signal, Observation]:
+        """The signals now; without those of images while the runtime has not told where they are."""
+        await self._find_images()
+        return await asyncio.to_thread(self._read)
+
+    async def _find_images(self) -> None:
+        now = self._clock.monotonic()
+        if self._asked_at is not None and self._images and now - self._asked_at < _ASK_SECONDS:
+            return
+        try:
+            self._images = await self._ask()
+            self._asked_at = now
+        except PykubeletError as error:
+            _log.debug("file system of images not known", extra={"error": str(error)})
+
+    def _read(self) -> dict[Signal, Observation]:
+        memory = machine_memory(Path("/proc/meminfo").read_text(), "")
+        total = memory.limit or 0
+        pids = system.pid_limit()
+        found = {
+            Signal.MEMORY: Observation(max(0, total - memory.working_set), total),
+            Signal.PIDS: Observation(pids - system.process_count(), pids),
+        }
+        for path, space, inodes in (
+            (str(self._root), Signal.NODEFS, Signal.NODEFS_INODES),
+            (self._images, Signal.IMAGEFS, Signal.IMAGEFS_INODES),
+        ):
+            if path:
+                found |= _filesystem(path, space, inodes)
+        return found
+
+
+def _filesystem(path: str, space: Signal, inodes: Signal) -> dict[Signal, Observation]:
+    try:
+        usage = fsusage.filesystem(path)
+    except PykubeletError as error:
+        _log.debug("file system not read", extra={"path": path, "error": str(error)})
+        return {}
+    found = {space: Observation(usage.available, usage.capacity)}
+    if usage.inodes:  # some file systems make inodes as they need them, and count none
+        found[inodes] = Observation(usage.inodes_free, usage.inodes)
+    return found

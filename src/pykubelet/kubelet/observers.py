@@ -1,0 +1,45 @@
+"""Builds the observing stage: the runtime's health, probes and PLEG, all of which post to the sync loop."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
+from pykubelet.kubelet.adapters import PlegMeter, ProbeExec, ProbeMeter
+from pykubelet.kubelet.control.sync.loop import LoopEvent, RuntimeRecovered
+from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
+from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
+from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.runtime import RuntimeConditions
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverDeps:
+    """What the stage needs of the others."""
+
+    cri: CriClient
+    actuators: Actuators
+    metrics: KubeletMetrics
+    events: EventRecorder
+    clock: Clock
+    ask_runtime: Callable[[], Awaitable[RuntimeConditions]]
+    post: Callable[[LoopEvent], None]
+
+
+class Observers:
+    """The stage's parts."""
+
+    def __init__(self, deps: ObserverDeps) -> None:
+        runtime, node, clock, post = deps.actuators.runtime, deps.actuators.node, deps.clock, deps.post
+        self.prober = ProbeHandlers(ProbeExec(deps.cri))
+        self.health = RuntimeHealth(
+            RuntimeHealthDeps(deps.ask_runtime, lambda: post(RuntimeRecovered()), deps.events, clock)
+        )
+        self.probes = ProbeManager(ProbeDeps(self.prober, post, deps.events, ProbeMeter(deps.metrics), clock, node.ips))
+        self.meter = PlegMeter(deps.metrics)
+        watch = RuntimeEvents(deps.cri, clock).watch
+        self.pleg = Pleg(PlegDeps(runtime.list_pods, runtime.list_pod, watch, post, clock, self.meter))

@@ -1,0 +1,90 @@
+"""Brings events to the API server, beside everything else: nobody waits for it, and it is never in a hurry.
+
+The event log has combined and counted them already. What happens while one is sent is told by its newest state; while
+the API server is away, events wait in the log's own bounds.
+"""
+
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.apiclient import AlreadyExists, ApiClient, RateLimit
+from pykubelet.apiclient.resources import EVENTS
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.kubelet.report.watchtable import Change, WatchTable
+from pykubelet.models.codec import to_builtins
+from pykubelet.models.core_v1 import Event
+from pykubelet.models.meta_v1 import ObjectMeta
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.5
+_MAX_DELAY: Final = 10.0
+_REMEMBERED: Final = 4096
+
+
+class EventSink:
+    """Follows the event log."""
+
+    def __init__(self, client: ApiClient, table: WatchTable[Event], limit: RateLimit, clock: Clock) -> None:
+        self._client = client
+        self._table = table
+        self._limit = limit
+        self._clock = clock
+        self._sent: OrderedDict[str, None] = OrderedDict()
+        """Keys of events that the API server has had."""
+
+    async def run(self) -> None:
+        """Send what there is and what comes, until cancelled."""
+        with self._table.subscribe() as news:
+            changes = list(self._table.changes())
+            while True:
+                for change in changes:
+                    if not change.deleted:
+                        await self._deliver(change)
+                changes = await news.take()
+
+    async def _deliver(self, change: Change[Event]) -> None:
+        """Send one; an API server that is away is waited for, one that refuses is not asked again."""
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
+        while True:
+            await self._limit.take()
+            try:
+                await self._send(change)
+            except Transient as error:
+                delay = max(backoff.next("", self._clock.monotonic()), error.retry_after or 0.0)
+                _log.debug("event not delivered, trying again", extra={"event": change.key, "error": str(error)})
+                await self._clock.sleep(delay)
+                continue
+            except PykubeletError as error:
+                _log.warning("event refused by the API server", extra={"event": change.key, "error": str(error)})
+            return
+
+    async def _send(self, change: Change[Event]) -> None:
+        event, key = change.value, change.key
+        namespace, name = event.metadata.namespace, event.metadata.name
+        if key in self._sent:
+            try:
+                await self._client.patch(EVENTS.at(namespace, name), _repetition(event))
+                return
+            except NotFound:
+                del self._sent[key]  # it has expired there
+        bare = replace(event, metadata=ObjectMeta(name=name, namespace=namespace))
+        try:
+            await self._client.create(EVENTS.all(namespace), bare)
+        except AlreadyExists:
+            await self._client.patch(EVENTS.at(namespace, name), _repetition(event))
+        self._sent[key] = None
+        if len(self._sent) > _REMEMBERED:
+            self._sent.popitem(last=False)
+
+
+def _repetition(event: Event) -> object:
+    """What a repetition changes."""
+    plain = to_builtins(event)
+    assert isinstance(plain, dict)
+    return {name: plain.get(name) for name in ("count", "lastTimestamp", "message")}

@@ -1,0 +1,49 @@
+"""Container logs on a real runtime: rotated while they are written and followed, nothing lost."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait_for
+from tests.manifests import Apply, container, pod, serving
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
+
+_MAX_FILES = 3
+
+
+@pytest.fixture(scope="module")
+def agent_config() -> dict[str, object]:
+    return {
+        "containerLogMaxSize": "16Ki",
+        "containerLogMaxFiles": _MAX_FILES,
+        "containerLogMonitorInterval": "3s",
+    }
+
+
+def test_rotation_under_a_reader(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
+    # 100 lines of about 100 bytes every tenth of a second fill the log between two looks.
+    script = 'i=0; while [ $i -lt 12000 ]; do i=$((i+1)); echo "$i ----------------------------------------"; '
+    script += "[ $((i % 100)) -eq 0 ] && sleep 0.1; done"
+    apply("chatty", pod("chatty", container(command=serving(script))), pod("quiet"))
+    seen = agent.wait_running("chatty", "quiet")[0]
+    folder = agent.pod_logs / f"default_{seen.metadata.name}_{seen.metadata.uid}" / "main"
+    followed = tmp_path / "followed"
+    with (
+        followed.open("wb") as out,
+        subprocess.Popen(cli_command(agent.socket, "logs", "-f", "chatty"), stdout=out, env=environment()) as reader,
+    ):
+        try:
+            wait_for(lambda: bool(list(folder.glob("0.log.*.gz"))), 30, lambda: f"{list(folder.iterdir())}")
+            wait_for(lambda: b"\n12000 " in followed.read_bytes(), 40, lambda: followed.read_text()[-200:])
+        finally:
+            reader.terminate()
+    numbers = [int(line.split()[0]) for line in followed.read_text().splitlines()]
+    assert numbers == list(range(1, 12001))
+    names = sorted(path.name for path in folder.iterdir())
+    assert 2 <= len(names) <= _MAX_FILES
+    assert names[0] == "0.log"
+    assert all(name.endswith(".gz") for name in names[1:-1])
+    quiet = agent.pod("quiet")
+    assert [path.name for path in agent.pod_logs.glob(f"*_{quiet.metadata.uid}/main/*")] == ["0.log"]

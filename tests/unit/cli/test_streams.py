@@ -1,0 +1,155 @@
+"""exec, attach and port-forward of the command line."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pykubelet.base.errors import Invalid, Permanent, Transient
+from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
+from pykubelet.base.upgrade import switching
+from pykubelet.cli.app import cli
+from pykubelet.cli.forwarding import Forwarding, forward
+from pykubelet.cli.port_forward import parse_ports
+from pykubelet.cli.streams import exit_status
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"), [("8080:80", (8080, 80)), ("80", (80, 80)), (":80", (0, 80)), ("65535:1", (65535, 1))]
+)
+def test_ports(text: str, pair: tuple[int, int]) -> None:
+    assert parse_ports(text) == pair
+
+
+@pytest.mark.parametrize("text", ["", ":", "80:", "a", "80:b", "0", "1:0", "65536", "1:65536", "1:2:3", "-1:5", "٣"])
+def test_ports_that_are_none(text: str) -> None:
+    with pytest.raises(Invalid, match="are no ports"):
+        parse_ports(text)
+
+
+def test_statuses() -> None:
+    assert exit_status(b'{"status":"Success"}') == 0
+    failed = b'{"status":"Failure","details":{"causes":[{"reason":"x"},{"reason":"ExitCode","message":"7"}]}}'
+    assert exit_status(failed) == 7
+    with pytest.raises(Permanent, match="no such file"):
+        exit_status(b'{"status":"Failure","message":"no such file"}')
+
+
+def test_help() -> None:
+    for name in ("exec", "attach", "port-forward"):
+        assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
+
+
+def test_completion_without_an_agent(tmp_path: Path) -> None:
+    words = f"pykubelet --socket {tmp_path}/none attach x"
+    environment = {"_PYKUBELET_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
+    done = CliRunner(env=environment).invoke(cli, [], prog_name="pykubelet")
+    assert (done.exit_code, done.output.strip()) == (0, "")
+
+
+class Agent:
+    """A local API that forwards to nothing: it answers itself."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.head = b""
+        self.stop = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(switching([("Upgrade", "SPDY/3.1")]))
+        async with asyncio.TaskGroup() as group:
+            errors: dict[str, SpdyStream] = {}
+
+            def accept(stream: SpdyStream) -> bool:
+                number = stream.header("requestid")
+                self.asked.append((stream.header("streamtype"), stream.header("port"), number))
+                if stream.header("streamtype") == "error":
+                    errors[number] = stream
+                else:
+                    group.create_task(self.answer(stream, errors[number]))
+                return True
+
+            async with SpdyConnection.over(StreamLink(reader, writer), accept):
+                await self.stop.wait()
+        writer.close()
+
+    async def answer(self, data: SpdyStream, error: SpdyStream) -> None:
+        if data.header("port") == "9":
+            await error.write(b"connection refused")
+        else:
+            await data.write(b"got " + await data.read())
+        data.finish()
+        error.finish()
+
+
+@asynccontextmanager
+async def _forwarding(tmp_path: Path, agent: Agent, *remotes: int) -> AsyncIterator[tuple[list[str], list[int]]]:
+    path, said = tmp_path / "a.sock", list[str]()
+    server = await asyncio.start_unix_server(agent.serve, path)
+    wanted = Forwarding(path, "/portforward", "localhost", [(0, remote) for remote in remotes])
+    async with server, asyncio.timeout(20):
+        task = asyncio.ensure_future(forward(wanted, said.append))
+        try:
+            while len(said) < len(remotes) and not task.done():  # noqa: ASYNC110 - said grows elsewhere
+                await asyncio.sleep(0.01)
+            yield said, [int(found) for line in said for found in re.findall(r"127.0.0.1:(\d+) ->", line)]
+            agent.stop.set()
+            with pytest.raises(Transient, match="lost connection"):
+                await task
+        finally:
+            agent.stop.set()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_port_forward(tmp_path: Path) -> None:
+    agent = Agent()
+    async with _forwarding(tmp_path, agent, 80, 9) as (said, ports):
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])
+            writer.write(b"hello")
+            assert await reader.read(-1) == b"got hello"
+            writer.close()
+            await writer.wait_closed()
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[1])
+        assert await reader.read(-1) == b""
+        writer.close()
+        await writer.wait_closed()
+        while "error: connection refused" not in said:  # noqa: ASYNC110 - said grows elsewhere
+            await asyncio.sleep(0.01)
+    assert agent.head.startswith(b"POST /portforward HTTP/1.1\r\n")
+    assert agent.asked[:4] == [("error", "80", "1"), ("data", "80", "1"), ("error", "80", "2"), ("data", "80", "2")]
+
+
+async def test_port_forward_that_is_refused(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"message":"the pod has no sandbox"}'
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.close()
+
+    path = tmp_path / "a.sock"
+    async with await asyncio.start_unix_server(refuse, path):
+        with pytest.raises(Permanent, match="the pod has no sandbox"):
+            await forward(Forwarding(path, "/x", "localhost", [(0, 80)]), print)
+
+
+async def test_port_forward_without_an_agent(tmp_path: Path) -> None:
+    with pytest.raises(Transient, match="no agent answers"):
+        await forward(Forwarding(tmp_path / "none", "/x", "localhost", [(0, 80)]), print)
+
+
+async def test_port_forward_to_a_port_that_is_taken(tmp_path: Path) -> None:
+    agent = Agent()
+    taken = await asyncio.start_server(agent.serve, "127.0.0.1", 0)
+    port = taken.sockets[0].getsockname()[1]
+    server = await asyncio.start_unix_server(agent.serve, tmp_path / "a.sock")
+    async with taken, server:
+        agent.stop.set()
+        with pytest.raises(Permanent, match=f"cannot listen on 127.0.0.1 port {port}"):
+            await forward(Forwarding(tmp_path / "a.sock", "/x", "127.0.0.1", [(port, 80)]), print)

@@ -1,0 +1,80 @@
+"""``top`` by what the local API answers."""
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pykubelet.cli import top
+from pykubelet.cli.app import cli
+
+MIB = 1 << 20
+
+
+def used(nano_cores: int | None, memory: int) -> dict[str, Any]:
+    cpu = {} if nano_cores is None else {"usageNanoCores": nano_cores}
+    return {"cpu": cpu, "memory": {"workingSetBytes": memory, "availableBytes": 3 * memory}}
+
+
+def pod(name: str, namespace: str, nano_cores: int | None, memory: int) -> dict[str, Any]:
+    usage = used(nano_cores, memory)
+    containers = [{"name": "app", **usage}]
+    return {"podRef": {"name": name, "namespace": namespace}, **usage, "containers": containers}
+
+
+SUMMARY = {
+    "node": {
+        "nodeName": "n1",
+        **used(1_999_000_001, 100 * MIB),
+        "systemContainers": [{"name": "kubelet", **used(0, MIB)}],
+    },
+    "pods": [pod("web-n1", "default", 250_000_000, 5 * MIB), pod("db-n1", "data", None, 64 * MIB)],
+}
+
+
+class FakeApi:
+    def get(self, path: str) -> object:
+        assert path == "/pykubelet/v1/usage"
+        return SUMMARY
+
+
+@pytest.fixture(autouse=True)
+def _api(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top, "api_of", lambda _: FakeApi())
+
+
+def run(*arguments: str) -> list[list[str]]:
+    done = CliRunner().invoke(cli, ["top", *arguments])
+    assert done.exit_code == 0, done.output
+    return [line.split() for line in done.output.splitlines()]
+
+
+def test_pods() -> None:
+    assert run("pods") == [
+        ["NAMESPACE", "POD", "CPU(cores)", "MEMORY(bytes)"],
+        ["default", "web-n1", "250m", "5Mi"],
+        ["data", "db-n1", "<unknown>", "64Mi"],
+    ]
+
+
+def test_the_greediest_first() -> None:
+    assert [row[1] for row in run("po", "--sort-by", "memory")[1:]] == ["db-n1", "web-n1"]
+    assert [row[1] for row in run("po", "--sort-by", "cpu")[1:]] == ["web-n1", "db-n1"]
+
+
+def test_some_pods_only() -> None:
+    assert [row[1] for row in run("pods", "web")[1:]] == ["web-n1"]
+    assert [row[1] for row in run("pods", "-n", "data")[1:]] == ["db-n1"]
+    assert run("pods", "nope") == [["no", "running", "pods", "found"]]
+
+
+def test_containers() -> None:
+    assert run("pods", "web", "--containers")[1] == ["default", "web-n1", "app", "250m", "5Mi"]
+
+
+def test_the_node() -> None:
+    assert run("node") == [
+        ["NAME", "CPU(cores)", "MEMORY(bytes)", "MEMORY(%)"],
+        ["n1", "2000m", "100Mi", "25%"],
+        ["kubelet", "0m", "1Mi"],
+    ]

@@ -1,0 +1,157 @@
+"""The collector over a table of images and containers."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy
+from pykubelet.kubelet.actuate.images.gc import GC_SECONDS, GcDeps, ImageGc, disk_use
+from pykubelet.kubelet.types.ids import PodRef
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
+
+
+@dataclass
+class Node:
+    """Images, containers and the disk."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    images: dict[str, pb.Image] = field(default_factory=dict)
+    containers: list[pb.Container] = field(default_factory=list)
+    sandbox_image: str = ""
+    available: int = 1000
+    capacity: int = 1000
+    events: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
+    refusing: set[str] = field(default_factory=set)
+    down: bool = False
+
+    def add(self, name: str, size: int = 100, *, pinned: bool = False) -> None:
+        self.images[name] = pb.Image(id=name, size=size, pinned=pinned, repo_tags=[f"{name}:1"])
+
+    def use(self, **names: str) -> None:
+        self.containers.append(pb.Container(id="c", **names))  # type: ignore[arg-type]  # one of its text fields
+
+    def gc(self, policy: GcPolicy | None = None) -> ImageGc:
+        deps = GcDeps(self, self, self, self.clock, self.counted.append, self.disk)
+        return ImageGc(deps, policy or GcPolicy())
+
+    def disk(self, path: str) -> DiskUse:
+        assert path == "/images"
+        return DiskUse(Bytes(self.capacity), Bytes(self.available))
+
+    async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
+        if self.down:
+            raise Transient("runtime down")
+        return list(self.images.values())
+
+    async def remove_image(self, image: pb.ImageSpec) -> None:
+        if image.image in self.refusing:
+            raise PykubeletError("busy")
+        self.available += self.images.pop(image.image).size
+
+    async def image_fs_info(self) -> pb.ImageFsInfoResponse:
+        where = pb.FilesystemIdentifier(mountpoint="/images")
+        return pb.ImageFsInfoResponse(image_filesystems=[pb.FilesystemUsage(fs_id=where)])
+
+    async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
+        return self.containers
+
+    async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
+        assert verbose
+        return pb.StatusResponse(info={"config": json.dumps({"sandboxImage": self.sandbox_image})})
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        self.events.append(reason)
+
+
+async def test_a_full_disk_is_freed_down_to_the_low_threshold() -> None:
+    node = Node(available=120)
+    for name in "abc":
+        node.add(name)
+    gc = node.gc(GcPolicy(minimum_age=0))
+    assert await gc.collect() == 100
+    assert (sorted(node.images), node.counted, node.events) == (["b", "c"], ["space"], [])
+    assert await gc.collect() == 0
+
+
+@pytest.mark.parametrize("names", [{"image_ref": "a"}, {"image_id": "a"}, {"image_ref": "a:1"}])
+async def test_images_of_containers_stay(names: dict[str, str]) -> None:
+    node = Node(available=0)
+    node.add("a")
+    node.use(**names)
+    with pytest.raises(Transient, match="freed 0 bytes"):
+        await node.gc(GcPolicy(minimum_age=0)).collect()
+    assert list(node.images) == ["a"]
+    assert node.events == ["FreeDiskSpaceFailed"]
+
+
+async def test_pinned_images_and_that_of_sandboxes_stay() -> None:
+    node = Node(available=900, sandbox_image="pause:1")
+    node.add("pinned", pinned=True)
+    node.add("pause")
+    node.add("free")
+    assert await node.gc().remove_unused() == 100
+    assert sorted(node.images) == ["pause", "pinned"]
+
+
+async def test_images_that_just_came_stay() -> None:
+    node = Node(available=100)
+    node.add("a")
+    gc = node.gc()
+    with pytest.raises(Transient):
+        await gc.collect()
+    await node.clock.advance(121)
+    assert await gc.collect() == 100
+
+
+async def test_images_unused_for_long() -> None:
+    node = Node()
+    node.add("a")
+    node.add("b")
+    gc = node.gc(GcPolicy(maximum_age=1000))
+    await gc.collect()
+    await node.clock.advance(900)
+    node.use(image_ref="b")
+    await gc.collect()
+    node.containers.clear()
+    await node.clock.advance(200)
+    await gc.collect()
+    assert (list(node.images), node.counted) == (["b"], ["age"])
+
+
+async def test_one_that_cannot_be_removed_does_not_keep_others() -> None:
+    node = Node(available=0, refusing={"a"})
+    node.add("a")
+    node.add("b", size=200)
+    assert await node.gc(GcPolicy(minimum_age=0)).collect() == 200
+    assert list(node.images) == ["a"]
+
+
+async def test_no_capacity_is_told() -> None:
+    node = Node(capacity=0)
+    with pytest.raises(Transient, match="invalid capacity 0"):
+        await node.gc().collect()
+    assert node.events == ["InvalidDiskCapacity"]
+
+
+async def test_rounds_go_on_and_the_second_failure_is_told() -> None:
+    node = Node(down=True)
+    task = asyncio.create_task(node.gc().run())
+    await node.clock.settle()
+    assert node.events == []
+    await node.clock.advance(GC_SECONDS)
+    assert node.events == ["ImageGCFailed"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_real_disk() -> None:
+    found = disk_use("/")
+    assert 0 < found.available < found.capacity
+    assert 0 <= found.percent <= 100

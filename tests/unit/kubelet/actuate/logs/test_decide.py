@@ -1,0 +1,57 @@
+"""What becomes of the files of a log."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.kubelet.actuate.logs.decide import current_attempt, is_lost, tidying
+from pykubelet.kubelet.actuate.logs.types import Tidying
+
+T1, T2, T3, T4 = (f"0.log.20260102-03040{n}" for n in range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["0.log"], Tidying()),
+        (["0.log", T1], Tidying(compress=(T1,))),
+        (["0.log", T2, f"{T1}.gz"], Tidying(compress=(T2,))),
+        (["0.log", T4, f"{T3}.gz", f"{T2}.gz", f"{T1}.gz"], Tidying(remove=(f"{T1}.gz",), compress=(T4,))),
+        (["0.log", T1, f"{T1}.gz"], Tidying(remove=(T1,))),
+        (["0.log", T1, f"{T1}.tmp"], Tidying(remove=(f"{T1}.tmp",), compress=(T1,))),
+        (["0.log", "1.log.20260102-030401", "notes.txt", "0.log.old"], Tidying()),
+    ],
+)
+def test_tidying(names: list[str], expected: Tidying) -> None:
+    assert tidying(names, "0.log", 5) == expected
+
+
+def test_with_two_files_only_the_last_rotated_one_stays() -> None:
+    assert tidying(["0.log", T1], "0.log", 2) == Tidying(remove=(T1,))
+
+
+@given(st.lists(st.integers(0, 59), unique=True, max_size=12), st.integers(2, 6), st.sets(st.integers(0, 59)))
+def test_there_is_room_for_one_more(seconds: list[int], max_files: int, packed: set[int]) -> None:
+    names = ["0.log", *(f"0.log.20260102-0304{s:02}{'.gz' if s in packed else ''}" for s in seconds)]
+    plan = tidying(names, "0.log", max_files)
+    left = [name for name in names[1:] if name not in plan.remove]
+    assert len(left) + 2 <= max_files or not left
+    assert "0.log" not in plan.remove
+    assert left == [] or min(left) >= max(plan.remove, default="")
+    assert {name for name in left if not name.endswith(".gz")} == set(plan.compress)
+
+
+@pytest.mark.parametrize(
+    ("names", "attempt"),
+    [([], None), (["x"], None), (["0.log", "2.log", "1.log"], 2), (["1.log", "2.log.20260102-030405.gz"], 2)],
+)
+def test_the_attempt_that_may_be_written_to(names: list[str], attempt: int | None) -> None:
+    assert current_attempt(names) == attempt
+
+
+@pytest.mark.parametrize(
+    ("names", "lost"),
+    [(["0.log", T1], False), ([T1], True), ([f"{T1}.gz"], False), ([f"{T1}.tmp"], False), ([], False)],
+)
+def test_an_interrupted_rotation_is_seen(names: list[str], lost: bool) -> None:
+    assert is_lost(names, "0.log") is lost

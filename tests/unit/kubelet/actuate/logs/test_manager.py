@@ -1,0 +1,186 @@
+"""Rotation with a runtime that keeps a log open by its inode, as real ones do."""
+
+import asyncio
+import gzip
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
+from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
+
+LIMIT = 100
+
+
+@dataclass
+class Writer:
+    """One container of one pod, and the runtime."""
+
+    root: Path
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    attempt: int = 0
+    runs: bool = True
+    listed: int = 0
+    broken: Exception | None = None
+    hold: asyncio.Event | None = None
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the log has been put aside and the runtime is asked to open it anew."""
+
+    def __post_init__(self) -> None:
+        self.folder = self.root / "default_web_u1" / "app"
+        self.folder.mkdir(parents=True)
+        self.path = self.folder / f"{self.attempt}.log"
+        self.file = self.path.open("ab")
+
+    def write(self, text: str) -> None:
+        self.file.write(text.encode())
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+    async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
+        assert filter is not None
+        assert filter.label_selector == {POD_UID: "u1", CONTAINER_NAME: "app"}
+        self.listed += 1
+        labels = {POD_NAME: "web", POD_NAMESPACE: "default", POD_UID: "u1", CONTAINER_NAME: "app"}
+        row = pb.Container(id="c1", labels=labels, annotations={RESTART_COUNT: str(self.attempt)})
+        return [row] if self.runs else []
+
+    async def reopen_container_log(self, container: ContainerID) -> None:
+        assert container == "c1"
+        self.asked.set()
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.broken is not None:
+            raise self.broken
+        self.file.close()
+        self.file = self.path.open("ab")
+
+    def rotation(self, max_files: int = 3, max_size: int = LIMIT) -> LogRotation:
+        return LogRotation(self, RotationConfig(self.root, Bytes(max_size), max_files), self.clock)
+
+    def files(self) -> dict[str, str]:
+        """Content by name."""
+        return {
+            path.name: (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+            for path in sorted(self.folder.iterdir())
+        }
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path)
+
+
+async def test_a_small_log_is_left_alone_and_costs_no_call(writer: Writer) -> None:
+    writer.write("x" * (LIMIT - 1))
+    await writer.rotation().look()
+    assert list(writer.files()) == ["0.log"]
+    assert writer.listed == 0
+    writer.close()
+
+
+async def test_logs_are_rotated_packed_and_dropped(writer: Writer) -> None:
+    rotation = writer.rotation()
+    for number in range(4):
+        writer.write(str(number) * LIMIT)
+        await writer.clock.advance(10)
+        await rotation.look()
+    writer.write("now")
+    found = writer.files()
+    assert [name.removeprefix("0.log") == "" for name in found] == [True, False, False]
+    assert [text[:3] for text in found.values()] == ["now", "222", "333"]
+    assert [name.endswith(".gz") for name in found] == [False, True, False]
+    writer.close()
+
+
+async def test_a_log_that_nobody_writes_to_is_left_alone(writer: Writer) -> None:
+    writer.write("x" * LIMIT)
+    writer.runs = False
+    await writer.rotation().look()
+    assert list(writer.files()) == ["0.log"]
+    writer.close()
+
+
+async def test_only_the_last_start_is_looked_at(writer: Writer) -> None:
+    writer.write("x" * LIMIT)
+    (writer.folder / "1.log").write_text("small")
+    await writer.rotation().look()
+    assert writer.listed == 0
+    writer.close()
+
+
+async def test_a_runtime_that_refuses_leaves_the_log_in_its_place(
+    writer: Writer, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer.write("x" * LIMIT)
+    writer.broken = Transient("not now")
+    await writer.rotation().look()
+    assert list(writer.files()) == ["0.log"]
+    assert "will be tried again" in caplog.text
+    writer.broken = None
+    await writer.rotation().look()
+    assert len(writer.files()) == 2
+    writer.close()
+
+
+async def test_being_cancelled_leaves_the_log_in_its_place(writer: Writer) -> None:
+    writer.write("x" * LIMIT)
+    writer.hold = asyncio.Event()
+    task = asyncio.create_task(writer.rotation().look())
+    await writer.asked.wait()
+    assert not writer.path.exists()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list(writer.files()) == ["0.log"]
+    writer.close()
+
+
+async def test_a_rotation_that_a_kill_interrupted_is_finished(writer: Writer) -> None:
+    writer.write("before")
+    writer.path.rename(writer.folder / "0.log.20260102-030405")
+    await writer.rotation().look()
+    writer.write("after")
+    assert writer.files()["0.log"] == "after"
+    assert writer.files()["0.log.20260102-030405.gz"] == "before"
+    writer.close()
+
+
+async def test_links_and_foreign_folders_are_passed_over(writer: Writer, tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    big.write_text("x" * LIMIT)
+    writer.path.unlink()
+    writer.path.symlink_to(big)
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "default_other_u2").symlink_to(writer.folder.parent)
+    await writer.rotation().look()
+    assert writer.listed == 0
+    writer.close()
+
+
+async def test_it_looks_at_intervals_and_can_be_off(writer: Writer) -> None:
+    await writer.rotation(max_size=-1).run()
+    writer.write("x" * LIMIT)
+    task = asyncio.create_task(writer.rotation().run())
+    await writer.clock.settle()
+    await writer.clock.advance(10)
+    await writer.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    writer.close()
+
+
+async def test_no_logs_at_all(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "logs")
+    writer.close()
+    await LogRotation(writer, RotationConfig(tmp_path / "absent"), writer.clock).look()
+    assert writer.listed == 0

@@ -1,0 +1,64 @@
+import logging
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.kubelet import node_port
+from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
+from pykubelet.kubelet.config.v1beta1 import KubeletAnonymousAuthentication, KubeletAuthentication
+
+
+def settings(*, cluster: bool = False, **fields: object) -> Settings:
+    config = replace(KubeletConfiguration(), **fields)
+    joined = ClusterSettings(Path("/etc/kubeconfig")) if cluster else None
+    return Settings("node-1", config, "unix:///run/x.sock", cluster=joined)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (settings(), False),
+        (settings(static_pod_path="/etc/manifests", healthz_port=1), False),
+        (settings(cluster=True), True),
+        (settings(cluster=True, enable_server=False), False),
+        (settings(cluster=True, port=0), False),
+        (settings(enable_server=True), True),
+        (settings(enable_server=True, port=0), False),
+        (settings(port=10350), True),
+        (settings(read_only_port=10255), True),
+        (settings(tls_cert_file="/a"), True),
+        (settings(tls_cert_file="/a", enable_server=False), False),
+        (settings(authentication=KubeletAuthentication(anonymous=KubeletAnonymousAuthentication(True))), True),
+    ],
+)
+def test_a_port_is_open_only_where_somebody_asked(given: Settings, wanted: bool) -> None:
+    assert node_port.server_wanted(given) is wanted
+
+
+def test_the_configuration_shown_is_the_one_in_force_without_secrets() -> None:
+    shown = node_port.configuration(settings(static_pod_url_header={"Authorization": ("secret",)}, port=10350))
+    assert shown["kind"] == "KubeletConfiguration"
+    assert shown["port"] == 10350
+    assert shown["enableServer"] is True
+    assert shown["containerRuntimeEndpoint"] == "unix:///run/x.sock"
+    assert shown["authentication"] == {
+        "x509": {"clientCAFile": ""},
+        "webhook": {"enabled": True, "cacheTTL": "2m"},
+        "anonymous": {"enabled": False},
+    }
+    assert "secret" not in str(shown)
+
+
+def test_a_closed_log_is_noticed() -> None:
+    assert node_port._log_fault() is None
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    logging.getLogger().addHandler(handler)
+    try:
+        assert node_port._log_fault() is None
+        stream.close()
+        assert node_port._log_fault() == "the log's stream is closed"
+    finally:
+        logging.getLogger().removeHandler(handler)

@@ -1,0 +1,40 @@
+"""When memory is given back."""
+
+import asyncio
+import gc
+
+import pytest
+
+from pykubelet.kubelet.upkeep import EVERY_SECONDS, FIRST_SECONDS, give_back, keep_small
+from pykubelet.testing.clock import VirtualClock
+
+
+async def test_soon_after_the_start_and_then_every_minute() -> None:
+    clock = VirtualClock()
+    times: list[float] = []
+    done = asyncio.Event()
+
+    def work() -> None:
+        times.append(clock.monotonic())
+        loop.call_soon_threadsafe(done.set)
+
+    loop = asyncio.get_running_loop()
+    start = clock.monotonic()
+    task = asyncio.create_task(keep_small(clock, work))
+    try:
+        for wait in (FIRST_SECONDS, EVERY_SECONDS, EVERY_SECONDS):
+            await clock.settle()
+            await clock.advance(wait)
+            await done.wait()
+            done.clear()
+            await asyncio.sleep(0.01)  # the thread's end reaches the loop
+        assert [each - start for each in times] == [5.0, 65.0, 125.0]
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gc.unfreeze()
+
+
+def test_giving_back_does_no_harm() -> None:
+    give_back()

@@ -1,0 +1,102 @@
+"""Everything that a cgroup counts, from folders laid out as the kernel lays them out."""
+
+from pathlib import Path
+
+from pykubelet.base.units import MIB, Bytes
+from pykubelet.linux.cgroups import Layout, Mode
+from pykubelet.linux.cgroups.account import Accountant, DeviceUse, HugepageUse, parse_blkio, parse_io_stat
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def test_version_2(tmp_path: Path) -> None:
+    _write(
+        tmp_path / "pod" / "c",
+        {
+            "cpu.stat": "usage_usec 90\nuser_usec 60\nsystem_usec 30\nnr_periods 8\nnr_throttled 2\nthrottled_usec 7\n",
+            "memory.stat": "anon 1\nfile 2\nkernel 3\nfile_mapped 4\npgfault 50\npgmajfault 6\n",
+            "memory.peak": "1048576\n",
+            "memory.events": "low 0\nmax 9\noom_kill 1\n",
+            "pids.max": "max\n",
+            "io.stat": "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n",
+            "hugetlb.2MB.current": "2097152\n",
+            "hugetlb.2MB.rsvd.current": "0\n",
+            "cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=4711\nfull avg10=0.00 total=11\n",
+        },
+    )
+    account = Accountant(Layout(Mode.V2, unified=tmp_path)).read("/pod/c")
+    assert account.values == {
+        "cpu_user_ns": 60_000,
+        "cpu_system_ns": 30_000,
+        "periods": 8,
+        "throttled_periods": 2,
+        "throttled_ns": 7_000,
+        "memory_peak": MIB,
+        "memory_cache": 2,
+        "memory_mapped": 4,
+        "memory_kernel": 3,
+        "memory_failures": 9,
+        "threads_max": 0,
+        "oom_kills": 1,
+    }
+    assert account.faults["pgfault", "hierarchy"] == 50
+    assert account.devices == (DeviceUse(8, 0, "Read", Bytes(4096), 1), DeviceUse(8, 0, "Write", Bytes(8192), 2))
+    assert account.hugepages == (HugepageUse("2MB", Bytes(2 * MIB), None),)
+    assert account.pressure == {("cpu", "waiting"): 4711, ("cpu", "stalled"): 11}
+
+
+def test_version_1(tmp_path: Path) -> None:
+    files = {
+        "cpu": {"cpu.stat": "nr_periods 8\nnr_throttled 2\nthrottled_time 7000\n"},
+        "cpuacct": {"cpuacct.usage_user": "60\n", "cpuacct.usage_sys": "30\n"},
+        "memory": {
+            "memory.stat": "pgfault 5\ntotal_cache 2\ntotal_mapped_file 4\ntotal_pgfault 50\n",
+            "memory.max_usage_in_bytes": "1048576\n",
+            "memory.kmem.usage_in_bytes": "3\n",
+            "memory.failcnt": "9\n",
+            "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+        },
+        "pids": {"pids.max": "100\n"},
+        "blkio": {
+            "blkio.throttle.io_service_bytes_recursive": "8:0 Read 4096\n8:0 Total 4096\nTotal 4096\n",
+            "blkio.throttle.io_serviced_recursive": "8:0 Read 1\n",
+        },
+        "hugetlb": {"hugetlb.2MB.usage_in_bytes": "0\n", "hugetlb.2MB.max_usage_in_bytes": "2097152\n"},
+    }
+    for controller, content in files.items():
+        _write(tmp_path / controller / "c", content)
+    layout = Layout(Mode.HYBRID, controllers={name: tmp_path / name for name in files})
+    account = Accountant(layout).read("/c")
+    assert account.values == {
+        "cpu_user_ns": 60,
+        "cpu_system_ns": 30,
+        "periods": 8,
+        "throttled_periods": 2,
+        "throttled_ns": 7000,
+        "memory_peak": MIB,
+        "memory_cache": 2,
+        "memory_mapped": 4,
+        "memory_kernel": 3,
+        "memory_failures": 9,
+        "threads_max": 100,
+        "oom_kills": 1,
+    }
+    assert account.faults == {("pgfault", "container"): 5, ("pgfault", "hierarchy"): 50}
+    assert account.devices == (DeviceUse(8, 0, "Read", Bytes(4096), 1),)
+    assert account.hugepages == (HugepageUse("2MB", Bytes(0), Bytes(2 * MIB)),)
+
+
+def test_a_cgroup_that_is_gone_counts_nothing(tmp_path: Path) -> None:
+    for layout in (Layout(Mode.V2, unified=tmp_path), Layout(Mode.V1), Layout(Mode.NONE)):
+        account = Accountant(layout).read("/gone")
+        assert not account.values
+        assert account.devices == ()
+
+
+def test_odd_lines_are_skipped() -> None:
+    assert parse_io_stat("\n8:0\nnonsense\n253:1 rbytes=1\n") == (DeviceUse(253, 1, "Read", Bytes(1), 0),)
+    assert parse_blkio("Total 0\n8:0 Discard 5\n", "") == ()

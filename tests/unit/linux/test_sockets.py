@@ -1,0 +1,18 @@
+"""Who listens on a socket."""
+
+import os
+import socket
+from pathlib import Path
+
+from pykubelet.linux.sockets import listener
+
+
+def test_the_listener_is_told_from_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    assert listener(path) == 0
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        assert listener(path) == 0
+        server.listen()
+        assert listener(path) == os.getpid()
+    assert listener(path) == 0
