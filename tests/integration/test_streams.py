@@ -41,9 +41,11 @@ def shown(agent: AgentProcess) -> Iterator[None]:
             container("dumb", ["sh", "-c", "while :; do echo tick; sleep 0.2; done"]),
         ),
     )
-    agent.wait_running("web", "talk")
+    agent.write("host.json", pod("host", container(command=["sleep", "3600"]), hostNetwork=True))
+    agent.wait_running("web", "talk", "host")
     yield
     (agent.manifests / "streams.json").unlink()
+    (agent.manifests / "host.json").unlink()
 
 
 @contextmanager
@@ -162,6 +164,30 @@ def test_port_forward(agent: AgentProcess, daemon: PrivateRuntime) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{ports['8080']}/small", timeout=20) as answer:
             assert answer.read() == b"hello\n"
         assert _end(process) == 130
+
+
+def test_port_forward_into_the_nodes_network(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        remote = listener.getsockname()[1]
+        with _start(agent, "port-forward", "host", f":{remote}") as process:
+            assert process.stdout is not None
+            said = _read_until(process.stdout.fileno(), f"-> {remote}\n")
+            found = re.search(r"127.0.0.1:(\d+)", said)
+            assert found is not None
+            with socket.create_connection(("127.0.0.1", int(found[1])), timeout=20) as client:
+                listener.settimeout(20)
+                server, _ = listener.accept()
+                with server:
+                    server.settimeout(20)
+                    client.sendall(b"question")
+                    assert server.recv(100) == b"question"
+                    if daemon.name != "containerd":
+                        # The client sends no more, but it still reads; containerd gives such a connection up.
+                        client.shutdown(socket.SHUT_WR)
+                        assert server.recv(100) == b""
+                    server.sendall(b"answer")
+                    assert client.recv(100) == b"answer"
+                assert client.recv(100) == b""
 
 
 def test_port_forward_to_a_pod_that_is_not_there(agent: AgentProcess) -> None:

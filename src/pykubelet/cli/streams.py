@@ -14,7 +14,8 @@ from pathlib import Path
 
 import aiohttp
 
-from pykubelet.base.errors import Permanent, Transient
+from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.cli.local_api import LocalApi
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PROTOCOL = "v5.channel.k8s.io"
@@ -58,11 +59,21 @@ async def _run(session: Session) -> int:
         try:
             channel = await client.ws_connect(f"http://localhost{session.path}", protocols=(_PROTOCOL,), max_msg_size=0)
         except aiohttp.WSServerHandshakeError as error:
-            raise Permanent(f"the agent refused: {error.message} ({error.status})") from error
+            raise await asyncio.to_thread(_refusal, session, error) from error
         except aiohttp.ClientError as error:
             raise Transient(f"the agent at {session.socket} did not answer: {error}") from error
         async with channel:
             return await _converse(channel, session)
+
+
+def _refusal(session: Session, error: aiohttp.WSServerHandshakeError) -> PykubeletError:
+    """Why the agent refused: aiohttp throws the words away, so the agent is asked again, without an upgrade."""
+    try:
+        LocalApi(session.socket).get(session.path)
+    except PykubeletError as words:
+        if not str(words).startswith("unable to upgrade"):
+            return words
+    return Permanent(f"the agent refused: {error.message} ({error.status})")
 
 
 async def _converse(channel: aiohttp.ClientWebSocketResponse, session: Session) -> int:

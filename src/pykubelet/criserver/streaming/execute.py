@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import logging
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from typing import TypeAlias
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.proc import Child, spawn
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.runtime import words_of_log
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 from pykubelet.criserver.streaming.types import (
@@ -29,7 +31,12 @@ from pykubelet.criserver.streaming.types import (
 )
 from pykubelet.linux.pidfd import PidFd
 
+_log = logging.getLogger(__name__)
 _DRAIN: Seconds = 2.0
+_RUNTIME_END: Seconds = 10.0
+"""The runtime must have ended so soon after its command."""
+_PID_FILE: Seconds = 0.2
+"""How often to look for the note of a command that is about to begin."""
 _ENV = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
 
 Outlive: TypeAlias = Callable[[Coroutine[object, object, None]], object]
@@ -50,6 +57,10 @@ async def execute(execution: Execution, executor: Executor, client: Client, outl
     try:
         await session.start(argv)
         code = await session.serve(client)
+    except PykubeletError as error:
+        await session.end()
+        await client.finish(1, str(error))
+        return
     except BaseException:
         await session.kill()
         raise
@@ -110,29 +121,61 @@ class _Session:
             if self._ended is not None:
                 await self._ended
         finally:
-            if self._stdin:
-                self._stdin.close()
-            for pipe, _ in self._outputs:
-                pipe.close()
+            self._close()
             await asyncio.to_thread(shutil.rmtree, self._folder, True)
 
     async def outlive(self) -> None:
         """Wait for its end without a client; when cancelled, end it."""
         try:
-            await self._until_end()
+            await self._command_ended()
+            # The OCI runtime would wait for ever for somebody to take the rest of the output.
+            self._close()
+            async with asyncio.timeout(_RUNTIME_END):
+                await self._until_end()
+        except TimeoutError:
+            _log.warning("an OCI runtime outlives the command that it ran, and is killed")
+            await self.kill()
         except asyncio.CancelledError:
             await self.kill()
             raise
-        await self.end()
+        else:
+            await self.end()
 
     async def kill(self) -> None:
         """End it at once, and clean up."""
-        with suppress(OSError, ValueError, NotFound), PidFd(int(self._pid_file.read_text())) as process:
-            process.send_signal(signal.SIGKILL)
+        with suppress(OSError, ValueError):
+            await asyncio.to_thread(kill_tree, int(self._pid_file.read_text()))
         if self._ended is not None:
             self._ended.cancel()
         with suppress(asyncio.CancelledError):
             await self.end()
+
+    def _close(self) -> None:
+        if self._stdin:
+            self._stdin.close()
+        for pipe, _ in self._outputs:
+            pipe.close()
+
+    async def _command_ended(self) -> None:
+        """Return when the command itself, or the runtime that runs it, has ended."""
+        assert self._child is not None
+        assert self._ended is not None
+        while not self._ended.done():
+            with suppress(OSError, ValueError, NotFound), PidFd(int(self._pid_file.read_text())) as command:
+                # When the runtime has reaped it, its number may be another's.
+                if self._child.pid in (command.pid, parent_of(command.pid)):
+                    await self._first_of(command.wait())
+                return
+            await asyncio.wait({self._ended}, timeout=_PID_FILE)
+
+    async def _first_of(self, end: Coroutine[object, object, None]) -> None:
+        tasks = {asyncio.ensure_future(end), asyncio.ensure_future(self._until_end())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _open_terminal(self, theirs: ExitStack) -> tuple[int, int, int]:
         master, slave = os.openpty()
@@ -195,6 +238,11 @@ class _Session:
 async def _pump(pipe: PipeReader, channel: Channel, client: Client) -> None:
     while data := await pipe.read():
         await client.send(channel, data)
+
+
+def parent_of(pid: int) -> int:
+    """The number of a process's parent. OSError, ValueError: there is no such process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _client_gone(pumps: "set[asyncio.Task[None]]") -> bool:

@@ -3,15 +3,18 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError
 from pykubelet.base.spdy.codec import Decoder, Encoder
 from pykubelet.base.spdy.connection import Bounds
 from pykubelet.base.spdy.frames import Data, Frame, GoAway, HeadersFrame, Ping, RstStream, SynReply, SynStream
 from pykubelet.base.units import KIB, MIB
+from tests.unit.base.spdy.frames import FRAMES
 
 Accept = Callable[[SpdyStream], bool]
 
@@ -61,6 +64,9 @@ class Peer:
 
     async def send_bytes(self, data: bytes) -> None:
         await self._link.write(data)
+
+    async def end(self) -> None:
+        await self._link.end()
 
     async def receive(self) -> Frame:
         while not self._frames:
@@ -261,3 +267,26 @@ async def test_a_server_that_does_not_answer() -> None:
     async with asyncio.timeout(20), _pair() as (ours, _), SpdyConnection.over(ours, None, bounds) as client:
         with pytest.raises(TimeoutError):
             await client.open({})
+
+
+@given(st.lists(FRAMES, max_size=12), st.binary(max_size=40))
+@settings(max_examples=60)
+def test_whatever_comes_the_connection_ends_in_order(frames: list[Frame], rubbish: bytes) -> None:
+    async def talk() -> None:
+        streams: list[SpdyStream] = []
+
+        def accept(stream: SpdyStream) -> bool:
+            streams.append(stream)
+            return bool(stream.headers)
+
+        async with _peer(accept, Bounds(flush=1.0, linger=0.0)) as (connection, peer):
+            await peer.send(*frames)
+            await peer.send_bytes(rubbish)
+            await peer.end()
+            await connection.ended.wait()
+            for stream in streams:
+                with suppress(StreamResetError):
+                    while await stream.read():
+                        pass
+
+    asyncio.run(talk())

@@ -18,10 +18,11 @@ TERMINAL = Streams(stdin=True, stdout=True, stderr=False, terminal=True)
 
 
 class PlainExecutor:
-    """Runs the command on the machine; a shell notes the process number, as the OCI runtime does."""
+    """Runs the command on the machine; a shell stands for the OCI runtime."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, runtime: str) -> None:
         self._folder = folder
+        self._runtime = runtime
         self._count = 0
 
     async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
@@ -30,13 +31,15 @@ class PlainExecutor:
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()
-        script = f'echo $$ > {folder}/pid; exec "$@"'
-        return ["/bin/sh", "-c", script, "sh", *execution.command], folder / "pid", folder
+        return ["/bin/sh", "-c", self._runtime, str(folder / "pid"), *execution.command], folder / "pid", folder
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[tuple[StreamingServer, aiohttp.ClientSession]]:
-    server = StreamingServer(PlainExecutor(folder), SystemClock())
+async def served(
+    folder: Path, runtime: str = 'echo $$ > "$0"; exec "$@"'
+) -> AsyncIterator[tuple[StreamingServer, aiohttp.ClientSession]]:
+    """``runtime``: the shell's words that stand for the OCI runtime; $0 is the file for the process number."""
+    server = StreamingServer(PlainExecutor(folder, runtime), SystemClock())
     ready = asyncio.Event()
     task = asyncio.ensure_future(server.run(ready))
     try:

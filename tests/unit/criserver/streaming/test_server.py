@@ -12,7 +12,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from pykubelet.base.errors import NotFound
+from pykubelet.base.proc import Child
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward
+from pykubelet.criserver.streaming.execute import parent_of
 from pykubelet.criserver.streaming.status import parse_size, status
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, until
 
@@ -80,13 +83,23 @@ async def test_without_its_client_a_command_waits_when_its_pipe_is_full(tmp_path
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)) as client:
             await client.receive()
         pid = int(next(tmp_path.glob("*/pid")).read_text())
-        await until(lambda: "pipe_write" in _waits(pid) or "S" in _state(pid))
+        await until(lambda: _state(pid) == "S")
         os.kill(pid, signal.SIGKILL)
         await until(lambda: not list(tmp_path.iterdir()))
 
 
-def _waits(pid: int) -> str:
-    return Path(f"/proc/{pid}/wchan").read_text()
+async def test_what_runs_a_command_ends_with_it_when_nobody_takes_its_output(tmp_path: Path) -> None:
+    """As runc, which copies, and would wait for ever."""
+    copier = 'sleep 60 & echo $! > "$0"; exec cat /dev/zero'
+    async with served(tmp_path, copier) as (server, session):
+        async with session.ws_connect(server.url(Execution("c", ("x",), OUTPUT)), protocols=("v4.channel.k8s.io",)):
+            await until(lambda: any(file.read_text() for file in tmp_path.glob("*/pid")))
+        command = int(next(tmp_path.glob("*/pid")).read_text())
+        parent = parent_of(command)
+        await until(lambda: _state(parent) == "S")
+        os.kill(command, signal.SIGKILL)
+        await until(lambda: not list(tmp_path.iterdir()))
+        assert not Path(f"/proc/{parent}").exists()
 
 
 def _state(pid: int) -> str:
@@ -166,6 +179,18 @@ async def test_why_a_command_cannot_run(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         got = await _talk(session, server.url(Execution("ended", ("true",), OUTPUT)))
         assert "not running" in json.loads(got[3])["message"]
+
+
+async def test_an_oci_runtime_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def missing(*_: object, **__: object) -> Child:
+        raise NotFound("cannot run runc: it does not exist")
+
+    monkeypatch.setattr("pykubelet.criserver.streaming.execute.spawn", missing)
+    async with served(tmp_path) as (server, session):
+        for streams in (OUTPUT, TERMINAL):
+            got = await _talk(session, server.url(Execution("c", ("true",), streams)))
+            assert "cannot run runc" in json.loads(got[3])["message"]
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_attach_to_a_monitor(tmp_path: Path) -> None:

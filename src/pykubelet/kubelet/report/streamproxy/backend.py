@@ -1,10 +1,10 @@
 """The runtime's side: connections to its streaming URLs, and the handshake there."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
@@ -12,6 +12,8 @@ from aiohttp import web
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.base.units import KIB, Seconds
 from pykubelet.base.upgrade import Answer, ask, asking, closing
+
+Headers: TypeAlias = Sequence[tuple[str, str]]
 
 _CONNECT: Final[Seconds] = 10.0
 _BUFFER: Final = 64 * KIB
@@ -36,15 +38,14 @@ class Backend:
     writer: asyncio.StreamWriter
     target: SplitResult
 
-    async def handshake(self, method: str, headers: Mapping[str, str]) -> Answer:
+    async def handshake(self, method: str, headers: Headers) -> Answer:
         """Ask for an upgrade. Transient: no answer."""
         path = (self.target.path or "/") + (f"?{self.target.query}" if self.target.query else "")
-        pairs = [("Host", self.target.netloc), *headers.items()]
-        return await ask(self.reader, self.writer, asking(method, path, pairs))
+        return await ask(self.reader, self.writer, asking(method, path, [("Host", self.target.netloc), *headers]))
 
     async def spdy(self, protocol: str) -> Answer:
         """Ask for SPDY."""
-        headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": protocol}
+        headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)]
         return await self.handshake("POST", headers)
 
 
@@ -61,13 +62,9 @@ async def connected(url: str) -> AsyncIterator[Backend]:
         yield Backend(reader, writer, target)
 
 
-def passed_on(request: web.Request) -> dict[str, str]:
-    """The client's headers that the runtime is to see; several of one name are joined, as HTTP allows."""
-    found: dict[str, str] = {}
-    for name, value in request.headers.items():
-        if name.lower() not in _NOT_PASSED:
-            found[name.title()] = f"{found[name.title()]}, {value}" if name.title() in found else value
-    return found
+def passed_on(request: web.Request) -> Headers:
+    """The client's headers that the runtime is to see, as they came."""
+    return [(name, value) for name, value in request.headers.items() if name.lower() not in _NOT_PASSED]
 
 
 def refusal(answer: Answer) -> web.Response:

@@ -10,7 +10,7 @@ from aiohttp import web
 from pykubelet.base.spdy import Link, StreamLink, WebSocketLink
 from pykubelet.base.units import Seconds
 from pykubelet.base.upgrade import SWITCHED, Answer, taken_over
-from pykubelet.kubelet.report.streamproxy.backend import Backend, check_upgrade, connected, passed_on, refusal
+from pykubelet.kubelet.report.streamproxy.backend import Backend, Headers, check_upgrade, connected, passed_on, refusal
 from pykubelet.kubelet.report.streamproxy.translate import translate
 from pykubelet.kubelet.report.streamproxy.types import FORWARD, TUNNEL, V5, StreamSet
 
@@ -19,7 +19,7 @@ GetUrl: TypeAlias = Callable[[], Awaitable[str]]
 
 _AFTER_EOF: Final[Seconds] = 30.0
 """A client that sends no more may wait so long for the rest."""
-_PROTOCOLS: Final = "Sec-Websocket-Protocol"
+_PROTOCOLS: Final = "Sec-WebSocket-Protocol"
 
 
 class StreamProxy:
@@ -39,7 +39,8 @@ class StreamProxy:
             return await _pass(request, await get_url(), passed_on(request), lambda _: True) or web.Response()
         if self._speaks_v5:
             # Only v5 is offered, because runtimes that do not know it would choose an older one.
-            headers = passed_on(request) | {_PROTOCOLS: V5}
+            others = [pair for pair in passed_on(request) if pair[0].lower() != _PROTOCOLS.lower()]
+            headers = [*others, (_PROTOCOLS, V5)]
             done = await _pass(request, await get_url(), headers, _chose_v5)
             if done is not None:
                 return done
@@ -55,7 +56,7 @@ class StreamProxy:
 
 
 async def _pass(
-    request: web.Request, url: str, headers: dict[str, str], suits: Callable[[Answer], bool]
+    request: web.Request, url: str, headers: Headers, suits: Callable[[Answer], bool]
 ) -> web.StreamResponse | None:
     """Pass everything on as it is. None, and nothing sent to the client, when the answer does not suit."""
     async with connected(url) as backend:

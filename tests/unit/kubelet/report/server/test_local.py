@@ -241,6 +241,8 @@ async def test_what_other_stages_tell(world: World) -> None:
         assert secret["keys"] == ["password"]
         version = await answer(served, "/pykubelet/v1/version")
         assert (version["agent"], version["runtimeName"]) == ("0.1.0", "containerd")
+        usage = await answer(served, "/pykubelet/v1/usage")
+        assert usage["node"]["cpu"]["usageNanoCores"] == 250_000_000
 
 
 async def test_health(world: World) -> None:

@@ -70,7 +70,8 @@ async def raw_client(world: World) -> tuple[asyncio.StreamReader, asyncio.Stream
     reader, writer = await asyncio.open_unix_connection(str(world.config.socket))
     head = (
         f"POST {EXEC}?{QUERY} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
-        "Authorization: Bearer secret\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
+        "Authorization: Bearer secret\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
+        "X-Stream-Protocol-Version: v3.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
     )
     writer.write(head.encode())
     return reader, writer
@@ -136,7 +137,8 @@ async def test_any_protocol_passes_and_secrets_do_not(world: World) -> None:
     (head,) = heads
     assert head.startswith(b"POST /exec/TOKEN HTTP/1.1\r\nHost: 127.0.0.1:")
     assert b"Upgrade: SPDY/3.1\r\n" in head
-    assert b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\n" in head
+    # Old runtimes know no lists in one line.
+    assert b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\nX-Stream-Protocol-Version: v3.channel.k8s.io\r\n" in head
     assert b"secret" not in head
 
 
@@ -237,3 +239,19 @@ async def test_stopping_the_server_ends_sessions(world: World) -> None:
         served.stop()
         assert (await socket.receive()).type is not aiohttp.WSMsgType.BINARY
         await socket.close()
+
+
+async def test_port_forward(world: World) -> None:
+    path = "/api/v1/namespaces/ns/pods/web/portforward?ports=80,443&ports=8080"
+    async with websocket_backend(world), serving(world) as served, connect(served, path) as socket:
+        await socket.send_bytes(b"\x00a")
+        assert await socket.receive_bytes() == b"\x01a"
+    assert world.streams.forwards == [("uid-1", (80, 443, 8080))]
+
+
+@pytest.mark.parametrize("ports", ["0", "x", "65536", "1,", ",".join(["1"] * 65)])
+async def test_ports_that_are_none(world: World, ports: str) -> None:
+    path = f"/api/v1/namespaces/ns/pods/web/portforward?ports={ports}"
+    async with serving(world) as served, served.get(path) as response:
+        assert response.status == 400
+        assert "are not port numbers" in (await response.json())["message"]
