@@ -32,6 +32,7 @@ _ERRORS: dict[grpc.StatusCode, type[PykubeletError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: Invalid,
     grpc.StatusCode.UNIMPLEMENTED: Unsupported,
     grpc.StatusCode.UNAVAILABLE: Transient,
+    grpc.StatusCode.UNKNOWN: Transient,
     grpc.StatusCode.DEADLINE_EXCEEDED: Transient,
 }
 
@@ -125,7 +126,7 @@ class ImageClient:
             code, details = call.code(), call.details() or ""
             if code is grpc.StatusCode.UNIMPLEMENTED and not details:
                 details = "this runtime does not have the call"
-            if code is grpc.StatusCode.UNAVAILABLE and "connect" in details and not details.startswith("Registry"):
+            if code is grpc.StatusCode.UNAVAILABLE and "connect" in details:
                 details = f"no runtime answers at {self.endpoint} ({details})"
             raise _ERRORS.get(code, Permanent)(details or code.name) from error
 

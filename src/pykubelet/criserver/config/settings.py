@@ -74,6 +74,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Program that holds a shared PID namespace open; must be static."""
     cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
+    cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
+    """Files of the Container Device Interface; a later folder counts for more."""
     cni: CniSettings = CniSettings()
     registries: dict[str, RegistryHost] = field(default_factory=dict)
     registries_file: Path = Path("/etc/pykubelet/registries.toml")

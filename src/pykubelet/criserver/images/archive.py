@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.units import GIB, Bytes
+from pykubelet.base.units import GIB, MIB, Bytes
 from pykubelet.criserver.images import manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.manifests import Descriptor, Platform
@@ -28,6 +28,7 @@ NAME = "io.containerd.image.name"
 REF_NAME = "org.opencontainers.image.ref.name"
 """Annotations of an index' entries: the full reference, as containerd writes it, and mostly only the tag."""
 _LIMITS = Limits(max_bytes=Bytes(512 * GIB), max_entries=100_000)
+_MAX_PADDING = 64 * MIB
 _MAX_NESTED = 3
 
 
@@ -73,7 +74,7 @@ def read_archive(
     stream = ByteStream(file, _LIMITS)
     try:
         contents = _store_all(TarReader(stream, _LIMITS), store, stop)
-        stream.finish()
+        _end(stream)
     except BadLayer as error:
         raise Invalid(f"{what} is no image archive: {error}") from error
     finally:
@@ -83,6 +84,14 @@ def read_archive(
     if "manifest.json" in contents.blobs:
         return list(_from_docker(contents, store, what))
     raise Invalid(f"{what} has neither index.json (OCI) nor manifest.json (docker); it is no image archive")
+
+
+def _end(stream: ByteStream) -> None:
+    """Read what pads the end, so that a cut or damaged compression is noticed; a pipe may go on for ever."""
+    begin = stream.position
+    while stream.some(_MAX_PADDING):
+        if stream.position - begin > _MAX_PADDING:
+            raise BadLayer("it goes on after its end")
 
 
 def _store_all(reader: TarReader, store: ContentStore, stop: Callable[[], bool]) -> _Contents:

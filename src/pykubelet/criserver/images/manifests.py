@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, Unsupported
-from pykubelet.base.units import MIB
+from pykubelet.base.units import GIB, MIB
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.types import ImageConfig, Layer
 
@@ -42,6 +42,7 @@ _LAYER = re.compile(
     r"|docker\.image\.rootfs\.(?:foreign\.)?diff\.tar(?:\.gzip|\.zstd)?)"
 )
 _FOREIGN = ("nondistributable", ".foreign.")
+_MAX_BLOB = 1024 * GIB
 _MAX_LAYERS = 500
 """What overlayfs can stack."""
 
@@ -268,7 +269,7 @@ def _document(data: bytes, media_type: str, what: str) -> _Document:
 def _check(descriptor: Descriptor, what: str) -> None:
     if not is_digest(descriptor.digest):
         raise Invalid(f"{what} names a blob {descriptor.digest[:80]!r}, which is no digest")
-    if descriptor.size < 0:
+    if not 0 <= descriptor.size <= _MAX_BLOB:
         raise Invalid(f"{what} names a blob of {descriptor.size} bytes")
 
 

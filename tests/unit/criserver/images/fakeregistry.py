@@ -17,6 +17,11 @@ def digest(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+async def _without_end() -> AsyncIterator[bytes]:
+    while True:
+        yield b"a" * 65536
+
+
 @dataclass
 class FakeRegistry:
     """Its content, its faults, and what it was asked. ``host`` is known once it runs."""
@@ -32,6 +37,9 @@ class FakeRegistry:
     realm: str = ""
     cut: int = 0
     """Ends each blob's answer after this many bytes."""
+    endless: str = ""
+    """Part of the paths that are answered without an end, if any."""
+    endless_status: int = 200
     pause: asyncio.Event | None = None
     """Each blob's answer waits for it, half-way."""
     halfway: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,7 +89,7 @@ class FakeRegistry:
         app.router.add_get("/v2/{repository:.+}/manifests/{target}", self._manifest)
         app.router.add_get("/v2/{repository:.+}/blobs/{target}", self._blob)
         app.router.add_get("/elsewhere/{target}", self._elsewhere)
-        runner = web.AppRunner(app)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -99,6 +107,8 @@ class FakeRegistry:
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         self._note(request)
+        if self.endless and self.endless in request.path:
+            return web.Response(body=_without_end(), status=self.endless_status)
         if self.failures:
             return web.Response(status=self.failures.pop(0), headers={"Retry-After": "7"})
         given = request.headers.get("Authorization", "")
@@ -111,6 +121,8 @@ class FakeRegistry:
 
     async def _token(self, request: web.Request) -> web.Response:
         self._note(request)
+        if self.endless and self.endless in request.path:
+            return web.Response(body=_without_end())
         given = request.headers.get("Authorization", "")
         if request.method == "POST":
             given = str((await request.post()).get("refresh_token", ""))

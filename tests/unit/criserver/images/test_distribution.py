@@ -101,6 +101,8 @@ async def test_tls_that_is_not_trusted(tmp_path: Path, secured: DistributionRegi
         await pull(World(tmp_path / "1", {secured.host: Host(tls=Tls(str(stranger.ca)))}), reference)
     with pytest.raises(Unauthenticated, match="client certificate"):
         await pull(World(tmp_path / "2", {secured.host: Host(tls=Tls(str(authority.ca)))}), reference)
+    with pytest.raises(Permanent, match="it speaks TLS; say how"):
+        await pull(World(tmp_path / "4"), reference)
     for broken in (Tls("/no/such/file"), Tls(__file__), Tls(client_certificate="/no/such/file")):
         with pytest.raises(Invalid, match=rf"registry {secured.host}.*(/no/such|{__file__})"):
             await pull(World(tmp_path / "3", {secured.host: Host(tls=broken)}), reference)

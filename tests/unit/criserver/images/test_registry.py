@@ -1,9 +1,6 @@
 """The client against a registry that misbehaves: what is fetched is right, and credentials go to nobody else."""
 
-import asyncio
 import json
-import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,41 +8,17 @@ import pytest
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.criserver.images import (
     AuthConfig,
-    ImageRecord,
     Phase,
     Progress,
     manifests,
 )
-from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import Host
-from pykubelet.criserver.images.types import RegistryUnavailable
-from pykubelet.linux.mounts import mount, unmount
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
-from tests.unit.criserver.images.world import World
+from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
 SECRET = AuthConfig(username="alice", password="s3cret")
 BASIC = "Basic YWxpY2U6czNjcmV0"
 BOB = "Basic Ym9iOm1pcnJvcg=="
-
-
-@pytest.fixture
-async def registry() -> AsyncIterator[FakeRegistry]:
-    async with FakeRegistry().run() as running:
-        yield running
-
-
-@pytest.fixture
-async def other() -> AsyncIterator[FakeRegistry]:
-    async with FakeRegistry().run() as running:
-        yield running
-
-
-LAYERS = [random.Random(seed).randbytes(3_000_000 + seed) for seed in range(4)]
-DIFFS = [digest(layer) for layer in LAYERS]
-
-
-def check(world: World, image: ImageRecord) -> None:
-    world.check(image)
 
 
 async def test_a_pull_brings_all_layers_and_tells_how_far_it_is(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -275,87 +248,6 @@ async def test_foreign_urls_are_not_asked(registry: FakeRegistry, other: FakeReg
     check(world := World(tmp_path / "has it"), await world.images.pull(f"{registry.host}/app:2"))
 
 
-async def test_what_a_cut_pull_has_fetched_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
-    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
-    registry.delay = {DIFFS[1]: 0.3}
-    missing = registry.blobs.pop(DIFFS[1])
-    registry.blobs[DIFFS[1]] = missing[:-1]
-    world = World(tmp_path)
-    with pytest.raises(RegistryUnavailable, match="failed to pull image"):
-        await world.images.pull(f"{registry.host}/app:1")
-    registry.blobs[DIFFS[1]] = missing
-    registry.seen.clear()
-    check(world, await world.images.pull(f"{registry.host}/app:1"))
-    assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
-    assert [ranged for path, _, ranged in registry.seen if DIFFS[1] in path] == [f"bytes={len(missing) - 1}-"]
-
-
-async def test_two_pulls_of_one_image_share_the_work(registry: FakeRegistry, tmp_path: Path) -> None:
-    registry.add_image("app:1", LAYERS, DIFFS)
-    world = World(tmp_path)
-    async with asyncio.TaskGroup() as tasks:
-        both = [tasks.create_task(world.images.pull(f"{registry.host}/app:1")) for _ in range(2)]
-    assert both[0].result() == both[1].result()
-    fetched = [path for path, _, _ in registry.seen if "/blobs/" in path]
-    assert len(fetched) == len(set(fetched)) == 5
-
-
-async def test_a_cancelled_pull_leaves_nothing(registry: FakeRegistry, tmp_path: Path) -> None:
-    registry.add_image("app:1", LAYERS, DIFFS)
-    registry.pause = asyncio.Event()
-    world = World(tmp_path)
-    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
-    await registry.halfway.wait()
-    assert list((world.content.root / "ingest").iterdir())
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
-    registry.pause.set()
-    registry.seen.clear()
-    check(world, await world.images.pull(f"{registry.host}/app:1"))
-    assert {ranged for _, _, ranged in registry.seen} == {""}
-
-
-async def test_when_one_of_two_pulls_is_cancelled_the_other_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
-    registry.add_image("app:1", LAYERS, DIFFS)
-    registry.pause = asyncio.Event()
-    world = World(tmp_path)
-    first = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
-    await registry.halfway.wait()
-    assert list((world.content.root / "ingest").iterdir())
-    second = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
-    await asyncio.sleep(0.05)
-    first.cancel()
-    registry.pause.set()
-    check(world, await second)
-    with pytest.raises(asyncio.CancelledError):
-        await first
-
-
-async def test_no_more_than_three_layers_come_at_once(registry: FakeRegistry, tmp_path: Path) -> None:
-    layers = [random.Random(seed).randbytes(1000 + seed) for seed in range(12)]
-    registry.add_image("app:1", layers, [digest(layer) for layer in layers])
-    registry.delay = {digest(layer): 0.02 for layer in layers}
-    world = World(tmp_path)
-    check(world, await world.images.pull(f"{registry.host}/app:1"))
-    assert registry.most == 3
-
-
-async def test_a_mirror_that_is_down_is_asked_once(registry: FakeRegistry, tmp_path: Path) -> None:
-    registry.add_image("app:1", LAYERS, DIFFS)
-    asked = []
-    hosts = {registry.host: Host(("http://127.0.0.1:1", "http://127.0.0.1:2/path"), plain_http=True)}
-    world = World(tmp_path, hosts)
-    client = world.registry
-    async with client.open(parse(f"{registry.host}/app:1"), None) as repository:
-        asked = repository.servers
-        await repository.manifest("1")
-    assert [server.failed for server in asked] == [True, True, False]
-    check(world, await world.images.pull(f"{registry.host}/app:1"))
-    assert world.clock.slept == [], "nobody waits for a mirror as long as there is another server"
-
-
 async def test_configured_credentials_go_to_their_host_only(
     registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
 ) -> None:
@@ -400,19 +292,49 @@ async def test_docker_types_and_lists(registry: FakeRegistry, tmp_path: Path) ->
     check(world := World(tmp_path), await world.images.pull(f"{registry.host}/app:1"))
 
 
-@pytest.mark.root
-async def test_a_full_disk_is_said_and_cleaned_up(registry: FakeRegistry, tmp_path: Path) -> None:
-    registry.add_image("app:1", LAYERS, DIFFS)
-    registry.add_image("small:1", [b"tar"], [digest(b"tar")])
-    small = tmp_path / "small"
-    small.mkdir()
-    mount("tmpfs", str(small), "tmpfs", data="size=5m")
-    try:
-        world = World(small)
-        with pytest.raises(Transient, match=rf"failed to pull image {registry.host}/app:1: .*No space left") as failed:
-            await world.images.pull(f"{registry.host}/app:1")
-        assert not isinstance(failed.value, RegistryUnavailable)
-        assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
-        check(world, await world.images.pull(f"{registry.host}/small:1"))
-    finally:
-        unmount(str(small), lazy=True)
+@pytest.mark.parametrize(
+    ("path", "status"), [("/manifests/", 200), ("/manifests/", 404), ("/token", 200), ("/blobs/", 200)]
+)
+async def test_answers_without_an_end(registry: FakeRegistry, tmp_path: Path, path: str, status: int) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    if path == "/token":
+        registry.token, registry.token_user = "t0ken", "alice:s3cret"
+    registry.endless, registry.endless_status = path, status
+    world = World(tmp_path)
+    with pytest.raises(PykubeletError, match=f"failed to (resolve reference|pull image) {registry.host}/app:1"):
+        await world.images.pull(f"{registry.host}/app:1", SECRET)
+    assert list((world.content.root / "ingest").iterdir()) == [] and world.content.digests() == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"size": -1}, Invalid),
+        ({"size": 1 << 70}, Invalid),
+        ({"size": "5"}, Invalid),
+        ({"digest": "sha256:../../x"}, Invalid),
+        ({"digest": "md5:" + "0" * 32}, Invalid),
+        ({"mediaType": "application/vnd.oci.image.layer.v1.tar+brotli"}, Unsupported),
+    ],
+)
+async def test_layers_that_make_no_sense(
+    registry: FakeRegistry, tmp_path: Path, change: dict[str, object], error: type[PykubeletError]
+) -> None:
+    kind, data = registry.make_image(LAYERS[:1], DIFFS[:1])
+    body = json.loads(data)
+    body["layers"][0] |= change
+    registry.add_manifest("app:1", kind, json.dumps(body).encode())
+    with pytest.raises(error, match="app:1"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1")
+
+
+async def test_too_many_layers_and_artifacts(registry: FakeRegistry, tmp_path: Path) -> None:
+    kind, data = registry.make_image([b"x"] * 501, [digest(b"x")] * 501)
+    registry.add_manifest("app:1", kind, data)
+    with pytest.raises(Invalid, match="501 layers"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1")
+    body = json.loads(data) | {"layers": []}
+    body["config"]["mediaType"] = "application/vnd.cncf.helm.config.v1+json"
+    registry.add_manifest("app:2", kind, json.dumps(body).encode())
+    with pytest.raises(Unsupported, match="is an artifact of type"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:2")

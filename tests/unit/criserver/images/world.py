@@ -1,6 +1,7 @@
 """An image manager that pulls for real and does not unpack."""
 
 import os
+import random
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -85,3 +86,12 @@ class World:
         for blob in image.blobs:
             assert digest_of(self.content.path(blob).read_bytes()) == blob
         assert list((self.content.root / "ingest").iterdir()) == []
+
+
+LAYERS = [random.Random(seed).randbytes(3_000_000 + seed) for seed in range(4)]
+DIFFS = [digest_of(layer) for layer in LAYERS]
+"""Of an image, the last one on top; no tars, so they are only fetched."""
+
+
+def check(world: World, image: ImageRecord) -> None:
+    world.check(image)

@@ -133,7 +133,7 @@ async def failure(response: "ClientResponse", what: str) -> PykubeletError:
     """The error that a status stands for, with what the registry says of it."""
     said = await _message(response)
     status = response.status
-    text = f"{what}: {response.url.host} answered {status} {response.reason}" + (f": {said}" if said else "")
+    text = f"{what}: {_origin(str(response.url))} answered {status} {response.reason}" + (f": {said}" if said else "")
     if status == 404:
         return NotFound(text)
     if status == 401:
@@ -148,8 +148,10 @@ async def failure(response: "ClientResponse", what: str) -> PykubeletError:
 async def _message(response: "ClientResponse") -> str:
     """What the JSON of an error says (distribution specification, "Error Codes"), on one line and short."""
     with suppress(Permanent, ValueError, KeyError, TypeError, IndexError):
-        body = json.loads(await read_bounded(response, _MAX_ERROR, ""))
-        first = body["errors"][0]
+        data = await read_bounded(response, _MAX_ERROR, "")
+        if response.status == 400 and b"HTTPS server" in data:
+            return "it speaks TLS; say how to check its certificate in the registries file (ca, or skip_verify)"
+        first = json.loads(data)["errors"][0]
         return " ".join(f"{first.get('code', '')} {first.get('message', '')}".split())[:300]
     return ""
 

@@ -1,0 +1,114 @@
+"""Pulls that are cut off, cancelled, side by side, on a full disk: what is fetched, what is shared, what is left."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.images.reference import parse
+from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.types import RegistryUnavailable
+from pykubelet.linux.mounts import mount, unmount
+from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
+from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
+
+
+async def test_what_a_cut_pull_has_fetched_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    registry.delay = {DIFFS[1]: 0.3}
+    missing = registry.blobs.pop(DIFFS[1])
+    registry.blobs[DIFFS[1]] = missing[:-1]
+    world = World(tmp_path)
+    with pytest.raises(RegistryUnavailable, match="failed to pull image"):
+        await world.images.pull(f"{registry.host}/app:1")
+    registry.blobs[DIFFS[1]] = missing
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
+    assert [ranged for path, _, ranged in registry.seen if DIFFS[1] in path] == [f"bytes={len(missing) - 1}-"]
+
+
+async def test_two_pulls_of_one_image_share_the_work(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    world = World(tmp_path)
+    async with asyncio.TaskGroup() as tasks:
+        both = [tasks.create_task(world.images.pull(f"{registry.host}/app:1")) for _ in range(2)]
+    assert both[0].result() == both[1].result()
+    fetched = [path for path, _, _ in registry.seen if "/blobs/" in path]
+    assert len(fetched) == len(set(fetched)) == 5
+
+
+async def test_a_cancelled_pull_leaves_nothing(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.pause = asyncio.Event()
+    world = World(tmp_path)
+    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await registry.halfway.wait()
+    assert list((world.content.root / "ingest").iterdir())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
+    registry.pause.set()
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert {ranged for _, _, ranged in registry.seen} == {""}
+
+
+async def test_when_one_of_two_pulls_is_cancelled_the_other_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.pause = asyncio.Event()
+    world = World(tmp_path)
+    first = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await registry.halfway.wait()
+    assert list((world.content.root / "ingest").iterdir())
+    second = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    registry.pause.set()
+    check(world, await second)
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_no_more_than_three_layers_come_at_once(registry: FakeRegistry, tmp_path: Path) -> None:
+    layers = [random.Random(seed).randbytes(1000 + seed) for seed in range(12)]
+    registry.add_image("app:1", layers, [digest(layer) for layer in layers])
+    registry.delay = {digest(layer): 0.02 for layer in layers}
+    world = World(tmp_path)
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert registry.most == 3
+
+
+async def test_a_mirror_that_is_down_is_asked_once(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    asked = []
+    hosts = {registry.host: Host(("http://127.0.0.1:1", "http://127.0.0.1:2/path"), plain_http=True)}
+    world = World(tmp_path, hosts)
+    client = world.registry
+    async with client.open(parse(f"{registry.host}/app:1"), None) as repository:
+        asked = repository.servers
+        await repository.manifest("1")
+    assert [server.failed for server in asked] == [True, True, False]
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert world.clock.slept == [], "nobody waits for a mirror as long as there is another server"
+
+
+@pytest.mark.root
+async def test_a_full_disk_is_said_and_cleaned_up(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS, DIFFS)
+    registry.add_image("small:1", [b"tar"], [digest(b"tar")])
+    small = tmp_path / "small"
+    small.mkdir()
+    mount("tmpfs", str(small), "tmpfs", data="size=5m")
+    try:
+        world = World(small)
+        with pytest.raises(Transient, match=rf"failed to pull image {registry.host}/app:1: .*No space left") as failed:
+            await world.images.pull(f"{registry.host}/app:1")
+        assert not isinstance(failed.value, RegistryUnavailable)
+        assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
+        check(world, await world.images.pull(f"{registry.host}/small:1"))
+    finally:
+        unmount(str(small), lazy=True)
