@@ -9,10 +9,11 @@ import random
 import socket
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -25,12 +26,13 @@ from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.leakcheck import Scope, Snapshot, diff, snapshot
 from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.registry import Registry
 from pykubelet.testing.traces import remove_cgroups
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
 
-_PROGRAM = "echo run >> /notes/$NAME; trap 'exit 0' TERM; while :; do sleep 60 & wait $!; done"
+_PROGRAM = "trap 'exit 0' TERM; echo run >> /notes/$NAME; while :; do sleep 60 & wait $!; done"
 _LEAK_SECONDS = 5.0
 
 
@@ -42,8 +44,6 @@ class Stage:
     cgroup: str
     folder: Path
     port: int
-    seen: Counter[str] = field(default_factory=Counter)
-    """Kills by what the server was about to do."""
 
     @property
     def scope(self) -> Scope:
@@ -62,10 +62,6 @@ class Stage:
 
     def disarm(self) -> None:
         self.server.kill_order.unlink(missing_ok=True)
-
-    def wait_dead(self) -> bool:
-        """Whether the server has died; it has, or will in a moment, when a call of it broke off."""
-        return self.server.pid() is None
 
 
 @dataclass
@@ -171,26 +167,30 @@ def stage(isolation: Isolation) -> Iterator[Stage]:
 
 
 Act = Callable[[Pod, CriClient], Awaitable[None]]
+_What = TypeVar("_What")
 
 
-async def _act(stage: Stage, act: Act, pod: Pod) -> None:
+async def _act(stage: Stage, act: Callable[[_What, CriClient], Awaitable[None]], pod: _What) -> None:
     async with CriClient.connect(stage.server.endpoint) as client:
         await act(pod, client)
 
 
-def _killed(stage: Stage, act: Act, pod: Pod, step: int) -> bool:
+def _killed(stage: Stage, act: Callable[[_What, CriClient], Awaitable[None]], pod: _What, step: int) -> bool:
     """Do something with a server that dies at that step; False when it came through alive."""
     stage.arm(step)
     try:
         asyncio.run(_act(stage, act, pod))
     except PykubeletError:
         wait_for(lambda: stage.server.pid() is None, 5, lambda: "a call failed, but the server lives")
-        count = stage.server.kill_order.with_suffix(".count").read_text()
-        stage.seen[count.partition(" ")[2].split("/")[0]] += 1
         return True
     finally:
         stage.disarm()
     return stage.server.pid() is None
+
+
+def _steps(stage: Stage) -> int:
+    """How many steps were counted since the server was armed."""
+    return int(stage.server.kill_order.with_suffix(".count").read_text().split()[0])
 
 
 def _assert_no_leaks(stage: Stage, before: Snapshot) -> None:
@@ -224,11 +224,12 @@ def test_each_step_of(stage: Stage, act: Act, shared_pids: bool, kills: int) -> 
         pod = Pod(stage, f"{act.__name__}-{shared_pids}-{step}".lower(), shared_pids)
         if act is Pod.down:
             asyncio.run(_act(stage, Pod.up, pod))
+            _wait_run(pod)
         died += _killed(stage, act, pod, step)
         stage.server.start()
         if act is Pod.up:
             asyncio.run(_act(stage, Pod.up, pod))
-        wait_for(lambda pod=pod: pod.runs > 0, 5, lambda: "the program did not begin")  # type: ignore[misc]
+        _wait_run(pod)
         assert pod.runs == 1, f"ran {pod.runs} times"
         asyncio.run(_act(stage, Pod.down, pod))
         _assert_no_leaks(stage, before)
@@ -237,12 +238,61 @@ def test_each_step_of(stage: Stage, act: Act, shared_pids: bool, kills: int) -> 
     assert died >= 0.8 * len(chosen), "the steps are counted wrongly"
 
 
+def _wait_run(pod: Pod) -> None:
+    wait_for(lambda: pod.runs > 0, 10, lambda: "the program did not begin")
+
+
 def _rehearse(stage: Stage, act: Act, shared_pids: bool) -> tuple[Snapshot, int]:
     """What there is without a pod, and how many steps the act has."""
     pod = Pod(stage, f"first-{act.__name__}-{shared_pids}".lower(), shared_pids)
     if act is Pod.down:
         asyncio.run(_act(stage, Pod.up, pod))
+        _wait_run(pod)
     assert not _killed(stage, act, pod, 1 << 30)
-    total = int(stage.server.kill_order.with_suffix(".count").read_text().split()[0])
+    total = _steps(stage)
     asyncio.run(_act(stage, Pod.down, pod))
     return snapshot(stage.scope), total
+
+
+@pytest.mark.timeout(900)
+def test_each_step_of_a_pull(stage: Stage, kills: int, tmp_path: Path) -> None:
+    """PullImage with its unpacking; then RemoveImage."""
+    files = {f"folder-{number}/file": bytes([number]) * 10_000 for number in range(3)}
+    with Registry(tmp_path) as registry:
+        image = registry.add("killed", files=files)
+        assert not _killed(stage, partial(_pull, image), None, 1 << 30)
+        pulling = _steps(stage)
+        assert not _killed(stage, partial(_remove, image), None, 1 << 30)
+        removing = _steps(stage)
+        before = _stored(stage)
+        steps = [(_pull, step) for step in range(1, pulling + 1)] + [(_remove, step) for step in range(1, removing + 1)]
+        chosen = random.sample(steps, min(kills, len(steps)))
+        died = 0
+        for act, step in chosen:
+            if act is _remove:
+                asyncio.run(_act(stage, partial(_pull, image), None))
+            died += _killed(stage, partial(act, image), None, step)
+            stage.server.start()
+            asyncio.run(_act(stage, partial(act, image), None))
+            if act is _pull:
+                asyncio.run(_act(stage, partial(_remove, image), None))
+            print(stage.server.kill_order.with_suffix(".count").read_text())
+            wait_for(lambda: _stored(stage) == before, 10, lambda: f"left: {_stored(stage) ^ before}")
+    print(f"{died} kills at {len(chosen)} of {len(steps)} steps: 0 lost, 0 leaked")
+    assert died >= 0.7 * len(chosen), "the steps are counted wrongly"
+
+
+async def _pull(image: str, _pod: None, client: CriClient) -> None:
+    await client.pull_image(pb.ImageSpec(image=image))
+    assert await client.image_status(pb.ImageSpec(image=image)) is not None
+
+
+async def _remove(image: str, _pod: None, client: CriClient) -> None:
+    await client.remove_image(pb.ImageSpec(image=image))
+    assert await client.image_status(pb.ImageSpec(image=image)) is None
+
+
+def _stored(stage: Stage) -> frozenset[str]:
+    """What lies in the stores of images and layers, but for what the images of all tests consist of."""
+    root = stage.server.home / "root"
+    return frozenset(str(path) for top in ("images", "storage") for path in (root / top).rglob("*"))

@@ -128,7 +128,7 @@ def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager)
         oom_kills=lambda cgroup: oom.kills(kernel_cgroup(cgroup)),
         events=machine.events,
         host=machine.host,
-        folders=Folders(settings.bundles, settings.exits, settings.seccomp_root, settings.mapped),
+        folders=Folders(settings.bundles, settings.exits, settings.seccomp_root, settings.mapped, settings.cdi_dirs),
         tasks=ground.tasks,
         clock=ground.clock,
     )

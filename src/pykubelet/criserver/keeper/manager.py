@@ -17,7 +17,7 @@ from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.keeper.decide import Step, step
 from pykubelet.criserver.keeper.note import note_of, read_note
-from pykubelet.criserver.processes import open_process
+from pykubelet.criserver.processes import is_alive, open_process
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.pidfd import PidFd
 from pykubelet.linux.sockets import listener
@@ -64,6 +64,8 @@ class Keeper:
             if await self._answers(self._server):
                 return
             # One that found the folders locked has lost a race with another agent's, which the next look finds.
+            if not await asyncio.to_thread(self._somebody_runs):
+                break
         self.close()
         raise Permanent(
             f"the runtime server ended at its start: {await asyncio.to_thread(self._last_words)} "
@@ -114,6 +116,10 @@ class Keeper:
         child = await asyncio.to_thread(self._spawn)
         _log.info("started the runtime server", extra={"pid": child.pid, "log": str(self._config.log)})
         return _Server(PidFd(child.pid), child)
+
+    def _somebody_runs(self) -> bool:
+        note = read_note(self._config.settings.run)
+        return note is not None and is_alive(note.process)
 
     def _spawn(self) -> Detached:
         config = self._config

@@ -1,0 +1,123 @@
+"""Clients of exec, attach and port-forward that vanish at any moment, or never read: nothing may pile up."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from pykubelet.base.spdy import SpdyConnection, StreamLink
+from pykubelet.base.units import KIB, MIB
+from pykubelet.base.upgrade import ask, asking
+from pykubelet.testing.agent import AgentProcess
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.manifests import container, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(300)]
+
+_SERVING = (
+    "mkdir -p /www; head -c 300000 /dev/zero > /www/big; httpd -p 8080 -h /www; while :; do echo t; sleep 0.1; done"
+)
+_DISCONNECTS = 200
+_AT_ONCE = 10
+_POD = "/api/v1/namespaces/default/pods/broken-testnode"
+_INPUT = f"{_POD}/exec?{urlencode({'command': 'cat', 'stdin': 'true', 'stdout': 'true'})}"
+_FLOOD = f"{_POD}/exec?command=cat&command=/dev/zero&stdout=true"
+_ATTACH = f"{_POD}/attach?stdout=true&stderr=true"
+_FORWARD = f"{_POD}/portforward"
+_KINDS = {
+    _INPUT: ({"streamtype": "error"}, {"streamtype": "stdin"}, {"streamtype": "stdout"}),
+    _ATTACH: ({"streamtype": "error"}, {"streamtype": "stdout"}, {"streamtype": "stderr"}),
+    _FORWARD: tuple({"streamtype": kind, "port": "8080", "requestid": "1"} for kind in ("error", "data")),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shown(agent: AgentProcess) -> Iterator[None]:
+    """The pod that is streamed from."""
+    agent.write("broken.json", pod("broken", container(command=["sh", "-c", _SERVING])))
+    agent.wait_running("broken")
+    yield
+    (agent.manifests / "broken.json").unlink()
+
+
+def _descriptors(*pids: int) -> int:
+    return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
+
+
+def _resident(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * KIB for line in lines if line.startswith("VmRSS"))
+
+
+async def _upgrade(agent: AgentProcess, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    protocol = "portforward.k8s.io" if path == _FORWARD else "v4.channel.k8s.io"
+    reader, writer = await asyncio.open_unix_connection(str(agent.socket))
+    headers = [("Host", "localhost"), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
+    answer = await ask(reader, writer, asking("POST", path, [*headers, ("X-Stream-Protocol-Version", protocol)]))
+    assert answer.status == 101, answer.text
+    return reader, writer
+
+
+async def _vanish(agent: AgentProcess, path: str, delay: float) -> None:
+    """A client whose process is killed: no good-bye."""
+    reader, writer = await _upgrade(agent, path)
+    try:
+        async with asyncio.timeout(delay + 20), SpdyConnection.over(StreamLink(reader, writer)) as connection:
+            streams = [await connection.open(headers) for headers in _KINDS[path]]
+            if path == _FORWARD:
+                await streams[1].write(b"GET /big HTTP/1.0\r\n\r\n")
+            await asyncio.sleep(delay)
+            writer.transport.abort()
+    except ConnectionError:
+        return
+
+
+async def test_clients_that_vanish_leave_nothing(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+    luck = random.Random(7)
+    paths = list(_KINDS)
+    for path in paths:
+        await _vanish(agent, path, 0.1)
+    # containerd 1.6 keeps some for sessions that broke off as they began.
+    ours = daemon.name != "containerd"
+    watched = [pid for pid in (agent.pid, daemon.pid() if ours else None) if pid is not None]
+    before = _descriptors(*watched)
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(path: str, delay: float) -> None:
+        async with room:
+            await _vanish(agent, path, delay)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_DISCONNECTS):
+            group.create_task(one(luck.choice(paths), luck.random() * 0.2))
+    deadline = time.monotonic() + 60
+    while (now := _descriptors(*watched)) > before + 4:
+        assert time.monotonic() < deadline, f"{now} descriptors are open, before {before}"
+        await asyncio.sleep(0.2)
+    if ours:
+        done = await asyncio.to_thread(agent.cli, "exec", "broken", "--", "sh", "-c", "ps | grep -c '[c]at$'; true")
+        assert done.stdout.strip() == "0"
+
+
+async def test_a_client_that_does_not_read(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+    """The command waits; neither daemon collects its output."""
+    runtime = daemon.pid()
+    assert runtime is not None
+    before = _resident(agent.pid), _resident(runtime)
+    for _ in range(4):
+        reader, writer = await _upgrade(agent, _FLOOD)
+        try:
+            link = StreamLink(reader, writer)
+            async with SpdyConnection.over(link) as connection:
+                streams = [await connection.open({"streamtype": kind}) for kind in ("error", "stdout")]
+                assert (await streams[1].read()).strip(b"\0") == b""
+                await asyncio.sleep(1.0)
+                assert _resident(agent.pid) - before[0] < 16 * MIB
+                assert _resident(runtime) - before[1] < 32 * MIB
+                writer.transport.abort()
+        except ConnectionError:
+            continue
