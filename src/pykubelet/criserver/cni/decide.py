@@ -79,6 +79,10 @@ def runtime_arguments(request: AttachRequest) -> Json:
             if rate:
                 bandwidth |= {f"{name}Rate": rate, f"{name}Burst": 2**31 - 1}
         arguments["bandwidth"] = bandwidth
+    if request.ips:
+        arguments["ips"] = list(request.ips)
+    if request.mac:
+        arguments["mac"] = request.mac
     dns = {"servers": request.dns_servers, "searches": request.dns_searches, "options": request.dns_options}
     if any(dns.values()):
         arguments["dns"] = {name: list(values) for name, values in dns.items() if values}
@@ -154,10 +158,22 @@ def failure(data: bytes, stderr: bytes) -> str:
     return (stderr or data).decode(errors="replace").strip()[-2048:] or "no message"
 
 
-def default_network(bridge: str, subnet: str, data_dir: str) -> Json:
-    """A bridge with addresses of its own, for machines where nobody has configured a network."""
+def default_network(bridge: str, subnet: str, data_dir: str, *, limits: bool = False) -> Json:
+    """A bridge with addresses of its own, for machines where nobody has configured a network.
+
+    ``limits``: the plugin that limits rates is there.
+    """
     routes = [{"dst": "0.0.0.0/0"}]
     ipam = {"type": "host-local", "dataDir": data_dir, "ranges": [[{"subnet": subnet}]], "routes": routes}
-    link = {"type": "bridge", "bridge": bridge, "isGateway": True, "ipMasq": True, "hairpinMode": True, "ipam": ipam}
+    link = {
+        "type": "bridge",
+        "bridge": bridge,
+        "isGateway": True,
+        "ipMasq": True,
+        "hairpinMode": True,
+        "capabilities": {"ips": True, "mac": True},
+        "ipam": ipam,
+    }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-    return {"cniVersion": "1.0.0", "name": "pykubelet", "plugins": [link, ports]}
+    rates = [{"type": "bandwidth", "capabilities": {"bandwidth": True}}] if limits else []
+    return {"cniVersion": "1.0.0", "name": "pykubelet", "plugins": [link, ports, *rates]}

@@ -146,7 +146,10 @@ class Network:
         remove_remains(config.attachments)
         config.conf_dir.mkdir(parents=True, exist_ok=True)
         if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
-            document = default_network(config.default_bridge, config.default_subnet, str(config.ipam_dir))
+            limits = self._plugins.has("bandwidth")
+            document = default_network(
+                config.default_bridge, config.default_subnet, str(config.ipam_dir), limits=limits
+            )
             write_atomic(config.conf_dir / _DEFAULT_FILE, json.dumps(document, indent=2).encode(), 0o644)
             _log.info("no network was configured, wrote a default one", extra={"folder": str(config.conf_dir)})
 

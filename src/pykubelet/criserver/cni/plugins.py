@@ -41,10 +41,17 @@ class Plugins:
             raise Transient(f"CNI plugin {name} ({command}) took over {self.timeout:g} s and was killed") from error
         return parse_reply(completed.stdout, name)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a plugin."""
+        return self._path(name) is not None
+
+    def _path(self, name: str) -> str | None:
+        paths = (folder / name for folder in self.folders)
+        return next((str(path) for path in paths if os.access(path, os.X_OK)), None)
+
     def _find(self, name: str) -> str:
-        for folder in self.folders:
-            path = folder / name
-            if os.access(path, os.X_OK):
-                return str(path)
+        path = self._path(name)
+        if path is not None:
+            return path
         where = ", ".join(map(str, self.folders))
         raise NotFound(f"CNI plugin {name} is in none of {where} (apt-get install containernetworking-plugins)")

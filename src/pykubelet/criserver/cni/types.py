@@ -42,6 +42,9 @@ class AttachRequest(Struct, frozen=True):
     dns_servers: tuple[str, ...] = ()
     dns_searches: tuple[str, ...] = ()
     dns_options: tuple[str, ...] = ()
+    ips: tuple[str, ...] = ()
+    """Addresses asked for by name, with or without prefix lengths; empty for any."""
+    mac: str = ""
     interface: str = "eth0"
 
 

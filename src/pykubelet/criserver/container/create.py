@@ -14,7 +14,6 @@ from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
 from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container, userns
-from pykubelet.criserver.spec.refuse import check_container
 from pykubelet.criserver.spec.seccomp import runtime_default
 from pykubelet.criserver.spec.signals import signal_number, stop_signal
 from pykubelet.criserver.spec.types import Json
@@ -44,8 +43,7 @@ class Creator:
         name = config.metadata.name
         if not name:
             raise Invalid("a container needs a name (metadata.name)")
-        check_container(config)
-        userns.check_container(config.linux.security_context.namespace_options, view.user and view.user.ids)
+        userns.check_container(config.linux.security_context.namespace_options, view.user.ids if view.user else None)
         image = self._deps.images.find(config.image.image)
         if image is None:
             raise NotFound(f"image {config.image.image!r} of container {name} is not present; pull it first")
@@ -124,7 +122,13 @@ class Creator:
         prepare.make_sources(list(config.mounts))
         if record.log_path:
             Path(record.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        prepare.check_profile(context, self._deps.host)
         spec = build_container(self._input(work, user, prepare.find_devices(config)))
+        if config.CDI_devices:
+            # Imported for those who use it: it brings YAML.
+            from pykubelet.criserver.container.cdi import inject
+
+            spec = inject(spec, [device.name for device in config.CDI_devices], self._deps.folders.cdi)
         prepare.write_bundle(self._deps.folders.bundles / record.id, spec)
         return user
 

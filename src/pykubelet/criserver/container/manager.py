@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -72,6 +73,12 @@ class ContainerManager:
     def bundle(self, container: ContainerID) -> Path:
         """The container's folder with its spec and conmon's files."""
         return self._deps.folders.bundles / container
+
+    async def spec(self, container: Container) -> dict[str, object]:
+        """Its OCI spec; empty when it has none any more (after a reboot)."""
+        with suppress(FileNotFoundError):
+            return await asyncio.to_thread(prepare.read_bundle, self.bundle(container.id))
+        return {}
 
     def runtime_root(self, record: ContainerRecord) -> Path:
         """Where the OCI runtime keeps the container's state folder."""

@@ -70,6 +70,8 @@ class Folders:
     seccomp: Path
     mapped: Path
     """Mounts that show the files of volumes with a pod's own ids; a folder for each container."""
+    cdi: tuple[Path, ...] = ()
+    """Vendors' files about devices; a later folder counts for more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, open_regular_in_root, proc_path
-from pykubelet.criserver.spec import HostDevice
+from pykubelet.criserver.spec import Host, HostDevice
+from pykubelet.criserver.spec.labels import apparmor_profile, check_loaded
 from pykubelet.criserver.spec.types import Json
 from pykubelet.criserver.spec.userns import check_mount
 from pykubelet.criserver.spec.users import resolve_user
@@ -23,6 +24,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 _MAX_ACCOUNTS = 10 << 20
 """Bytes of /etc/passwd or /etc/group that are read; a larger one is an attack or a mistake."""
 _MAX_PROFILE = 1 << 20
+_APPARMOR_PROFILES = Path("/sys/kernel/security/apparmor/profiles")
 
 
 def find_user(context: pb.LinuxContainerSecurityContext, image_user: str, rootfs: Path) -> ContainerUser:
@@ -127,7 +129,7 @@ def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
         if source.is_dir():
             found |= {device.target: device for device in _all_devices(source, asked.container_path, access)}
             continue
-        device = _device(source, asked.container_path, access)
+        device = device_at(source, asked.container_path, access)
         if device is None:
             raise Invalid(f"device {asked.host_path} does not exist or is no device")
         found[device.target] = device
@@ -146,12 +148,13 @@ def _all_devices(folder: Path, target: str, access: str) -> Iterator[HostDevice]
         if entry.is_dir():
             yield from _all_devices(Path(entry.path), below, access)
         else:
-            device = _device(Path(entry.path), below, access)
+            device = device_at(Path(entry.path), below, access)
             if device is not None:
                 yield device
 
 
-def _device(path: Path, target: str, access: str) -> HostDevice | None:
+def device_at(path: Path, target: str, access: str) -> HostDevice | None:
+    """A device file of the node, to appear at ``target``; None when there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -190,6 +193,13 @@ def read_profile(folder: Path, reference: str) -> Json:
     if not isinstance(profile, dict):
         raise Invalid(f"seccomp profile {path} must be one object")
     return profile
+
+
+def check_profile(context: pb.LinuxContainerSecurityContext, host: Host) -> None:
+    """Permanent: the AppArmor profile that is asked for cannot be applied."""
+    profile = apparmor_profile(context, host)
+    if profile:
+        check_loaded(profile, _APPARMOR_PROFILES.read_text())
 
 
 def write_bundle(bundle: Path, spec: Json) -> None:

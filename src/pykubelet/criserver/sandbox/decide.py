@@ -1,5 +1,6 @@
 """What a sandbox request means: names, namespaces, sysctls, network and file contents. Pure."""
 
+import ipaddress
 import re
 from collections.abc import Mapping
 
@@ -22,6 +23,9 @@ TRANSITIONS: dict[SandboxPhase, frozenset[SandboxPhase]] = {
 
 _PROTOCOLS = {pb.TCP: "tcp", pb.UDP: "udp", pb.SCTP: "sctp"}
 _INGRESS, _EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
+# What a pod may ask of networks whose configuration has the capabilities ips and mac.
+_IPS, _MAC = "cni.pykubelet/ips", "cni.pykubelet/mac"
+_MAC_FORM = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _SYSCTL = re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+")
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 # As the kernel would let a container's root do on a machine of its own: low ports and ping need no capability.
@@ -115,7 +119,25 @@ def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) 
         dns_servers=tuple(config.dns_config.servers),
         dns_searches=tuple(config.dns_config.searches),
         dns_options=tuple(config.dns_config.options),
+        ips=_ips(config.annotations.get(_IPS, "")),
+        mac=_mac(config.annotations.get(_MAC, "")),
     )
+
+
+def _ips(text: str) -> tuple[str, ...]:
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in found:
+        try:
+            ipaddress.ip_interface(word)
+        except ValueError as error:
+            raise Invalid(f"annotation {_IPS}: {word!r} is not an address") from error
+    return found
+
+
+def _mac(text: str) -> str:
+    if text and not _MAC_FORM.fullmatch(text):
+        raise Invalid(f"annotation {_MAC}: {text!r} is not a hardware address")
+    return text
 
 
 def _rate(config: pb.PodSandboxConfig, annotation: str) -> int:

@@ -9,7 +9,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.conmon import Launch
 from pykubelet.criserver.container.prepare import write_bundle
-from pykubelet.criserver.container.processes import kill_group, noted_monitor
+from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.sandbox.decide import namespace_options
@@ -58,7 +58,7 @@ class Infra:
         bundle = self._bundle(sandbox)
         if not bundle.exists():
             return
-        monitor = open_process(noted_monitor(bundle, sandbox))
+        monitor = open_process(noted_monitor(bundle, sandbox)) or open_process(await self._unnoted_monitor(sandbox))
         if monitor is not None:
             with monitor:
                 await kill_group(monitor)
@@ -67,6 +67,12 @@ class Infra:
             await asyncio.to_thread(self._deps.cgroups.delete, cgroup)
         await runtime.delete(ContainerID(sandbox))
         await asyncio.to_thread(shutil.rmtree, bundle, True)
+
+    async def _unnoted_monitor(self, sandbox: SandboxID) -> ProcessRef | None:
+        """A conmon that was cut off from its server so early that it has not written its number yet."""
+        if (self._bundle(sandbox) / "conmon.pid").exists():
+            return None
+        return (await asyncio.to_thread(monitors, self._deps.conmon.path)).get(ContainerID(sandbox))
 
     def _bundle(self, sandbox: SandboxID) -> Path:
         return self._deps.folders.sandboxes / sandbox / "infra"
@@ -81,3 +87,4 @@ def _write(bundle: Path, spec: dict[str, object], ids: IdMap | None) -> None:
         # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
         os.chown(bundle, 0, ids.gid)
         bundle.chmod(0o710)
+        os.chown(bundle / "root", ids.uid, ids.gid)

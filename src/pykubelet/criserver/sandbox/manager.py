@@ -209,6 +209,16 @@ class SandboxManager:
                 await asyncio.to_thread(SandboxFiles(folder).remove)
         self._leftovers.set()
 
+    async def network_problem(self, sandbox: Sandbox) -> str:
+        """What the network's plugins miss of its attachment (CNI CHECK); empty when nothing, or it is not attached."""
+        if not sandbox.ready or not own_network(sandbox.config):
+            return ""
+        try:
+            await self._deps.network.check(sandbox.id)
+        except PykubeletError as error:
+            return str(error)
+        return ""
+
     async def retry_network(self) -> None:
         """For ever: take back addresses whose release failed, of sandboxes that are gone or stopped."""
         backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)

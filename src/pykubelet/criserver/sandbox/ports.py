@@ -41,6 +41,10 @@ class PodNetwork(Protocol):
         """Take it back; an error means that it must be tried again."""
         ...
 
+    async def check(self, sandbox: SandboxID) -> None:
+        """Ask whether it is still attached as it was; an error says what is missing."""
+        ...
+
     def held(self) -> list[SandboxID]:
         """The sandboxes that still have something."""
         ...

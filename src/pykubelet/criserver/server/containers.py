@@ -79,7 +79,9 @@ class ContainerCalls:
     async def status(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
         """All about one."""
         container = self._containers.get(request.container_id)
-        info = {"info": json.dumps(_details(container))} if request.verbose else {}
+        info = {}
+        if request.verbose:
+            info["info"] = json.dumps(_details(container) | {"runtimeSpec": await self._containers.spec(container)})
         return pb.ContainerStatusResponse(status=container_status(container), info=info)
 
     async def update(self, request: pb.UpdateContainerResourcesRequest) -> pb.UpdateContainerResourcesResponse:

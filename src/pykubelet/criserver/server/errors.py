@@ -6,7 +6,7 @@ from grpc import StatusCode
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.proc import ExitError, ProgramTimeout
-from pykubelet.criserver.images.types import Denied, RegistryUnavailable, Unauthenticated
+from pykubelet.criserver.images.types import Denied, Unauthenticated
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +20,6 @@ _CODES: tuple[tuple[type[PykubeletError], StatusCode], ...] = (
     (ExitError, StatusCode.UNKNOWN),
     (Unauthenticated, StatusCode.UNAUTHENTICATED),
     (Denied, StatusCode.PERMISSION_DENIED),
-    (RegistryUnavailable, StatusCode.UNAVAILABLE),
     (Permanent, StatusCode.FAILED_PRECONDITION),
     (Transient, StatusCode.UNKNOWN),
 )

@@ -111,7 +111,10 @@ class ImageCalls:
 
 @contextmanager
 def unavailable_by_name() -> Iterator[None]:
-    """Begin the message with the word that kubelets look for (cri-api, ``pkg/errors``)."""
+    """Begin the message with the word that kubelets look for (cri-api, ``pkg/errors``).
+
+    They look for it only where the code is UNKNOWN, which it therefore is.
+    """
     try:
         yield
     except RegistryUnavailable as error:

@@ -71,6 +71,9 @@ class SandboxCalls:
                 "phase": sandbox.record.phase.value,
                 "handler": sandbox.record.handler,
                 "name": sandbox.record.name,
+                "pid": sandbox.record.infra.pid if sandbox.record.infra else 0,
+                "netns": str(self._sandboxes.netns(sandbox) or ""),
+                "networkProblem": await self._sandboxes.network_problem(sandbox),
             }
             info["info"] = json.dumps(facts)
         return pb.PodSandboxStatusResponse(

@@ -1,5 +1,6 @@
 """A container's whole spec. Pure."""
 
+from pykubelet.criserver.spec.labels import selinux_labels
 from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
 from pykubelet.criserver.spec.process import build_process
 from pykubelet.criserver.spec.resources import build_resources, device_rules
@@ -50,6 +51,9 @@ def _linux(given: ContainerInput) -> Json:
         linux["seccomp"] = given.seccomp
     if given.sandbox.user is not None:
         linux |= mappings(given.sandbox.user.ids)
+    _, files = selinux_labels(context, given.host)
+    if files:
+        linux["mountLabel"] = files
     propagation = rootfs_propagation(given.config)
     if propagation:
         linux["rootfsPropagation"] = propagation

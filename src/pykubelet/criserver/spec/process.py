@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec.capabilities import capability_set
+from pykubelet.criserver.spec.labels import apparmor_profile, selinux_labels
 from pykubelet.criserver.spec.types import ContainerInput, ImageDefaults, Json
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -64,6 +65,8 @@ def build_process(given: ContainerInput) -> Json:
         "noNewPrivileges": context.no_new_privs,
         "oomScoreAdj": max(config.linux.resources.oom_score_adj, given.host.least_oom_score),
     }
+    profile, (label, _) = apparmor_profile(context, given.host), selinux_labels(context, given.host)
+    process |= ({"apparmorProfile": profile} if profile else {}) | ({"selinuxLabel": label} if label else {})
     if not str(process["cwd"]).startswith("/"):
         raise Invalid(f"container {config.metadata.name}: the working directory {process['cwd']!r} is not absolute")
     return process

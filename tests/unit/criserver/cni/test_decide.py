@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, strategies
 
@@ -93,6 +94,11 @@ def test_bandwidth_has_a_burst_for_each_rate() -> None:
     assert runtime_arguments(request) == {"bandwidth": {"ingressRate": 1_000_000, "ingressBurst": 2**31 - 1}}
 
 
+def test_addresses_that_are_asked_for() -> None:
+    request = msgspec.structs.replace(REQUEST, ips=("10.0.0.5", "fd00::5/64"), mac="02:00:00:00:00:01")
+    assert runtime_arguments(request) == {"ips": ["10.0.0.5", "fd00::5/64"], "mac": "02:00:00:00:00:01"}
+
+
 def test_environment_of_the_protocol() -> None:
     found = environment("ADD", REQUEST, "/ns/net", "/bin")
     assert found["CNI_COMMAND"] == "ADD"
@@ -129,4 +135,7 @@ def test_replies_and_failures() -> None:
 
 
 def test_the_default_network_is_valid() -> None:
-    parse_network(json.dumps(default_network("b0", "10.0.0.0/16", "/ipam")).encode(), "f")
+    for limits in (False, True):
+        made = default_network("b0", "10.0.0.0/16", "/ipam", limits=limits)
+        network = parse_network(json.dumps(made).encode(), "f")
+        assert ("bandwidth" in [plugin["type"] for plugin in network.plugins]) == limits

@@ -112,6 +112,18 @@ def test_impossible_rates(rate: str) -> None:
         attach_request(SandboxID("s"), _config(annotations={"kubernetes.io/egress-bandwidth": rate}), "/ns")
 
 
+def test_addresses_by_annotation() -> None:
+    annotations = {"cni.pykubelet/ips": "10.0.0.5, fd00::5/64", "cni.pykubelet/mac": "02:00:00:00:00:Aa"}
+    request = attach_request(SandboxID("s"), _config(annotations=annotations), "/ns")
+    assert (request.ips, request.mac) == (("10.0.0.5", "fd00::5/64"), "02:00:00:00:00:Aa")
+
+
+@pytest.mark.parametrize("annotation", [{"cni.pykubelet/ips": "10.0.0.500"}, {"cni.pykubelet/mac": "02:00"}])
+def test_impossible_addresses(annotation: dict[str, str]) -> None:
+    with pytest.raises(Invalid, match="address"):
+        attach_request(SandboxID("s"), _config(annotations=annotation), "/ns")
+
+
 def test_resolv_conf() -> None:
     dns = pb.DNSConfig(servers=["10.0.0.10", "1.1.1.1"], searches=["a.b", "c"], options=["ndots:5"])
     assert resolv_conf(dns, "node") == "search a.b c\nnameserver 10.0.0.10\nnameserver 1.1.1.1\noptions ndots:5\n"

@@ -30,6 +30,7 @@ class FakeNetwork:
         self.attached: dict[SandboxID, AttachRequest] = {}
         self.fail_attach = False
         self.fail_detach = False
+        self.broken: set[SandboxID] = set()
         self.go = asyncio.Event()
         self.go.set()
 
@@ -39,6 +40,10 @@ class FakeNetwork:
         if self.fail_attach:
             raise Transient("no address is free")
         return Attached((f"10.0.0.{len(self.attached)}",))
+
+    async def check(self, sandbox: SandboxID) -> None:
+        if sandbox in self.broken:
+            raise Transient("eth0 is missing")
 
     async def detach(self, sandbox: SandboxID) -> None:
         if self.fail_detach and sandbox in self.attached:
@@ -262,3 +267,28 @@ async def test_new_limits_of_a_pod_are_noted(tmp_path: Path) -> None:
         await rig.manager.remove(identity)
         with pytest.raises(NotFound):
             await rig.manager.update(identity, linux.overhead, linux.resources)
+
+
+async def test_a_network_that_is_not_as_it_was(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        sandbox = rig.manager.get(identity)
+        assert await rig.manager.network_problem(sandbox) == ""
+        rig.network.broken.add(identity)
+        assert await rig.manager.network_problem(sandbox) == "eth0 is missing"
+        await rig.manager.stop(identity)
+        assert await rig.manager.network_problem(sandbox) == ""
+        await rig.manager.remove(identity)
+
+
+async def test_user_namespaces_are_refused_where_there_are_none(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        wanted = config()
+        options = wanted.linux.security_context.namespace_options
+        options.ipc = pb.POD
+        options.userns_options.uids.add(host_id=100000, length=65536)
+        options.userns_options.gids.add(host_id=100000, length=65536)
+        with pytest.raises(Permanent, match="user namespaces are not supported here"):
+            await rig.manager.run(wanted, "")
+        assert rig.nothing_left()
+        assert (await rig.store.load())[0] == []

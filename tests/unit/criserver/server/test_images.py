@@ -77,9 +77,9 @@ async def test_codes_and_words_of_pulls_that_fail(
     assert (await pull(name))[0] is StatusCode.PERMISSION_DENIED
     registry.failures = [503] * 10
     code, words = await pull(name)
-    assert code is StatusCode.UNAVAILABLE and words.startswith("RegistryUnavailable: failed to resolve reference")
+    assert code is StatusCode.UNKNOWN and words.startswith("RegistryUnavailable: failed to resolve reference")
     code, words = await pull("127.0.0.1:1/app:1")
-    assert code is StatusCode.UNAVAILABLE and words.startswith("RegistryUnavailable") and "127.0.0.1:1/app:1" in words
+    assert code is StatusCode.UNKNOWN and words.startswith("RegistryUnavailable") and "127.0.0.1:1/app:1" in words
     for reference in ("", "UPPER:1", "a b", "http://x/y", "a@sha256:1", "0" * 64):
         assert (await pull(reference))[0] is StatusCode.INVALID_ARGUMENT
     registry.failures = []

@@ -1,0 +1,99 @@
+"""What not every runtime has: it works, or is refused with UNIMPLEMENTED. On real runtimes only."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Unsupported
+from pykubelet.kubelet.actuate.cri import CriError
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.fake_cri import Script
+from tests.contract.cri.conftest import REAL
+from tests.contract.cri.support import STUBBORN, Program, Runtime
+
+pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
+
+
+async def _is_ours(runtime: Runtime) -> bool:
+    return (await runtime.client.version()).runtime_name == "pykubelet"
+
+
+async def test_metrics_have_descriptors(runtime: Runtime) -> None:
+    container = await runtime.start(STUBBORN)
+    try:
+        descriptors = {each.name: each for each in await runtime.client.list_metric_descriptors()}
+    except Unsupported:
+        assert not await _is_ours(runtime)
+        return
+    (pod,) = [
+        each for each in await runtime.client.list_pod_sandbox_metrics() if each.pod_sandbox_id in runtime.sandboxes
+    ]
+    (mine,) = pod.container_metrics
+    assert mine.container_id == container
+    metrics = [*pod.metrics, *mine.metrics]
+    assert {"container_memory_working_set_bytes", "container_network_receive_bytes_total"} <= {m.name for m in metrics}
+    for metric in metrics:
+        assert len(metric.label_values) == len(descriptors[metric.name].label_keys)
+
+
+async def test_a_pod_s_new_limits(runtime: Runtime) -> None:
+    sandbox = await runtime.sandbox()
+    try:
+        await runtime.client.update_pod_sandbox_resources(sandbox, None, pb.LinuxContainerResources(cpu_shares=9))
+    except Unsupported:
+        assert not await _is_ours(runtime)
+
+
+async def test_checkpoints_are_not_implemented(runtime: Runtime, tmp_path: Path) -> None:
+    container = await runtime.start(STUBBORN)
+    with pytest.raises(CriError):
+        await runtime.client.checkpoint_container(container, str(tmp_path / "c.tar"), 10)
+    assert (await runtime.status(container)).state == pb.CONTAINER_RUNNING
+
+
+async def test_a_user_namespace(runtime: Runtime) -> None:
+    handlers = (await runtime.client.status()).runtime_handlers
+    if not any(handler.features.user_namespaces for handler in handlers if not handler.name):
+        return
+    config = runtime.pod_config()
+    options = config.linux.security_context.namespace_options
+    for mapping in (options.userns_options.uids, options.userns_options.gids):
+        mapping.add(host_id=500000, container_id=0, length=65536)
+    program = Program("mapped", ("sh", "-c", "cat /proc/self/uid_map; stat -c %u /bin; touch /new"), Script())
+    wanted = runtime.container_config(program)
+    wanted.linux.security_context.namespace_options.userns_options.CopyFrom(options.userns_options)
+    container = await runtime.client.create_container(await runtime.sandbox(config), wanted, config)
+    await runtime.client.start_container(container)
+    status = await runtime.ended(container)
+    words = " ".join(line.split(" ", 3)[3] for line in Path(status.log_path).read_text().splitlines()).split()
+    assert (words, status.exit_code) == (["0", "500000", "65536", "0"], 0)
+
+
+async def test_an_image_as_a_volume(runtime: Runtime) -> None:
+    config = runtime.container_config(STUBBORN)
+    config.mounts.add(container_path="/image", readonly=True, image=pb.ImageSpec(image=runtime.image))
+    sandbox = await runtime.sandbox()
+    if not await _is_ours(runtime):
+        with pytest.raises(CriError):
+            await runtime.client.create_container(sandbox, config, runtime.pod_config())
+        return
+    container = await runtime.client.create_container(sandbox, config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    assert await _exit_code(runtime, container, "test -x /image/bin/busybox") == 0
+    assert await _exit_code(runtime, container, "touch /image/new") != 0
+    (mount,) = (await runtime.status(container)).mounts
+    assert mount.image.image_ref == (await runtime.status(container)).image_id
+
+
+async def test_a_cdi_device_that_nobody_describes(runtime: Runtime) -> None:
+    if not await _is_ours(runtime):
+        return
+    config = runtime.container_config(STUBBORN)
+    config.CDI_devices.add(name="no.such/vendor=0")
+    with pytest.raises(CriError, match=r"no\.such/vendor=0"):
+        await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+
+
+async def _exit_code(runtime: Runtime, container: ContainerID, command: str) -> int:
+    return (await runtime.client.exec_sync(container, ["sh", "-c", command], 10)).exit_code

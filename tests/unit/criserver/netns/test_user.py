@@ -1,0 +1,127 @@
+"""User namespaces for real: pinned, joined by other namespaces, and what mounts and root file systems show in them."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.criserver.container import prepare
+from pykubelet.criserver.images.types import ImageConfig, ImageRecord
+from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.storage import Layers, Snapshots
+from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
+from pykubelet.linux import idmap
+from pykubelet.linux.mountinfo import is_mount_point, mounts_below
+from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.namespaces import Namespace, call_in
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not idmap.kernel_maps_overlays(), reason="needs Linux 5.19 and user namespaces"),
+]
+IDS = IdMap(300000, 400000, 65536, 65536)
+POD = SandboxID("pod")
+KINDS = (Kind.NETWORK, Kind.UTS, Kind.IPC, Kind.USER)
+
+
+@pytest.fixture
+async def namespaces(tmp_path: Path) -> AsyncIterator[PinnedNamespaces]:
+    pinned = PinnedNamespaces(tmp_path / "ns")
+    spec = NamespaceSpec(KINDS, "inside", {"net.ipv4.ping_group_range": "400000 465535"}, IDS)
+    await pinned.make(POD, spec)
+    yield pinned
+    await pinned.release(POD)
+    assert pinned.known() == []
+    assert mounts_below(str(tmp_path)) == []
+
+
+def _user(namespaces: PinnedNamespaces) -> UserNamespace:
+    return UserNamespace(str(namespaces.path(POD, Kind.USER)), IDS)
+
+
+async def test_namespaces_are_pinned_and_set_up(namespaces: PinnedNamespaces) -> None:
+    for kind in KINDS:
+        assert is_mount_point(namespaces.path(POD, kind))
+    net, uts = str(namespaces.path(POD, Kind.NETWORK)), str(namespaces.path(POD, Kind.UTS))
+    up = call_in(net, Namespace.NET, lambda: Path("/proc/thread-self/net/if_inet6").read_text())
+    assert " lo" in up
+    assert call_in(uts, Namespace.UTS, lambda: os.uname().nodename) == "inside"
+
+
+async def test_a_second_attempt_does_not_harm_the_first(namespaces: PinnedNamespaces) -> None:
+    with pytest.raises(Conflict):
+        await PinnedNamespaces(namespaces.path(POD, Kind.USER).parents[1]).make(POD, NamespaceSpec(KINDS, ids=IDS))
+
+
+async def test_a_bad_sysctl_leaves_nothing(tmp_path: Path) -> None:
+    pinned = PinnedNamespaces(tmp_path / "ns")
+    with pytest.raises(Invalid, match="cannot be set"):
+        await pinned.make(POD, NamespaceSpec(KINDS, "", {"net.ipv4.ip_forward": "nonsense"}, IDS))
+    assert pinned.known() == []
+    assert mounts_below(str(tmp_path)) == []
+
+
+def _mapped(target: str, source: Path) -> pb.Mount:
+    return pb.Mount(
+        container_path=target,
+        host_path=str(source),
+        uidMappings=[pb.IDMapping(host_id=IDS.uid, length=IDS.uids)],
+        gidMappings=[pb.IDMapping(host_id=IDS.gid, length=IDS.gids)],
+    )
+
+
+async def test_volumes_show_the_pod_s_ids_and_outlive_the_mount(namespaces: PinnedNamespaces, tmp_path: Path) -> None:
+    volume, file = tmp_path / "volume", tmp_path / "file"
+    volume.mkdir()
+    (volume / "a").write_text("kept")
+    os.chown(volume / "a", 7, 8)
+    file.write_text("one")
+    mounts = [
+        _mapped("/v", volume),
+        pb.Mount(container_path="/plain", host_path=str(volume)),
+        _mapped("/f", file),
+    ]
+    folder = tmp_path / "mapped" / "c1"
+    places = prepare.map_mounts(folder, mounts, _user(namespaces))
+    assert set(places) == {"/v", "/f"}
+    facts = Path(places["/v"], "a").stat()
+    assert (facts.st_uid, facts.st_gid) == (IDS.uid + 7, IDS.gid + 8)
+    assert Path(places["/f"]).read_text() == "one"
+    for _ in range(2):
+        prepare.drop_mapped(folder)
+    assert not folder.exists()
+    assert (volume / "a").read_text() == "kept"
+    assert file.read_text() == "one"
+
+
+async def test_a_root_file_system_belongs_to_the_pod(namespaces: PinnedNamespaces, tmp_path: Path) -> None:
+    layers = Layers(tmp_path / "storage", lambda digest: tmp_path / digest)
+    snapshots = Snapshots(tmp_path / "storage", layers)
+    snapshots.load()
+    image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), (), "")
+    root = await snapshots.prepare_rootfs(image, "c", _user(namespaces))
+    assert (root.stat().st_uid, root.stat().st_gid) == (IDS.uid, IDS.gid)
+    # Nobody but the pod's root may walk in.
+    facts = root.parent.stat()
+    assert (facts.st_mode & 0o777, facts.st_gid) == (0o710, IDS.gid)
+    prepare.make_volumes(root, ("/data",), set(), _user(namespaces))
+    assert (root / "data").stat().st_uid == IDS.uid
+    assert [mount.path for mount in mounts_below(str(tmp_path / "storage"))] == [str(root)]
+    await snapshots.remove_rootfs("c")
+    assert not root.parent.exists()
+
+
+async def test_layers_are_shown_with_the_pod_s_ids(namespaces: PinnedNamespaces, tmp_path: Path) -> None:
+    layer, target = tmp_path / "layer", tmp_path / "target"
+    for folder in (layer, target):
+        folder.mkdir()
+    (layer / "bin").write_text("x")
+    idmap.mount_mapped(str(layer), str(target), _user(namespaces).path)
+    try:
+        assert (target / "bin").stat().st_uid == IDS.uid
+        assert (layer / "bin").stat().st_uid == 0
+    finally:
+        unmount_all_under(str(target), lazy=True)

@@ -1,0 +1,89 @@
+"""Calls that give URLs: what they refuse, and what they leave with the streaming server."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.server.streaming import StreamingCalls
+from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming.types import Streams, Target
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+@dataclass
+class Fakes:
+    """The managers and the server, as far as the calls reach them."""
+
+    id: str = "c1"
+    ready: bool = True
+    targets: list[Target] = field(default_factory=list)
+
+    def running(self, container: str) -> "Fakes":
+        if container != self.id:
+            raise NotFound(f"container {container} does not exist")
+        return self
+
+    def bundle(self, container: str) -> Path:
+        return Path("/bundles") / container
+
+    def get(self, _: str) -> "Fakes":
+        return self
+
+    def netns(self, _: "Fakes") -> Path:
+        return Path("/netns/x")
+
+    def url(self, target: Target) -> str:
+        self.targets.append(target)
+        return "http://127.0.0.1:1/exec/token"
+
+    def calls(self) -> StreamingCalls:
+        """The calls on them."""
+        return StreamingCalls(cast(StreamingServer, self), cast(ContainerManager, self), cast(SandboxManager, self))
+
+
+async def test_urls() -> None:
+    fakes = Fakes()
+    calls = fakes.calls()
+    run = pb.ExecRequest(container_id="c1", cmd=["ls", "/"], stdin=True, stdout=True, tty=True)
+    assert (await calls.exec(run)).url.startswith("http://127.0.0.1")
+    await calls.attach(pb.AttachRequest(container_id="c1", stdout=True, stderr=True))
+    await calls.port_forward(pb.PortForwardRequest(pod_sandbox_id="s", port=[80, 443]))
+    assert fakes.targets == [
+        Execution("c1", ("ls", "/"), Streams(stdin=True, stdout=True, stderr=False, terminal=True)),
+        AttachTo("c1", Path("/bundles/c1"), Streams(stdin=False, stdout=True, stderr=True, terminal=False)),
+        Forward("c1", Path("/netns/x"), (80, 443)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cmd": ["ls"]}, "at least one"),
+        ({"stdout": True}, "needs a command"),
+        ({"cmd": ["ls"], "stdout": True, "stderr": True, "tty": True}, "no stderr"),
+    ],
+)
+async def test_exec_that_makes_no_sense(fields: dict[str, bool | list[str]], words: str) -> None:
+    fakes = Fakes()
+    with pytest.raises(Invalid, match=words):
+        await fakes.calls().exec(pb.ExecRequest(container_id="c1", **fields))  # type: ignore[arg-type]  # by name
+    assert fakes.targets == []
+
+
+async def test_what_is_not_there() -> None:
+    calls = Fakes(ready=False).calls()
+    with pytest.raises(NotFound):
+        await calls.attach(pb.AttachRequest(container_id="other", stdout=True))
+    with pytest.raises(Permanent, match="not ready"):
+        await calls.port_forward(pb.PortForwardRequest(pod_sandbox_id="s"))
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+async def test_ports_that_are_none(port: int) -> None:
+    with pytest.raises(Invalid, match="is no port"):
+        await Fakes().calls().port_forward(pb.PortForwardRequest(pod_sandbox_id="s", port=[80, port]))

@@ -1,0 +1,105 @@
+"""ImageTransfer when its clients do not behave: whoever stops, stalls or vanishes leaves nothing behind."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterable, AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.cli.imageclient import ImageClient
+from pykubelet.pb import images_v1_pb2 as transfer
+from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
+from pykubelet.testing.ociimage import ImageSpec, pack
+from tests.unit.criserver.images.rooms import Rooms, import_file, open_rooms
+from tests.unit.criserver.images.served import serve
+
+NAME = "localhost/demo/app:1"
+
+
+@pytest.fixture
+def rooms(tmp_path: Path) -> Rooms:
+    return open_rooms(tmp_path / "rooms")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> bytes:
+    pack(ImageSpec(NAME, files={"/noise": os.urandom(5_000_000)}), tmp_path / "image.tar", os.uname().machine)
+    return (tmp_path / "image.tar").read_bytes()
+
+
+@pytest.fixture
+async def service(rooms: Rooms, tmp_path: Path) -> "AsyncIterator[transfer_grpc.ImageTransferAsyncStub]":
+    options = (("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", 16 << 20))
+    async with serve(rooms.images, tmp_path) as socket, grpc.aio.insecure_channel(f"unix:{socket}", options) as channel:
+        yield transfer_grpc.ImageTransferStub(channel)
+
+
+async def settled(rooms: Rooms) -> None:
+    """Nothing is under way, and nothing is left."""
+    async with asyncio.timeout(10):
+        while rooms.images._working or rooms.content.digests() or list((rooms.content.root / "ingest").iterdir()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert rooms.images.list() == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("sent", [0, 100, 700_000, 3_000_000])
+async def test_an_import_broken_off(
+    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Rooms, archive: bytes, sent: int
+) -> None:
+    stalled = asyncio.Event()
+
+    async def requests() -> AsyncIterator[transfer.ImportRequest]:
+        for start in range(0, sent, 500_000):
+            yield transfer.ImportRequest(data=archive[start : min(start + 500_000, sent)])
+        stalled.set()
+        await asyncio.Event().wait()
+
+    call = service.Import(requests())
+    reading = asyncio.ensure_future(_all(call))
+    await stalled.wait()
+    await asyncio.sleep(0.1)
+    call.cancel()
+    await asyncio.wait({reading})
+    assert reading.cancelled() or reading.exception() is not None
+    await settled(rooms)
+
+
+async def test_an_import_that_is_refused_while_more_is_sent(rooms: Rooms, tmp_path: Path) -> None:
+    """With the client of the command line; that of asyncio may lose the code of a call that ends while it sends."""
+    async with serve(rooms.images, tmp_path) as socket:
+        with ImageClient(f"unix:{socket}") as client, pytest.raises(Invalid, match="no image archive"):
+            pieces = (b"no archive at all" * 60_000 for _ in range(60))
+            await asyncio.to_thread(client.import_archive, pieces, (), lambda _: None)
+        await settled(rooms)
+
+
+@pytest.mark.root
+async def test_an_export_that_nobody_reads_to_its_end(
+    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Rooms, archive: bytes, tmp_path: Path
+) -> None:
+    await import_file(rooms, tmp_path / "image.tar")
+    call = service.Export(transfer.ExportRequest(images=[NAME]))
+    assert await call.read()
+    call.cancel()
+    async with asyncio.timeout(10):
+        while rooms.images._working:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    replies = [reply async for reply in service.Export(transfer.ExportRequest(images=[NAME]))]
+    assert sum(len(reply.data) for reply in replies) > 5_000_000
+    for names in ([], ["none:1"]):
+        with pytest.raises(grpc.aio.AioRpcError):
+            await _all(service.Export(transfer.ExportRequest(images=names)))
+
+
+async def test_a_pull_of_nothing(service: "transfer_grpc.ImageTransferAsyncStub") -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await _all(service.Pull(transfer.PullRequest()))
+    assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def _all(replies: AsyncIterable[object]) -> list[object]:
+    return [reply async for reply in replies]

@@ -1,0 +1,118 @@
+"""Devices of the Container Device Interface."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.criserver.spec import HostDevice, build_container
+from pykubelet.criserver.spec.cdi import Found, apply_edits, edits_of, parse_file
+from pykubelet.criserver.spec.types import Json
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.spec.given import given
+
+DOCUMENT: Json = {
+    "cdiVersion": "0.6.0",
+    "kind": "vendor.com/gpu",
+    "annotations": {"unknown": "fields pass"},
+    "containerEdits": {
+        "env": ["VENDOR=yes"],
+        "hooks": [{"hookName": "createContainer", "path": "/bin/hook", "args": ["h"]}],
+    },
+    "devices": [
+        {
+            "name": "0",
+            "containerEdits": {
+                "env": ["A=cdi"],
+                "deviceNodes": [{"path": "/dev/gpu0", "hostPath": "/dev/null", "permissions": "rw"}],
+                "mounts": [{"hostPath": "/lib/v.so", "containerPath": "/lib/v.so", "options": ["ro", "bind"]}],
+                "additionalGids": [44],
+            },
+        },
+        {"name": "1", "containerEdits": {"env": ["SECOND=1"]}},
+    ],
+}
+GPU0 = HostDevice("/dev/gpu0", "c", 1, 3, 0o666, 0, 0, "rw")
+
+
+def _found(document: Json = DOCUMENT, rank: int = 0, origin: str = "/etc/cdi/v.json") -> Found:
+    return Found(origin, rank, parse_file(document, origin))
+
+
+def _other(env: str) -> Json:
+    return {
+        "cdiVersion": "0.6.0",
+        "kind": "vendor.com/gpu",
+        "devices": [{"name": "0", "containerEdits": {"env": [env]}}],
+    }
+
+
+def test_edits_of_a_file_come_once_and_first() -> None:
+    edits = edits_of(["vendor.com/gpu=1", "vendor.com/gpu=0"], [_found()])
+    assert [edit.env for edit in edits] == [("VENDOR=yes",), ("SECOND=1",), ("A=cdi",)]
+
+
+def test_a_later_folder_counts_for_more() -> None:
+    edits = edits_of(["vendor.com/gpu=0"], [_found(), _found(_other("B=run"), 1, "/var/run/cdi/v.json")])
+    assert [edit.env for edit in edits] == [(), ("B=run",)]
+
+
+def test_two_files_of_one_folder_must_not_have_one_device() -> None:
+    with pytest.raises(Invalid, match=r"is in /etc/cdi/.* and in /etc/cdi/"):
+        edits_of(["vendor.com/gpu=0"], [_found(), _found(_other("B=2"), 0, "/etc/cdi/w.json")])
+
+
+@pytest.mark.parametrize("name", ["vendor.com/gpu=9", "other.com/gpu=0"])
+def test_unknown_devices(name: str) -> None:
+    with pytest.raises(NotFound, match=name):
+        edits_of([name], [_found()])
+
+
+@pytest.mark.parametrize("name", ["gpu0", "vendor.com/gpu", "vendor=0", "vendor.com/gpu=", ""])
+def test_names_that_are_none(name: str) -> None:
+    with pytest.raises(Invalid, match="vendor/class=name"):
+        edits_of([name], [_found()])
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([], "Expected"),
+        ({"cdiVersion": "1", "kind": 5}, "kind"),
+        (
+            {
+                "cdiVersion": "1",
+                "kind": "a/b",
+                "containerEdits": {"mounts": [{"hostPath": "/a", "containerPath": "b"}]},
+            },
+            "absolute",
+        ),
+        (
+            {"cdiVersion": "1", "kind": "a/b", "containerEdits": {"hooks": [{"hookName": "never", "path": "/a"}]}},
+            "never",
+        ),
+    ],
+)
+def test_files_that_are_refused(document: object, words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        parse_file(document, "/etc/cdi/x.json")
+
+
+def test_the_spec_is_changed_and_the_old_one_left_alone() -> None:
+    config = pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name="app"), mounts=[pb.Mount(container_path="/lib/v.so", host_path="/old")]
+    )
+    before = build_container(given(config))
+    after = apply_edits(before, edits_of(["vendor.com/gpu=0"], [_found()]), {"/dev/gpu0": GPU0})
+    process, linux = cast(Mapping[str, object], after["process"]), cast(Mapping[str, object], after["linux"])
+    env = cast(list[str], process["env"])
+    assert "A=cdi" in env and "A=image" not in env and "VENDOR=yes" in env
+    assert [device["path"] for device in cast(list[Json], linux["devices"])] == ["/dev/gpu0"]
+    rules = cast(list[Json], cast(Json, linux["resources"])["devices"])
+    assert rules[-1] == {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rw"}
+    (mount,) = [each for each in cast(list[Json], after["mounts"]) if each["destination"] == "/lib/v.so"]
+    assert (mount["source"], mount["options"]) == ("/lib/v.so", ["ro", "bind"])
+    assert after["hooks"] == {"createContainer": [{"path": "/bin/hook", "args": ["h"]}]}
+    assert cast(Json, process["user"])["additionalGids"] == [1000, 44]
+    assert before == build_container(given(config))

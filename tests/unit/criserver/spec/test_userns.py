@@ -1,0 +1,107 @@
+"""User namespaces of pods."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec import build_container, build_infra
+from pykubelet.criserver.spec.userns import check_container, check_mount, id_map
+from pykubelet.criserver.types import IdMap, UserNamespace
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.spec.given import given
+
+IDS = IdMap(100000, 200000, 65536, 1000)
+
+
+def _options(mode: "pb.NamespaceMode.ValueType" = pb.POD) -> pb.NamespaceOption:
+    user = pb.UserNamespace(
+        mode=mode,
+        uids=[pb.IDMapping(host_id=100000, length=65536)],
+        gids=[pb.IDMapping(host_id=200000, length=1000)],
+    )
+    return pb.NamespaceOption(userns_options=user)
+
+
+def test_the_ids_of_a_pod() -> None:
+    assert id_map(_options()) == IDS
+    assert id_map(_options(pb.NODE)) is None
+    assert id_map(pb.NamespaceOption()) is None
+
+
+@pytest.mark.parametrize("kind", ["network", "pid", "ipc"])
+def test_namespaces_of_the_node_are_refused(kind: str) -> None:
+    options = _options()
+    setattr(options, kind, pb.NODE)
+    with pytest.raises(Invalid, match="cannot use the node's"):
+        id_map(options)
+
+
+@pytest.mark.parametrize("mode", [pb.CONTAINER, pb.TARGET])
+def test_modes_that_are_refused(mode: "pb.NamespaceMode.ValueType") -> None:
+    with pytest.raises(Invalid, match="the pod's or the node's"):
+        id_map(_options(mode))
+
+
+@pytest.mark.parametrize(
+    ("mappings", "words"),
+    [
+        ([], "exactly one"),
+        ([pb.IDMapping(host_id=1, length=1), pb.IDMapping(host_id=2, container_id=1, length=1)], "exactly one"),
+        ([pb.IDMapping(host_id=1, container_id=1, length=5)], "begin at 0"),
+        ([pb.IDMapping(host_id=1)], "no range"),
+        ([pb.IDMapping(host_id=2**32 - 10, length=100)], "no range"),
+    ],
+)
+def test_mappings_that_are_refused(mappings: list[pb.IDMapping], words: str) -> None:
+    options = _options()
+    del options.userns_options.gids[:]
+    options.userns_options.gids.extend(mappings)
+    with pytest.raises(Invalid, match=words):
+        id_map(options)
+
+
+def test_a_container_shares_its_pod_s_namespace() -> None:
+    check_container(_options(), IDS)
+    check_container(pb.NamespaceOption(), IDS)
+    check_container(_options(pb.NODE), None)
+    for options, of_pod in ((_options(), None), (_options(pb.NODE), IDS), (_options(), replace(IDS, uid=5))):
+        with pytest.raises(Invalid, match="another user namespace"):
+            check_container(options, of_pod)
+
+
+def test_mounts_with_mapped_ids() -> None:
+    mapped = pb.Mount(
+        container_path="/d",
+        uidMappings=[pb.IDMapping(host_id=100000, length=65536)],
+        gidMappings=[pb.IDMapping(host_id=200000, length=1000)],
+    )
+    assert check_mount(mapped, IDS)
+    assert not check_mount(pb.Mount(container_path="/d"), IDS)
+    with pytest.raises(Invalid, match="has no user namespace"):
+        check_mount(mapped, None)
+    with pytest.raises(Invalid, match="only the ids"):
+        check_mount(mapped, replace(IDS, gids=5))
+    del mapped.gidMappings[:]
+    with pytest.raises(Invalid, match="exactly one"):
+        check_mount(mapped, IDS)
+
+
+def test_the_spec_of_a_container() -> None:
+    made = given()
+    namespaces = {**made.sandbox.namespaces, "user": "/ns/user"}
+    view = replace(made.sandbox, user=UserNamespace("/ns/user", IDS), namespaces=namespaces)
+    linux = cast(Mapping[str, object], build_container(replace(made, sandbox=view))["linux"])
+    assert linux["uidMappings"] == [{"containerID": 0, "hostID": 100000, "size": 65536}]
+    assert linux["gidMappings"] == [{"containerID": 0, "hostID": 200000, "size": 1000}]
+    assert {"type": "user", "path": "/ns/user"} in cast(list[dict[str, str]], linux["namespaces"])
+    assert "uidMappings" not in cast(Mapping[str, object], build_container(made)["linux"])
+
+
+def test_the_infra_process_runs_as_somebody_who_is_mapped() -> None:
+    spec = build_infra(program="/i", rootfs="/r", cgroup="/c", namespaces={"user": "/ns/user"}, oom_score=0, ids=IDS)
+    process, linux = cast(Mapping[str, object], spec["process"]), cast(Mapping[str, object], spec["linux"])
+    assert process["user"] == {"uid": 999, "gid": 999}
+    assert linux["uidMappings"] == [{"containerID": 0, "hostID": 100000, "size": 65536}]
