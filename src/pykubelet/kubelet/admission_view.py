@@ -1,6 +1,6 @@
 """The node as admission measures pods against it. Beside the composition root, because it asks several stages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
@@ -23,8 +23,18 @@ class AdmissionNode:
     In a cluster the node's object says which labels, taints and resources it has. Without one the configuration does.
     """
 
-    def __init__(self, settings: Settings, facts: ActuatorNode, registered: Callable[[], Node | None]) -> None:
-        """``registered`` gives the node's object at the API server; None without a cluster, or before it is known."""
+    def __init__(
+        self,
+        settings: Settings,
+        facts: ActuatorNode,
+        registered: Callable[[], Node | None],
+        conditions: Callable[[], Iterable[str]],
+    ) -> None:
+        """``registered`` gives the node's object at the API server; None without a cluster, or before it is known.
+
+        ``conditions`` are those of pressure.
+        """
+        self._conditions = conditions
         self._settings = settings
         self._facts = facts
         self._registered = registered
@@ -51,6 +61,7 @@ class AdmissionNode:
             allocatable=amounts(allocatable) if allocatable else self._local_amounts(),
             max_pods=max_pods(settings),
             app_armor=system.app_armor_enabled(),
+            conditions=tuple(sorted(self._conditions(), reverse=True)),
             strict_groups=self._strict_groups(),
         )
 

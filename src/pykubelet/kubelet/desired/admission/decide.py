@@ -1,7 +1,7 @@
 """The rules of admission in the reference's order (pure): the first that fails gives reason and message.
 
-Sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor. Too few resources do
-not keep a critical pod out: others make room for it, if they can.
+Pressure; sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor. Too few
+resources do not keep a critical pod out: others make room for it, if they can.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,17 @@ from pykubelet.kubelet.desired.admission.decide_node import matches_node, untole
 from pykubelet.kubelet.desired.admission.decide_preempt import victims
 from pykubelet.kubelet.desired.admission.types import Needs, NodeFacts
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
+from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
+from pykubelet.kubelet.types.qos import QosClass
 from pykubelet.kubelet.types.updates import is_static
-from pykubelet.models.core_v1 import Pod
+from pykubelet.models.core_v1 import Pod, Taint
 
 OS = "linux"
 _OS_LABEL = "kubernetes.io/os"
 _APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_MEMORY_PRESSURE = "MemoryPressure"
+_MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 _UNCONFINED = ("Unconfined", "unconfined")
 
 
@@ -25,6 +29,8 @@ def decide(
     pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts, sysctl_refusal: str | None = None
 ) -> Verdict:
     """Whether the pod may run beside the `others`. ``sysctl_refusal`` says what is wrong with its sysctls."""
+    if _is_kept_out_by_pressure(pod, wanted, node):
+        return Verdict(Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ")
     if sysctl_refusal is not None:
         return Verdict("SysctlForbidden", sysctl_refusal)
     wrong = _system(pod, node)
@@ -38,6 +44,17 @@ def decide(
     elif short:
         verdict = _make_room(wanted, others, short)
     return verdict if not verdict.admitted else _app_armor(pod, node, verdict)
+
+
+def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
+    """A node that is short of something takes only critical pods; short of memory alone, also those that ask for some,
+    and best-effort ones that tolerate the taint."""
+    if not node.conditions or wanted.critical:
+        return False
+    if node.conditions == (_MEMORY_PRESSURE,):
+        tolerated = untolerated(pod, (_MEMORY_TAINT,), _MEMORY_TAINT.effect) is None
+        return wanted.qos is QosClass.BEST_EFFORT and not tolerated
+    return True
 
 
 def for_want_of_room(verdict: Verdict) -> bool:

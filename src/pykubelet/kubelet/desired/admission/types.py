@@ -20,6 +20,8 @@ class NodeFacts:
     max_pods: int = 110
     app_armor: bool = False
     """The kernel enforces AppArmor profiles."""
+    conditions: tuple[str, ...] = ()
+    """What the node runs short of: ``MemoryPressure``, ``DiskPressure``, ``PIDPressure``."""
     strict_groups: bool | None = None
     """The runtime knows the supplemental groups policy Strict; None while it has not been asked."""
 

@@ -1,5 +1,6 @@
 """The rules of admission, one table each."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -356,3 +357,25 @@ def test_shortages_are_told_all() -> None:
     assert [each.name for each in found] == ["pods", "cpu", "memory"]
     assert found[1].missing == 1000
     assert Amounts().cpu == 0
+
+
+TOLERANT = [{"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "conditions", "admitted"),
+    [
+        (make_pod(), ("MemoryPressure",), False),
+        (make_pod(tolerations=TOLERANT), ("MemoryPressure",), True),
+        (make_pod(requests={"cpu": "1"}), ("MemoryPressure",), True),
+        (make_pod(requests={"cpu": "1"}), ("DiskPressure",), False),
+        (make_pod(tolerations=TOLERANT), ("MemoryPressure", "DiskPressure"), False),
+        (make_pod(priority=2_000_000_000), ("DiskPressure",), True),
+        (static(), ("MemoryPressure", "DiskPressure"), True),
+    ],
+)
+def test_a_node_under_pressure(pod: Pod, conditions: tuple[str, ...], admitted: bool) -> None:
+    verdict = judge(pod, node=dataclasses.replace(NODE, conditions=conditions))
+    assert verdict.admitted is admitted
+    if not admitted:
+        assert verdict == Verdict("Evicted", f"The node had condition: [{' '.join(conditions)}]. ")
