@@ -84,6 +84,25 @@ def test_pods_run_on_and_their_news_arrive_when_the_api_server_was_away(cluster:
     wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 30.0, cluster.agent.log_tail)
 
 
+def test_an_agent_that_starts_without_an_api_server_runs_its_manifests(cluster: Cluster, apiserver: EnvTest) -> None:
+    cluster.run(pod("stays"))
+    before = cluster.ready("stays")
+    cluster.agent.kill()
+    apiserver.stop_apiserver()
+    try:
+        cluster.agent.write("alone.json", pod("alone"))
+        cluster.agent.start()
+        cluster.agent.wait_running("alone")
+    finally:
+        apiserver.start_apiserver(wait=True)
+    cluster.ready(f"alone-{NODE}", 60.0)
+    after = cluster.ready("stays", 60.0)
+    assert container_status(after).container_id == container_status(before).container_id
+    assert container_status(after).restart_count == 0
+    (cluster.agent.manifests / "alone.json").unlink()
+    cluster.delete("stays")
+
+
 def test_a_finished_pod_keeps_its_end_over_a_crash(cluster: Cluster) -> None:
     cluster.run(pod("ended", container(command=sh("exit 3")), restartPolicy="Never"))
     before = cluster.until("ended", lambda p: p.status.phase == "Failed")

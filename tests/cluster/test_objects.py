@@ -103,6 +103,7 @@ def test_a_token_of_the_service_account_is_projected(cluster: Cluster) -> None:
     assert other["aud"] == ["vault"] and other["exp"] - other["iat"] == 3600
     cluster.delete("robot")
     cluster.api.delete(f"{_CONFIG_MAPS}/kube-root-ca.crt")
+    cluster.api.delete("/api/v1/namespaces/default/serviceaccounts/robot")
 
 
 def test_a_runtime_class_names_the_handler(cluster: Cluster) -> None:

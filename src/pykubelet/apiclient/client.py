@@ -38,6 +38,8 @@ _ATTEMPTS: Final = 4
 _FIRST_DELAY: Final = 0.25
 _MAX_RETRY_AFTER: Final = 30.0
 _WATCH_SLACK: Final = 30.0
+_WATCH_SILENCE: Final = 150.0
+"""Bookmarks come about once a minute: a watch that is silent for longer is one that nobody serves any more."""
 _KEEPALIVE_IDLE: Final = 30
 _KEEPALIVE_INTERVAL: Final = 10
 _USER_TIMEOUT_MS: Final = 60_000
@@ -187,7 +189,7 @@ class ApiClient:
         )
         what = f"watch {target.label}"
         timeout = aiohttp.ClientTimeout(
-            total=duration + _WATCH_SLACK, connect=self._timeouts.connect, sock_read=duration + _WATCH_SLACK
+            total=duration + _WATCH_SLACK, connect=self._timeouts.connect, sock_read=_WATCH_SILENCE
         )
         lines = Lines()
         async with self._request(_Call("GET", target.path, what, params), timeout) as response:

@@ -69,17 +69,23 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(first_delay, _MAX_DELAY, 2.0, _CALM, 1.0)
         self.fault: PykubeletError | None = None
         """Why the last attempt failed; None while all is well."""
+        self._stopped = False
         self.listed = False
         """Whether a list has succeeded ever."""
 
+    def stop(self) -> None:
+        """End :meth:`run` soon; to be called by ``deliver`` when nothing more can change."""
+        self._stopped = True
+
     async def run(self) -> None:
-        """Follow until cancelled. Errors of any kind are logged and outlived."""
-        while True:
+        """Follow until cancelled or stopped. Errors of any kind are logged and outlived."""
+        while not self._stopped:
             try:
                 if not self._version:
                     self._replace(await self._client.list(self._query.target, self._query.select))
                 self.fault = None
-                await self._follow()
+                if not self._stopped:
+                    await self._follow()
             except Expired as error:
                 _log.info("watch is too old, listing anew", extra=self._about(error))
                 self._version = ""
@@ -99,6 +105,8 @@ class Reflector(Generic[T]):
             async for event in events:
                 quiet = False
                 self._take(event)
+                if self._stopped:
+                    return
         if quiet and self._clock.monotonic() - begun < _QUICK_END:
             raise Transient(f"watch {self._query.target.label}: ended at once without an event")
 

@@ -4,9 +4,10 @@ Loaded only then, since it brings the API client along. ``main.py`` builds one :
 """
 
 from collections.abc import Coroutine, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from pykubelet.apiclient import ApiClient, Query, RateLimit, Reflector, Select, load_kubeconfig
+from pykubelet.apiclient import ApiClient, Query, RateLimit, Reflector, Select, Timeouts, load_kubeconfig
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
@@ -21,7 +22,7 @@ from pykubelet.kubelet.node_port import server_wanted
 from pykubelet.kubelet.node_status import NodeStatusDeps, NodeStatusReader
 from pykubelet.kubelet.node_view import KUBERNETES_VERSION
 from pykubelet.kubelet.report.events.apiserver import EventSink
-from pykubelet.kubelet.report.node import LeaseKeeper, NodeConfig, NodeDeps, NodeReporter
+from pykubelet.kubelet.report.node import LeaseKeeper, NodeConfig, NodeDeps, NodeReporter, Pressure, check_labels
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.report.status.apiserver import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
@@ -44,7 +45,8 @@ class ClusterAccess:
         limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock)
         self.client = ApiClient(server, clock, limit=limit, agent=agent)
         # The heartbeat waits for nobody: it has a client, and so connections, of its own.
-        self.heart = ApiClient(server, clock, agent=agent)
+        patience = Timeouts(request=config.node_lease_duration_seconds / 4)
+        self.heart = ApiClient(server, clock, timeouts=patience, agent=agent)
         self.objects = ClusterObjects(self.client, local, clock)
         self.certificates = _certificates(settings, self.client, clock)
 
@@ -79,6 +81,7 @@ class Cluster:
                 deps.conditions,
                 deps.pleg_fault,
                 clock,
+                pressure=lambda: _pressure(deps.pressure()),
                 port=settings.config.port if server_wanted(settings) else 0,
             )
         )
@@ -106,13 +109,13 @@ class Cluster:
         if is_mirror(pod):
             shown = self._deps.pods.pod_of_mirror(pod)
             if shown is not None:
-                self.patcher.seen(pod, ref_of(shown).uid)
+                self.patcher.seen(ref_of(shown).uid)
             self.mirrors.poke()
         elif is_static(pod):
             self.mirrors.poke()
         else:
             self.objects.use(pod)
-            self.patcher.seen(pod, ref_of(pod).uid)
+            self.patcher.seen(ref_of(pod).uid)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Core tasks by name."""
@@ -172,6 +175,7 @@ class ApiPodView:
 def node_config(access: ClusterAccess) -> NodeConfig:
     """The node object's settings. Invalid: labels that a node may not give itself."""
     settings, config = access.settings, access.settings.config
+    check_labels(access.cluster.node_labels)
     return NodeConfig(
         name=settings.node_name,
         provider_id=access.cluster.provider_id or config.provider_id,
@@ -183,4 +187,10 @@ def node_config(access: ClusterAccess) -> NodeConfig:
         report_every=settings.seconds(config.node_status_report_frequency),
         max_images=config.node_status_max_images,
         lease_seconds=config.node_lease_duration_seconds,
+    )
+
+
+def _pressure(conditions: AbstractSet[str]) -> Pressure:
+    return Pressure(
+        memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
     )

@@ -4,6 +4,7 @@ An agent that runs manifests alone pays neither the time nor the memory.
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ class ClusterDeps:
     conditions: Callable[[], RuntimeConditions]
     pleg_fault: Callable[[], str | None]
     clock: Clock
+    pressure: Callable[[], AbstractSet[str]] = frozenset
+    """Conditions of the node that say what it runs short of."""
 
 
 async def make_ready(settings: Settings, clock: Clock) -> None:

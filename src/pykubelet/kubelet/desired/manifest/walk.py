@@ -7,7 +7,6 @@ at the first. Scalars are read as Kubernetes' own YAML reader does: YAML 1.1 boo
 
 import base64
 import binascii
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -313,6 +312,8 @@ def _suggest(name: str, fields: Mapping[str, Field]) -> str:
     lower = {each.lower(): each for each in fields}
     if name.lower() in lower:
         return f"did you mean {lower[name.lower()]}?"
+    import difflib  # only needed for mistakes, and not small
+
     close = difflib.get_close_matches(name[:64], fields, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"

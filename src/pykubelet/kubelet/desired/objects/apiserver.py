@@ -164,8 +164,8 @@ class ApiObjects:
         first = not followed.read.is_set()
         followed.value = value
         followed.read.set()
-        if value is not None and value.immutable and followed.task is not None:
-            followed.task.cancel()  # it cannot change any more
+        if value is not None and value.immutable and followed.reflector is not None:
+            followed.reflector.stop()  # it cannot change any more
         if not first and self._followed.get(key) is followed:
             for callback in tuple(self._subscribers.values()):
                 callback(frozenset({key}))

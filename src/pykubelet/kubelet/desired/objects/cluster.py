@@ -73,8 +73,7 @@ class ClusterObjects:
             await _first(self._services_read, "services", self._service_watch.fault)
         if pod.spec.runtime_class_name and not self._classes_read.is_set():
             await _first(self._classes_read, "runtime classes", self._class_watch.fault)
-        await self._objects.ready(ref_of(pod).uid)
-        await self._tokens.ready(pod)
+        await asyncio.gather(self._objects.ready(ref_of(pod).uid), self._tokens.ready(pod))
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
         """The ConfigMap; raises NotFound."""

@@ -58,7 +58,7 @@ class _Delivery:
     """Our part of what the API server made of it; it may not know all fields."""
     version: int = 0
     """The resource version of that."""
-    corrected_at: Seconds = 0.0
+    corrected_at: Seconds = float("-inf")
     deleted: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
     running: bool = False
@@ -93,13 +93,8 @@ class StatusPatcher:
         else:
             self._wake(change.uid)
 
-    def seen(self, pod: Pod, uid: PodUID) -> None:
+    def seen(self, uid: PodUID) -> None:
         """The API server told of its object for the pod ``uid`` of ours."""
-        delivery = self._deliveries.get(uid)
-        if delivery is not None and not delivery.running and self._overwritten(delivery, pod):
-            _log.info("status was changed by somebody else, sending ours again", extra={"pod": str(ref_of(pod))})
-            delivery.corrected_at = self._deps.clock.monotonic()
-            delivery.sent = None
         self._wake(uid)
 
     def _overwritten(self, delivery: _Delivery, pod: Pod) -> bool:
@@ -146,6 +141,10 @@ class StatusPatcher:
     async def _step(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> bool:
         """Send what has to be sent next; False: nothing has."""
         uid = pod.metadata.uid
+        if self._overwritten(delivery, pod):
+            _log.info("status was changed by somebody else, sending ours again", extra={"pod": str(ref_of(pod))})
+            delivery.corrected_at = self._deps.clock.monotonic()
+            delivery.sent = None
         if delivery.target != uid or delivery.sent != entry.status:
             await self._patch(entry, pod, delivery)
             return True

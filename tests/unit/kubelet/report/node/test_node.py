@@ -1,0 +1,251 @@
+"""The node's object and its lease."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.report.node import (
+    Image,
+    LeaseKeeper,
+    NodeConfig,
+    NodeDeps,
+    NodeFacts,
+    NodeReporter,
+    Pressure,
+    check_labels,
+)
+from pykubelet.kubelet.report.node.compute_node import node_status
+from pykubelet.kubelet.types.ids import PodRef
+from pykubelet.models import core_v1 as core
+from pykubelet.models.codec import from_builtins
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.fake_api import Fault
+from pykubelet.testing.fake_api.store import Place
+from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+
+FACTS = NodeFacts(
+    capacity={"cpu": "2", "memory": "4Gi", "pods": "110"},
+    allocatable={"cpu": "2", "memory": "3Gi", "pods": "110"},
+    addresses=(core.NodeAddress(type="InternalIP", address="10.0.0.1"),),
+    info=core.NodeSystemInfo(kubelet_version="v1.36.0"),
+)
+CONFIG = NodeConfig("n", labels={"pool": "a"}, taints=(core.Taint(key="k", effect="NoSchedule"),), update_every=0.05)
+LEASES = "/apis/coordination.k8s.io/v1"
+
+
+@dataclass
+class Machine:
+    facts: NodeFacts = FACTS
+
+    async def read(self) -> NodeFacts:
+        return self.facts
+
+    def architecture(self) -> str:
+        return "amd64"
+
+
+@dataclass
+class Events:
+    reasons: list[str] = field(default_factory=list)
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        self.reasons.append(reason)
+
+
+@dataclass
+class Rig:
+    api: Api
+    machine: Machine
+    events: Events
+    reporter: NodeReporter
+
+    @property
+    def node(self) -> core.Node:
+        return from_builtins(self.api.get("nodes", "n", ""), core.Node)
+
+    def condition(self, kind: str = "Ready") -> core.NodeCondition | None:
+        if not self.api.all("nodes"):
+            return None
+        return next((c for c in self.node.status.conditions if c.type == kind), None)
+
+    def is_ready(self) -> bool:
+        condition = self.condition()
+        return condition is not None and condition.status == "True"
+
+    @property
+    def patches(self) -> int:
+        return self.api.fake.count("PATCH")
+
+
+def make(api: Api, config: NodeConfig = CONFIG) -> Rig:
+    machine, events = Machine(), Events()
+    return Rig(api, machine, events, NodeReporter(NodeDeps(api.client, machine, events, api.clock), config))
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with fake_api() as made:
+        yield made
+
+
+async def test_a_node_registers_with_all_it_has(api: Api) -> None:
+    rig = make(api, replace(CONFIG, provider_id="cloud://1"))
+    async with running(rig.reporter.run()):
+        await until(rig.reporter.registered.is_set)
+    node = rig.node
+    assert node.metadata.labels == {
+        "pool": "a",
+        "kubernetes.io/hostname": "n",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+    assert node.metadata.annotations == {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+    assert [t.key for t in node.spec.taints] == ["k"] and node.spec.provider_id == "cloud://1"
+    assert rig.is_ready() and rig.events.reasons == ["NodeReady"]
+
+
+async def test_a_node_that_is_there_is_put_right(api: Api) -> None:
+    meta = {"name": "n", "labels": {"pool": "b", "theirs": "x"}}
+    api.put("nodes", "n", "", metadata=meta, spec={"unschedulable": True})
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+    labels = rig.node.metadata.labels
+    assert labels["pool"] == "a" and labels["theirs"] == "x"
+    assert rig.node.spec.unschedulable and not rig.node.spec.taints, "cordon and taints are not the agent's"
+
+
+async def test_nothing_is_sent_without_news(api: Api) -> None:
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        await settle()
+        assert rig.patches == 0
+        since = rig.condition()
+        rig.machine.facts = replace(FACTS, faults=("container runtime is down",), pressure=Pressure(disk=True))
+        rig.reporter.poke()
+        await until(lambda: not rig.is_ready())
+        assert rig.patches == 1
+    ready, disk = rig.condition(), rig.condition("DiskPressure")
+    assert ready is not None and disk is not None and since is not None
+    assert (ready.reason, ready.message) == ("KubeletNotReady", "container runtime is down")
+    assert (disk.status, disk.reason) == ("True", "KubeletHasDiskPressure")
+    assert rig.events.reasons == ["NodeReady", "NodeNotReady"]
+
+
+async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api: Api) -> None:
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        lost = [{"type": "Ready", "status": "Unknown"}, {"type": "theirs", "status": "True"}]
+        api.change("nodes", "n", "", status={"conditions": lost})
+        rig.reporter.learn(rig.node)
+        await until(lambda: rig.is_ready())
+    assert rig.condition("theirs") is not None
+
+
+async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        first = rig.node.metadata.uid
+        api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+        rig.reporter.gone()
+        await until(lambda: bool(api.all("nodes")))
+    assert rig.node.metadata.uid != first
+
+
+async def test_registration_waits_for_the_api_server(api: Api) -> None:
+    api.fake.faults = [Fault("POST /api/v1/nodes", status=500, times=5)]
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(rig.reporter.registered.is_set)
+
+
+async def test_a_node_that_may_not_register_waits_for_its_object(api: Api) -> None:
+    rig = make(api, replace(CONFIG, register=False))
+    async with running(rig.reporter.run()):
+        await settle()
+        assert not api.all("nodes")
+        api.put("nodes", "n", "")
+        await until(lambda: rig.is_ready())
+    assert rig.node.metadata.labels == {}
+
+
+def test_transition_times_move_only_with_the_status() -> None:
+    first = node_status(FACTS, core.NodeStatus(), CONFIG, 1000.0)
+    second = node_status(FACTS, first, CONFIG, 2000.0)
+    third = node_status(replace(FACTS, faults=("x",)), second, CONFIG, 3000.0)
+    times = [
+        [c.last_transition_time.timestamp() for c in s.conditions if c.last_transition_time] for s in (second, third)
+    ]
+    assert times == [[1000.0] * 4, [1000.0] * 3 + [3000.0]]
+
+
+def test_the_largest_images_are_shown() -> None:
+    images = tuple(Image((f"i{size}", *(f"other{n}" for n in range(9))), Bytes(size)) for size in range(1, 80))
+    shown = node_status(replace(FACTS, images=(*images, Image((), Bytes(99)))), core.NodeStatus(), CONFIG, 0.0).images
+    assert len(shown) == 50 and shown[0].size_bytes == 79 and len(shown[0].names) == 5
+    assert (
+        len(node_status(replace(FACTS, images=images), core.NodeStatus(), replace(CONFIG, max_images=-1), 0).images)
+        == 79
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "allowed"),
+    [
+        ("pool", True),
+        ("example.com/x", True),
+        ("node.kubernetes.io/x", True),
+        ("sub.kubelet.kubernetes.io/x", True),
+        ("topology.kubernetes.io/zone", True),
+        ("kubernetes.io/x", False),
+        ("node-role.kubernetes.io/master", False),
+        ("a.k8s.io/x", False),
+    ],
+)
+def test_labels_that_a_node_may_have(label: str, allowed: bool) -> None:
+    if allowed:
+        check_labels([label])
+    else:
+        with pytest.raises(Invalid, match=label):
+            check_labels([label])
+
+
+async def test_a_lease_is_made_and_renewed(api: Api) -> None:
+    api.put("nodes", "n", "")
+    keeper = LeaseKeeper(api.client, "n", 40, api.clock)
+    assert await keeper.renew()
+    lease = api.get("leases", "n", "kube-node-lease", LEASES)
+    assert lease["spec"]["holderIdentity"] == "n" and lease["spec"]["leaseDurationSeconds"] == 40
+    assert lease["metadata"]["ownerReferences"][0]["uid"] == api.get("nodes", "n", "")["metadata"]["uid"]
+    assert await keeper.renew()
+    assert api.get("leases", "n", "kube-node-lease", LEASES)["spec"]["renewTime"] > lease["spec"]["renewTime"]
+    assert api.fake.count("PUT") == 1
+
+
+async def test_a_lease_that_others_changed_or_took_away_is_found_again(api: Api) -> None:
+    keeper = LeaseKeeper(api.client, "n", 40, api.clock)
+    assert await keeper.renew()
+    api.change("leases", "n", "kube-node-lease", LEASES, spec={"holderIdentity": "other"})
+    assert await keeper.renew()
+    assert api.get("leases", "n", "kube-node-lease", LEASES)["spec"]["holderIdentity"] == "n"
+    api.fake.store.delete(Place(LEASES, "leases", "kube-node-lease", "n"), "", None)
+    assert await keeper.renew()
+    assert api.get("leases", "n", "kube-node-lease", LEASES)
+
+
+async def test_a_clock_that_jumps_misses_no_renewal(api: Api) -> None:
+    clock = VirtualClock()
+    keeper = LeaseKeeper(api.client, "n", 40, clock)
+    async with running(keeper.run()):
+        for jump in (0.0, 86400.0, -200000.0):
+            before = api.fake.count("PUT") + api.fake.count("POST")
+            clock.jump_wall(jump)
+            await until(lambda: clock.sleepers > 0)
+            await clock.advance(11.0)
+            await until(lambda: api.fake.count("PUT") + api.fake.count("POST") > before)  # noqa: B023 - at once
