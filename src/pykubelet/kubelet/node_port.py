@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.resources import ResourceManager
 from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, root_name, to_path
@@ -115,6 +116,9 @@ class RuntimeAccess:
         reply = await self.cri.exec_sync(container, command, _RUN_SECONDS)
         return reply.exit_code, reply.stdout + reply.stderr
 
+    async def checkpoint(self, container: ContainerID, archive: Path, timeout: Seconds) -> None:
+        await self.cri.checkpoint_container(container, str(archive), timeout)
+
     async def running_pods(self) -> Sequence[Pod]:
         """Pods of running containers, by the runtime's labels."""
         running = pb.ContainerStateValue(state=pb.ContainerState.CONTAINER_RUNNING)
@@ -179,6 +183,11 @@ def _server(settings: Settings, local: LocalDeps, deps: NodePortDeps, usage: Nod
     config = settings.config
     given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
 
+    def certificate() -> CertFiles | None:
+        """The configured one, else the one that the cluster signed for us, if it has."""
+        signed = deps.access.serving() if given is None and deps.access is not None else None
+        return CertFiles(signed.certificate, signed.key) if signed is not None else given
+
     def signed() -> CertFiles | None:
         pair = deps.access.serving() if deps.access is not None else None
         return CertFiles(pair.certificate, pair.key) if pair is not None else None
@@ -221,6 +230,7 @@ def _server_config(settings: Settings) -> "NodeServerConfig":
             denied_ttl=seconds(authz.webhook.cache_unauthorized_ttl),
         ),
         pod_logs_dir=settings.pod_log_dir,
+        checkpoints_dir=settings.root_dir / "checkpoints",
         debugging_handlers=config.enable_debugging_handlers,
         system_log_handler=config.enable_system_log_handler,
     )

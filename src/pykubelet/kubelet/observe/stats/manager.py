@@ -111,8 +111,9 @@ class NodeUsage:
 
 
 def _usages(seen: Seen) -> Iterable[CgroupUsage]:
+    """Those of which the Summary API shows a rate: of the groups the one above all."""
     yield seen.machine
-    yield from seen.groups
+    yield from seen.groups[:1]
     yield from (daemon.usage for daemon in seen.daemons)
     for pod in seen.pods:
         yield from (usage for usage in (pod.usage, *(c.usage for c in pod.containers)) if usage is not None)

@@ -1,6 +1,7 @@
 """Metrics under the reference's names. Told by all stages through callbacks; scraped through the health server."""
 
 from pykubelet.kubelet.report.metrics.compute_cadvisor import cadvisor_text
+from pykubelet.kubelet.report.metrics.compute_disks import disks_text
 from pykubelet.kubelet.report.metrics.compute_resource import resource_text
 from pykubelet.kubelet.report.metrics.manager import CONTENT_TYPE, KubeletMetrics, ProbeSample
 from pykubelet.kubelet.report.metrics.types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
@@ -15,5 +16,6 @@ __all__ = [
     "WorkingPods",
     "cadvisor_text",
     "count_runtime",
+    "disks_text",
     "resource_text",
 ]

@@ -33,6 +33,8 @@ class Instruments:
         self.worker_start_duration = self._histogram("pod_worker_start_duration_seconds", text, _DEFAULT)
         text = "Seconds from first seeing a pod until it runs."
         self.pod_start_duration = self._histogram("pod_start_duration_seconds", text, _START)
+        text = "Seconds from the creation of a pod until it runs, pulls and init containers included; no static pods."
+        self.pod_start_total_duration = self._histogram("pod_start_total_duration_seconds", text, _START)
         self.started_pods = self._counter("started_pods_total", "Pods started.")
         self.started_pods_errors = self._counter("started_pods_errors_total", "Errors when starting pods.")
         self.restarted_pods = self._counter(
@@ -43,6 +45,7 @@ class Instruments:
         )
         self.admission_rejections = self._counter("admission_rejections_total", "Pods turned away.", "reason")
         self.preemptions = self._counter("preemptions", "Pods pushed out by critical pods.", "preemption_signal")
+        self.evictions = self._counter("evictions", "Pods evicted, by what was short.", "eviction_signal")
         self.started_containers = self._counter("started_containers_total", "Containers started.", "container_type")
         self.started_containers_errors = self._counter(
             "started_containers_errors_total", "Errors when starting containers.", "container_type", "code"
@@ -80,6 +83,8 @@ class Instruments:
         self.http_duration = self._histogram(
             "http_requests_duration_seconds", "Seconds to serve HTTP requests.", _DEFAULT, *_HTTP
         )
+        text = "Exec, attach and port-forward over WebSocket."
+        self.websocket_streams = self._counter("websocket_streaming_requests_total", text, "subresource")
         self.http_inflight = self._gauge("http_inflight_requests", "HTTP requests being served.", *_HTTP)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

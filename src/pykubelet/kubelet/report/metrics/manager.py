@@ -25,6 +25,7 @@ from pykubelet.kubelet.report.metrics.types import (
 from pykubelet.kubelet.report.status.types import PENDING, RUNNING, StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -112,6 +113,10 @@ class KubeletMetrics:
         """An unused image was removed, for ``space`` or for its ``age``."""
         self._own.images_collected.labels(reason).inc()
 
+    def evicted(self, signal: str) -> None:
+        """A pod was ended for the node's sake, or for its limits of local storage."""
+        self._own.evictions.labels(signal).inc()
+
     def admission_rejected(self, reason: str) -> None:
         """A pod was turned away."""
         self._own.admission_rejections.labels(reason).inc()
@@ -139,6 +144,13 @@ class KubeletMetrics:
         seen = self._pending.pop(change.uid, None)
         if seen is not None and now.phase == RUNNING:
             self._own.pod_start_duration.observe(self._clock.monotonic() - seen)
+            self._measure_from_creation(change.pod)
+
+    def _measure_from_creation(self, pod: Pod) -> None:
+        """A static pod is created when its manifest is read, so its start says nothing new."""
+        created = pod.metadata.creation_timestamp
+        if created is not None and not is_static(pod):
+            self._own.pod_start_total_duration.observe(max(0.0, self._clock.now() - created.timestamp()))
 
     def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
         for kind in newly_started(before, now):
@@ -187,6 +199,10 @@ class KubeletMetrics:
 
     # -- HTTP ----------------------------------------------------------------------------------------------------------
 
+    def websocket_streamed(self, subresource: str) -> None:
+        """An exec, attach or port-forward came over a WebSocket of the newest protocol."""
+        self._own.websocket_streams.labels(subresource).inc()
+
     @contextmanager
     def http_request(self, method: str, path: str, server_type: str, *, long_running: bool = False) -> Iterator[None]:
         """A request is served within the ``with`` block; ``path`` is the route's pattern, never the request's."""
@@ -227,6 +243,11 @@ class _CountsCollector(Collector):
         for labels, number in counts.working_pods.items():
             working.add_metric((labels.lifecycle, labels.config, labels.static), number)
         yield working
+        for name, text, value in (
+            ("mirror_pods", "Mirror pods.", counts.mirror_pods),
+            ("managed_ephemeral_containers", "Ephemeral containers of desired pods.", counts.ephemeral_containers),
+        ):
+            yield GaugeMetricFamily(f"kubelet_{name}", text, value=value)
         yield GaugeMetricFamily("kubelet_running_pods", "Pods with a running sandbox.", value=counts.running_pods)
         containers = GaugeMetricFamily("kubelet_running_containers", "Containers.", labels=("container_state",))
         for state, number in counts.running_containers.items():

@@ -14,7 +14,8 @@ class Exposition:
 
     def family(self, name: str, kind: str, text: str) -> None:
         """Describe a family; ``kind`` is ``counter`` or ``gauge``. One without series does not come out."""
-        self._families.setdefault(name, [f"# HELP {name} {text}", f"# TYPE {name} {kind}"])
+        if name not in self._families:
+            self._families[name] = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
 
     def add(self, name: str, labels: str, value: float | None, millis: int | None = None) -> None:
         """A series of a described family; nothing for None. ``labels`` as :func:`label_text` writes them."""

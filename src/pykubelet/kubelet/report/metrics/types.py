@@ -69,6 +69,10 @@ class NodeCounts:
     active_pods: Mapping[bool, int] = field(default_factory=dict)
     """Desired and not terminated; by whether they are static."""
     working_pods: Mapping[WorkingPods, int] = field(default_factory=dict)
+    mirror_pods: int = 0
+    """The API server's pictures of static pods."""
+    ephemeral_containers: int = 0
+    """In the desired pods."""
     running_pods: int = 0
     running_containers: Mapping[str, int] = field(default_factory=dict)
     """By container state."""

@@ -6,10 +6,10 @@ scrape it. The local API (``report/server``) is another server, for the machine'
 
 from pykubelet.kubelet.report.nodeserver.manager import NodeServer
 from pykubelet.kubelet.report.nodeserver.ports import (
-    MetricsText,
     NodeRuntime,
     NodeServerConfig,
     NodeServerDeps,
+    OwnMetrics,
     ReviewApi,
     StatsSource,
 )
@@ -18,11 +18,11 @@ from pykubelet.kubelet.report.nodeserver.types import AuthConfig, CertFiles, Tls
 __all__ = [
     "AuthConfig",
     "CertFiles",
-    "MetricsText",
     "NodeRuntime",
     "NodeServer",
     "NodeServerConfig",
     "NodeServerDeps",
+    "OwnMetrics",
     "ReviewApi",
     "StatsSource",
     "TlsConfig",

@@ -1,12 +1,13 @@
 """What may be read on both ports: health, pods, usage and metrics."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.kubelet.report.metrics import CONTENT_TYPE, cadvisor_text, resource_text
+from pykubelet.kubelet.report.metrics import CONTENT_TYPE, cadvisor_text, disks_text, resource_text
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
 from pykubelet.kubelet.report.server.compute_query import boolean
 from pykubelet.kubelet.report.server.health import report_checks
@@ -53,13 +54,20 @@ class InfoRoutes:
         return json_response(await self._deps.stats.summary(only_cpu_and_memory=only))
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return _text(self._deps.metrics.render())
+        disks = b""
+        try:
+            disks = disks_text(await self._deps.stats.summary())
+        except PykubeletError as error:
+            _log.warning("disk usage not read", extra={"error": str(error)})
+        return _text(self._deps.metrics.render() + disks)
 
     async def _probe_metrics(self, _: web.Request) -> web.Response:
         return _text(self._deps.metrics.render_probes())
 
     async def _cadvisor(self, _: web.Request) -> web.Response:
-        return _text(cadvisor_text(await self._deps.stats.readings()))
+        found = await self._deps.stats.readings()
+        # A megabyte of text for a hundred pods: written beside the event loop.
+        return _text(await asyncio.to_thread(cadvisor_text, found))
 
     async def _resource(self, _: web.Request) -> web.Response:
         try:

@@ -29,16 +29,16 @@ from pykubelet.models.meta_v1 import Status
 _log = logging.getLogger(__name__)
 
 _MAX_BODY: Final = 64 * 1024
-_MAX_LINE: Final = 256 * 1024
+_MAX_LINE: Final = 128 * 1024
 """Commands of an exec are in the request line."""
-_MAX_FIELD: Final = 64 * 1024
+_MAX_FIELD: Final = 16 * 1024
 _MAX_HEADERS: Final = 64
 _IDLE_SECONDS: Final = 90.0
 _SHUTDOWN_SECONDS: Final = 0.1
 _METRICS: Final = frozenset({"cadvisor", "probes", "resource"})
 _KNOWN: Final = frozenset(
     (
-        *("attach", "configz", "containerLogs", "exec", "healthz", "logs", "metrics"),
+        *("attach", "checkpoint", "configz", "containerLogs", "exec", "healthz", "logs", "metrics"),
         *("pods", "portForward", "run", "runningpods", "stats", "statusz"),
     )
 )
@@ -98,7 +98,7 @@ class NodeServer:
         logs = LogSource(config.pod_logs_dir, deps.pods, watcher)
         routes = [*InfoRoutes(deps).routes()]
         if config.debugging_handlers:
-            routes += [*PodRoutes(deps, logs).routes(), *NodeRoutes(config, deps).routes()]
+            routes += [*PodRoutes(deps, logs, config.checkpoints_dir).routes(), *NodeRoutes(config, deps).routes()]
         else:
             routes += disabled_routes()
         door = guarded(

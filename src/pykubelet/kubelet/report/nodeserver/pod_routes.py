@@ -1,11 +1,14 @@
 """What reaches into pods: logs, exec, attach, port-forward, run; only behind the door."""
 
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
-from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.base.clock import utc
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.kubelet.report.nodeserver.compute_targets import (
     check_container,
     command_options,
@@ -13,8 +16,9 @@ from pykubelet.kubelet.report.nodeserver.compute_targets import (
 )
 from pykubelet.kubelet.report.nodeserver.info_routes import pod_list
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
-from pykubelet.kubelet.report.server.compute_query import forwarded_ports, log_options
+from pykubelet.kubelet.report.server.compute_query import forwarded_ports, integer, log_options
 from pykubelet.kubelet.report.server.log_response import LogSource, log_response
+from pykubelet.kubelet.report.server.responses import json_response
 from pykubelet.kubelet.report.server.types import StreamOptions
 from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet, check_upgrade
 from pykubelet.kubelet.types.ids import ref_of
@@ -22,15 +26,17 @@ from pykubelet.models.core_v1 import Pod
 
 _POD: Final = "{namespace}/{pod}"
 _UID: Final = f"{_POD}/{{uid}}"
+_NEWEST: Final = frozenset({"v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"})
 _CONTAINER: Final = "{container}"
 
 
 class PodRoutes:
     """The handlers."""
 
-    def __init__(self, deps: NodeServerDeps, logs: LogSource) -> None:
+    def __init__(self, deps: NodeServerDeps, logs: LogSource, checkpoints: Path) -> None:
         self._deps = deps
         self._logs = logs
+        self._checkpoints = checkpoints
         self._proxy = StreamProxy()
 
     def routes(self) -> Sequence[web.RouteDef]:
@@ -40,6 +46,7 @@ class PodRoutes:
             web.get(f"/containerLogs/{_POD}/{_CONTAINER}", self._log),
             web.get("/runningpods/", self._running_pods),
             web.get("/runningpods", self._running_pods),
+            web.post(f"/checkpoint/{_POD}/{_CONTAINER}", self._checkpoint),
             *(web.post(f"/run/{part}/{_CONTAINER}", self._run) for part in (_POD, _UID)),
             *(method(f"/exec/{part}/{_CONTAINER}", self._exec) for part in (_POD, _UID) for method in both),
             *(method(f"/attach/{part}/{_CONTAINER}", self._attach) for part in (_POD, _UID) for method in both),
@@ -61,20 +68,20 @@ class PodRoutes:
         container, runtime = request.match_info["container"], self._deps.runtime
         options = command_options(request.query, container, request.query.getall("command", []))
         target = running_container(self._pod(request), container)
-        check_upgrade(request)
+        self._count(request, "exec")
         return await self._proxy.command(request, lambda: runtime.exec_url(target, options), _streams(options))
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         container, runtime = request.match_info["container"], self._deps.runtime
         options = command_options(request.query, container, None)
         target = running_container(self._pod(request), container)
-        check_upgrade(request)
+        self._count(request, "attach")
         return await self._proxy.command(request, lambda: runtime.attach_url(target, options), _streams(options))
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         ports, runtime = forwarded_ports(request.query.getall("port", [])), self._deps.runtime
         uid = ref_of(self._pod(request)).uid
-        check_upgrade(request)
+        self._count(request, "portforward")
         return await self._proxy.port_forward(request, lambda: runtime.port_forward_url(uid, ports))
 
     async def _run(self, request: web.Request) -> web.StreamResponse:
@@ -86,6 +93,27 @@ class PodRoutes:
             shown = output[-2048:].decode(errors="replace")
             raise Permanent(f"error executing command in container: exit code {code}: {shown}")
         return web.Response(body=output, content_type="text/plain")
+
+    async def _checkpoint(self, request: web.Request) -> web.StreamResponse:
+        """The archive is named after the container and the time (KEP-2008); whoever asks for it removes it."""
+        pod, name = self._pod(request), request.match_info["container"]
+        target = running_container(pod, name)
+        timeout = integer(request.query, "timeout") or 0
+        moment = utc(self._deps.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+        archive = self._checkpoints / f"checkpoint-{ref_of(pod).full_name}-{name}-{moment}.tar"
+        await asyncio.to_thread(self._checkpoints.mkdir, 0o700, True, True)
+        try:
+            await self._deps.runtime.checkpoint(target, archive, timeout)
+        except PykubeletError as error:
+            raise Permanent(f"checkpointing of {ref_of(pod)}/{name} failed ({error})") from error
+        return json_response({"items": [str(archive)]})
+
+    def _count(self, request: web.Request, subresource: str) -> None:
+        """Count what comes over WebSocket. Invalid: the request is no upgrade at all."""
+        check_upgrade(request)
+        offered = {word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}
+        if offered & _NEWEST:
+            self._deps.metrics.websocket_streamed(subresource)
 
     def _pod(self, request: web.Request) -> Pod:
         match = request.match_info

@@ -34,6 +34,9 @@ class NodeRuntime(Streams, Protocol):
     async def run(self, container: ContainerID, command: Sequence[str]) -> tuple[int, bytes]:
         """The exit code and the output of a command."""
 
+    async def checkpoint(self, container: ContainerID, archive: Path, timeout: Seconds) -> None:
+        """Write the container's state into an archive; Unsupported by most runtimes."""
+
     async def running_pods(self) -> Sequence[Pod]:
         """What runs, by the runtime alone: names, uids, container names and images."""
 
@@ -48,7 +51,7 @@ class StatsSource(Protocol):
         """Every cgroup; ``full`` with limits, I/O, processes and file systems."""
 
 
-class MetricsText(Protocol):
+class OwnMetrics(Protocol):
     """The agent's own metrics."""
 
     def render(self) -> bytes:
@@ -56,6 +59,9 @@ class MetricsText(Protocol):
 
     def render_probes(self) -> bytes:
         """The text of /metrics/probes."""
+
+    def websocket_streamed(self, subresource: str) -> None:
+        """An exec, attach or port-forward came over a WebSocket of the newest protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class NodeServerConfig:
     auth: AuthConfig = field(default_factory=AuthConfig)
     pod_logs_dir: Path = Path("/var/log/pods")
     node_logs_dir: Path = Path("/var/log")
+    checkpoints_dir: Path = Path("/var/lib/pykubelet/checkpoints")
     debugging_handlers: bool = True
     """Logs, exec, attach, port-forward and run; without: 405."""
     system_log_handler: bool = True
@@ -92,7 +99,7 @@ class NodeServerDeps:
     pods: PodsView
     runtime: NodeRuntime
     stats: StatsSource
-    metrics: MetricsText
+    metrics: OwnMetrics
     meter: HttpMeter
     checks: Mapping[str, HealthCheck]
     configuration: Callable[[], Mapping[str, object]]

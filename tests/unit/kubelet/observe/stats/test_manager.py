@@ -67,6 +67,7 @@ class Node:
         self.pods: list[Pod] = [running_pod("web", "app")]
         self.cgroup: Callable[[Pod], str | None] = lambda pod: f"/kubepods/pod{pod.metadata.uid}"
         self.tree.set("/", cpu_ns=50_000_000_000)
+        self.tree.set("/kubepods/burstable", cpu_ns=1)
         self.use(0)
         config = StatsConfig("node-1", self.tree.layout, self.root, self.logs, "/kubepods")
         deps = StatsDeps(lambda: self.pods, lambda pod: self.cgroup(pod), self.cri, self.cri, self.clock)
@@ -219,7 +220,7 @@ async def test_rows_of_a_scrape(node: Node) -> None:
     node.tree.procs(f"{POD}/id-app", os.getpid())
     found = await node.usage.readings()
     rows = {reading.usage.path: reading for reading in found.readings}
-    assert list(rows) == ["/", "/kubepods", POD, f"{POD}/id-app"]
+    assert list(rows) == ["/", "/kubepods", "/kubepods/burstable", POD, f"{POD}/id-app"]
     app = rows[f"{POD}/id-app"]
     assert (app.namespace, app.pod, app.container, app.container_id, app.image) == (
         *("ns", "web", "app", "id-app", "busybox:1"),
@@ -235,7 +236,7 @@ async def test_rows_of_a_scrape(node: Node) -> None:
 
 async def test_a_light_scrape_does_not_ask_the_runtime(node: Node) -> None:
     found = await node.usage.readings(full=False)
-    assert len(found.readings) == 4
+    assert len(found.readings) == 5
     assert node.cri.asked == 0
     assert all(reading.usage.processes is None for reading in found.readings)
 

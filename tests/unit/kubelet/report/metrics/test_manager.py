@@ -1,13 +1,16 @@
 """What a scrape shows: names, labels and values."""
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from pykubelet.kubelet.report.metrics import KubeletMetrics, Lifecycle, NodeCounts, ProbeSample, WorkingPods
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models import core_v1 as core
+from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import REF, pod
 
@@ -15,6 +18,8 @@ COUNTS = NodeCounts(
     desired_pods={True: 3},
     active_pods={True: 2, False: 1},
     working_pods={WorkingPods(Lifecycle.SYNC): 2},
+    mirror_pods=3,
+    ephemeral_containers=1,
     running_pods=2,
     running_containers={"running": 4, "exited": 1},
     pleg_last_seen=1234.0,
@@ -44,6 +49,8 @@ def test_counts_are_taken_at_the_scrape() -> None:
         "kubelet_active_pods{static=true}": 2,
         "kubelet_active_pods{static=}": 1,
         "kubelet_working_pods{config=desired,lifecycle=sync,static=true}": 2,
+        "kubelet_mirror_pods": 3,
+        "kubelet_managed_ephemeral_containers": 1,
         "kubelet_running_pods": 2,
         "kubelet_running_containers{container_state=running}": 4,
         "kubelet_running_containers{container_state=exited}": 1,
@@ -204,3 +211,25 @@ def test_http() -> None:
     assert got[f"kubelet_http_inflight_requests{{{labels}}}"] == 0
     assert got[f"kubelet_http_requests_total{{{labels}}}"] == 2
     assert got[f"kubelet_http_requests_duration_seconds_count{{{labels}}}"] == 2
+
+
+def test_starts_are_measured_from_the_creation_of_the_pod() -> None:
+    clock = VirtualClock(1_700_000_100.0)
+    metrics = made(clock)
+    created = time_from_unix(1_700_000_060.0)
+    for number, source in enumerate(("api", "file")):
+        annotations = {ANNOTATION_SOURCE: source}
+        meta = replace(pod().metadata, uid=f"uid-{number}", creation_timestamp=created, annotations=annotations)
+        value = replace(pod(), metadata=meta)
+        pending, running = core.PodStatus(phase="Pending"), core.PodStatus(phase="Running")
+        metrics.status_changed(StatusChange(value, None, pending, 1))
+        metrics.status_changed(StatusChange(value, pending, running, 2))
+    got = samples(metrics.render())
+    assert got["kubelet_pod_start_total_duration_seconds_count"] == 1
+    assert got["kubelet_pod_start_total_duration_seconds_sum"] == 40
+
+
+def test_streams_over_websocket() -> None:
+    metrics = made()
+    metrics.websocket_streamed("exec")
+    assert samples(metrics.render())["kubelet_websocket_streaming_requests_total{subresource=exec}"] == 1

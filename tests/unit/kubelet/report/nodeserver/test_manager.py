@@ -2,20 +2,22 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from pykubelet.base.errors import Invalid, Permanent, Transient
+from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
 from pykubelet.kubelet.report.nodeserver import AuthConfig, CertFiles, NodeServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.certificates import Authority
 from tests.unit.kubelet.report.nodeserver.world import NodeWorld, as_admin, client_of, running_server
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.report.server.records import raw
-from tests.unit.kubelet.report.server.world import running
+from tests.unit.kubelet.report.server.world import open_files, running, until
 
 PATHS = [
     *("/healthz", "/healthz/ping", "/pods", "/stats/summary", "/metrics", "/metrics/cadvisor", "/metrics/resource"),
@@ -190,6 +192,22 @@ async def test_run_gives_the_output_or_the_exit_code(world: NodeWorld) -> None:
     assert world.runtime.commands == [("ls", "-l", "/"), ("false",)]
 
 
+async def test_a_checkpoint_is_written_and_named(world: NodeWorld) -> None:
+    async with as_admin(world) as client:
+        async with client.request("POST", "/checkpoint/ns/web/app?timeout=5") as response:
+            assert response.status == 200
+            assert await response.json() == {"items": [str(world.runtime.archives[0])]}
+        world.runtime.checkpoint_error = Unsupported("CheckpointContainer is not known")
+        async with client.request("POST", "/checkpoint/ns/web/app") as response:
+            assert response.status == 500
+            assert "checkpointing of ns/web/app failed (Checkpoint" in await response.text()
+        async with client.request("POST", "/checkpoint/ns/web/nope") as response:
+            assert response.status == 404
+    (archive,) = world.runtime.archives
+    assert archive.parent == world.base / "checkpoints"
+    assert archive.name.startswith("checkpoint-web_ns-app-20") and archive.name.endswith("Z.tar")
+
+
 async def test_figures_that_cannot_be_read_are_said_to_be_missing(world: NodeWorld) -> None:
     world.stats.error = Transient("no runtime")
     async with as_admin(world) as client:
@@ -198,6 +216,22 @@ async def test_figures_that_cannot_be_read_are_said_to_be_missing(world: NodeWor
             assert "\nresource_scrape_error 1\n" in await response.text()
         async with client.get("/metrics/cadvisor") as response:
             assert response.status == 503
+
+
+async def test_a_followed_log_goes_on_until_the_client_leaves(world: NodeWorld) -> None:
+    async with as_admin(world) as client:
+        for _ in range(3):
+            before = open_files()
+            async with client.get("/containerLogs/ns/web/app?follow=true&tailLines=1") as response:
+                assert await response.content.readline() == b"two\n"
+                world.log("three")
+                assert await response.content.readline() == b"three\n"
+                world.log("two")
+            await until(partial(_at_most, before))
+
+
+def _at_most(count: int) -> bool:
+    return open_files() <= count
 
 
 async def test_without_debugging_handlers_pods_cannot_be_reached(world: NodeWorld) -> None:
@@ -216,6 +250,44 @@ async def test_the_nodes_logs_can_be_closed(world: NodeWorld) -> None:
     world.change(system_log_handler=False)
     async with as_admin(world) as client, client.get("/logs/syslog") as response:
         assert (response.status, await response.text()) == (405, "logs endpoint is disabled.\n")
+
+
+async def test_what_is_no_tls_is_dropped_and_leaves_nothing(world: NodeWorld) -> None:
+    async with as_admin(world) as client:
+        before = open_files()
+        port = int(client.url.rpartition(":")[2])
+        for first in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x00\x05rubbish", b"\x00" * 5000):
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                if first:
+                    writer.write(first)
+                    async with asyncio.timeout(5):
+                        with suppress(ConnectionError):
+                            assert b"HTTP/1.1 200" not in await reader.read()
+                writer.transport.abort()
+        await until(partial(_at_most, before))
+        async with client.get("/healthz") as response:
+            assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "fields", "accepted"),
+    [
+        (100_000, 10, 1, True),
+        (200_000, 10, 1, False),
+        (10, 15_000, 1, True),
+        (10, 20_000, 1, False),
+        (10, 10, 90, False),
+    ],
+)
+async def test_requests_have_a_largest_size(
+    world: NodeWorld, line: int, field: int, fields: int, accepted: bool
+) -> None:
+    headers = {f"X-{number}": "y" * field for number in range(fields)}
+    async with running_server(world) as server, client_of(world, server) as client:
+        url = f"{client.url}/healthz?{'x' * line}"
+        async with client.session.get(url, ssl=client.context, headers=headers) as response:
+            assert response.status == (401 if accepted else 400)
 
 
 async def test_the_read_only_port_shows_and_does_nothing_else(world: NodeWorld) -> None:

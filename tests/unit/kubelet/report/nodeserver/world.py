@@ -37,10 +37,18 @@ class FakeRuntime(FakeStreams):
         super().__init__()
         self.commands: list[tuple[str, ...]] = []
         self.answer = (0, b"done\n")
+        self.archives: list[Path] = []
+        self.checkpoint_error: Exception | None = None
 
     async def run(self, container: ContainerID, command: Sequence[str]) -> tuple[int, bytes]:
         self.commands.append(tuple(command))
         return self.answer
+
+    async def checkpoint(self, container: ContainerID, archive: Path, timeout: float) -> None:
+        assert archive.parent.is_dir()
+        if self.checkpoint_error is not None:
+            raise self.checkpoint_error
+        self.archives.append(archive)
 
     async def running_pods(self) -> Sequence[Pod]:
         container = core.Container(name="app", image="busybox")
@@ -98,6 +106,7 @@ class NodeWorld(World):
             auth=AuthConfig(),
             pod_logs_dir=self.config.pod_logs_dir,
             node_logs_dir=self.node_logs,
+            checkpoints_dir=base / "checkpoints",
         )
         self.server_deps = NodeServerDeps(
             pods=self.pods,
@@ -117,7 +126,7 @@ class NodeWorld(World):
         self.reviews.rights |= {
             ("admin", verb, name)
             for verb in ("get", "create")
-            for name in ("proxy", "metrics", "stats", "log", "statusz")
+            for name in ("proxy", "metrics", "stats", "log", "statusz", "checkpoint")
         }
         return self.authority.issue("admin", groups=["system:masters"])
 

@@ -1,0 +1,106 @@
+"""What pods' files take, on a real folder."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.kubelet.observe.stats.volumes import DiskUsage, is_ephemeral
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models import core_v1 as core
+from pykubelet.models.core_v1 import Volume
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.observe.stats.trees import running_pod
+
+UID = PodUID("uid-web")
+DISK = Volume(name="disk", empty_dir=core.EmptyDirVolumeSource())
+RAM = Volume(name="ram", empty_dir=core.EmptyDirVolumeSource(medium="Memory"))
+POD = running_pod("web", "app", volumes=(DISK, RAM))
+
+
+class Disks:
+    """A node's folders, and what counts them."""
+
+    def __init__(self, base: Path, period: float = 60.0) -> None:
+        self.clock = VirtualClock()
+        self.volumes = base / "pods" / UID / "volumes" / "kubernetes.io~empty-dir"
+        for name in ("disk", "ram"):
+            (self.volumes / name).mkdir(parents=True)
+        self.usage = DiskUsage(base, base / "logs", period, self.clock)
+
+    def fill(self, size: int) -> None:
+        (self.volumes / "disk" / "file").write_bytes(b"x" * size)
+
+    async def used(self) -> int:
+        """Bytes in the volume on disk."""
+        files = (await self.usage.of([POD]))[UID]
+        (volume,) = (volume for volume in files.volumes if volume.name == "disk")
+        return volume.used_bytes or 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.get_running_loop().create_task(self.usage.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_a_count_is_good_for_the_period(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+    disks.fill(100_000)
+    async with disks.running():
+        first = await disks.used()
+        assert first >= 100_000
+        disks.fill(500_000)
+        await disks.clock.advance(59)
+        assert await disks.used() == first
+        await disks.clock.advance(2)
+        assert await disks.used() >= 500_000
+
+
+async def test_a_volume_in_memory_is_as_big_as_its_file_system(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+    async with disks.running():
+        files = (await disks.usage.of([POD]))[UID]
+    ram = next(volume for volume in files.volumes if volume.name == "ram")
+    assert ram.used_bytes is not None and ram.capacity_bytes is not None
+    assert ram.capacity_bytes - (ram.available_bytes or 0) >= ram.used_bytes
+    assert files.ephemeral == ("disk",)
+
+
+async def test_pods_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+    async with disks.running():
+        assert (await disks.usage.of([POD])).keys() == {UID}
+        assert await disks.usage.of([]) == {}
+        disks.fill(300_000)
+        assert await disks.used() >= 300_000, "counted anew"
+
+
+async def test_a_pod_without_folders_takes_nothing(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+    async with disks.running():
+        files = (await disks.usage.of([running_pod("new", "app")]))[PodUID("uid-new")]
+    assert (files.volumes, files.logs, files.own) == ((), {}, None)
+
+
+async def test_nothing_is_counted_where_it_is_switched_off(tmp_path: Path) -> None:
+    assert await Disks(tmp_path, period=0).usage.of([POD]) == {}
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        (DISK, True),
+        (RAM, False),
+        (Volume(name="c", config_map=core.ConfigMapVolumeSource(name="c")), True),
+        (Volume(name="s", secret=core.SecretVolumeSource(secret_name="s")), False),
+        (Volume(name="h", host_path=core.HostPathVolumeSource(path="/")), False),
+    ],
+)
+def test_what_counts_as_the_pods_own_storage(volume: Volume, expected: bool) -> None:
+    assert is_ephemeral(volume) is expected
