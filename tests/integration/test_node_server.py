@@ -162,6 +162,34 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
         assert json.loads(received[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
+def test_a_flood_of_bad_requests_leaves_no_trace(client: Client, agent: AgentProcess) -> None:
+    """CVE-2020-8551: requests without rights may cost time, but not memory."""
+    stranger = Client(agent, None)
+    connection = http.client.HTTPSConnection("127.0.0.1", agent.node_port, context=stranger.context(), timeout=20)
+
+    def flood(count: int) -> None:
+        for number in range(count):
+            connection.request("GET", f"/path-{number}", headers={"Authorization": f"Bearer token-{number}"})
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 401
+
+    try:
+        flood(500)
+        before = _resident(agent.pid)
+        flood(5000)
+        assert _resident(agent.pid) - before < 4 << 20
+    finally:
+        connection.close()
+    text = client.get("/metrics")
+    assert "path-1" not in text and 'path="other"' in text
+
+
+def _resident(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) * 1024
+
+
 def test_usage_of_the_pod_is_what_it_uses(client: Client, agent: AgentProcess) -> None:
     until(lambda: client.summary().volume)
     before = client.summary()
@@ -191,7 +219,7 @@ def _cpu_time(stats: PodStats) -> int:
 @pytest.mark.parametrize(
     ("path", "series"),
     [
-        ("/metrics", {"kubelet_running_pods": {}}),
+        ("/metrics", {"kubelet_running_pods": {}, "kubelet_container_log_filesystem_used_bytes": {"pod": POD}}),
         (
             "/metrics/cadvisor",
             {

@@ -139,14 +139,16 @@ class DesiredPods:
 
 
 def node_counts(
-    desired: Iterable[Pod], states: Iterable[WorkerState], listed: Iterable[RuntimePod], pleg_last_seen: Seconds
+    pods: PodManager, states: Iterable[WorkerState], listed: Iterable[RuntimePod], pleg_last_seen: Seconds
 ) -> NodeCounts:
     """What is on the node now, for a scrape."""
     known = list(states)
     running, containers = count_runtime(listed)
     active = [s.pod for s in known if s.pod is not None and s.wanted and s.phase is Phase.SYNC]
     return NodeCounts(
-        desired_pods=Counter(is_static(pod) for pod in desired),
+        desired_pods=Counter(is_static(pod) for pod in pods.pods()),
+        mirror_pods=len(pods.mirrors()),
+        ephemeral_containers=sum(len(pod.spec.ephemeral_containers) for pod in pods.pods()),
         active_pods=Counter(is_static(pod) for pod in active),
         working_pods=Counter(_working(state) for state in known),
         running_pods=running,

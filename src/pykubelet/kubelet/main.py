@@ -32,6 +32,7 @@ from pykubelet.kubelet.joining import ClusterDeps, join, make_ready, open_access
 from pykubelet.kubelet.node_port import NodePort, NodePortDeps
 from pykubelet.kubelet.node_view import NodeView, build_servers
 from pykubelet.kubelet.observers import ObserverDeps, Observers
+from pykubelet.kubelet.pressure_view import PressureParts, build_pressure
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
 from pykubelet.kubelet.report.server import HealthCheck, LocalDeps, PodsView
@@ -105,8 +106,23 @@ class Kubelet:
         told = self.status, self.events, self.timeline, self.clock, self.health, self.journal, self.metrics
         self.workers = PodWorkers(WorkerDeps(runtime, holdings, self.probes, *told, self.pleg.poke))
         desired = DesiredPods(self.pods, self.view, lambda: self.cluster)
+        self.pressure = build_pressure(
+            self._settings,
+            PressureParts(
+                self.image_cri,
+                self.actuators,
+                self.workers,
+                lambda: self.port.usage.summary(),
+                self.events,
+                self.metrics,
+                self.clock,
+            ),
+        )
         measure = AdmissionNode(
-            self._settings, self.actuators.node, lambda: self.cluster.node.node if self.cluster else None
+            self._settings,
+            self.actuators.node,
+            lambda: self.cluster.node.node if self.cluster else None,
+            self.pressure.conditions,
         )
         self.admission = Admission(
             AdmissionDeps(measure.node, measure.sysctl_refusal, self.workers.active, self.events, self.metrics)
@@ -123,7 +139,16 @@ class Kubelet:
         self.cluster = join(
             self.access,
             ClusterDeps(
-                self.pods, self.mux, self.status, self.events, node, self.image_cri, conditions, pleg, self.clock
+                self.pods,
+                self.mux,
+                self.status,
+                self.events,
+                node,
+                self.image_cri,
+                conditions,
+                pleg,
+                self.clock,
+                self.pressure.conditions,
             ),
             lambda uids: self.loop.post(PodsAffected(uids)),
         )
@@ -163,6 +188,7 @@ class Kubelet:
             "sources": self.sources.run(),
             "housekeeping": self.housekeeping.run(),
             "local-api": self.local.run(),
+            "pressure": self.pressure.run(),
             "image-gc": self.actuators.image_gc.run(),
             "log-rotation": self.actuators.logs.run(),
             "upkeep": keep_small(self.clock),
@@ -183,4 +209,4 @@ class Kubelet:
         return runtime_conditions(status)
 
     def _counts(self) -> NodeCounts:
-        return node_counts(self.pods.pods(), self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)
+        return node_counts(self.pods, self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)

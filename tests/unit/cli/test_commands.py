@@ -34,7 +34,19 @@ def test_every_command_has_help() -> None:
     runner = CliRunner()
     listing = runner.invoke(cli, ["--help"])
     assert listing.exit_code == 0
-    for name in ("run", "get", "describe", "logs", "exec", "top", "timeline", "check", "doctor", "completion", "version"):
+    for name in (
+        "run",
+        "get",
+        "describe",
+        "logs",
+        "exec",
+        "top",
+        "timeline",
+        "check",
+        "doctor",
+        "completion",
+        "version",
+    ):
         assert f"  {name} " in listing.output
         assert runner.invoke(cli, [name, "--help"]).exit_code == 0
 

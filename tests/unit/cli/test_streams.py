@@ -7,15 +7,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 
-from pykubelet.base.errors import Invalid, Permanent, Transient
+from pykubelet.base.errors import Invalid, Permanent, PykubeletError, Transient
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.upgrade import switching
 from pykubelet.cli.app import cli
 from pykubelet.cli.forwarding import Forwarding, forward
 from pykubelet.cli.port_forward import parse_ports
-from pykubelet.cli.streams import exit_status
+from pykubelet.cli.streams import Session, converse, exit_status
 
 
 @pytest.mark.parametrize(
@@ -153,3 +154,22 @@ async def test_port_forward_to_a_port_that_is_taken(tmp_path: Path) -> None:
         agent.stop.set()
         with pytest.raises(Permanent, match=f"cannot listen on 127.0.0.1 port {port}"):
             await forward(Forwarding(tmp_path / "a.sock", "/x", "127.0.0.1", [(port, 80)]), print)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [("it is not running", "it is not running"), ("unable to upgrade", "(400)")]
+)
+async def test_why_the_agent_refuses(tmp_path: Path, words: str, said: str) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response({"message": words}, status=400)
+
+    application = web.Application()
+    application.router.add_get("/exec", refuse)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, tmp_path / "a.sock").start()
+        with pytest.raises(PykubeletError, match=re.escape(said)):
+            await asyncio.to_thread(converse, Session(tmp_path / "a.sock", "/exec?command=x", False, False))
+    finally:
+        await runner.cleanup()

@@ -1,5 +1,6 @@
 """Reads KubeletConfiguration files; every unknown or wrong field is named, all of them at once."""
 
+import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -105,6 +106,7 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
         if not 0 <= getattr(config, name) <= 65535:
             yield f"{field}: must be a port number from 0 (off) to 65535"
+    yield from _wrong_server(config)
     yield from _wrong_log_rotation(config)
     yield from _wrong_image_gc(config)
     if config.cgroup_driver not in ("cgroupfs", "systemd"):
@@ -115,6 +117,28 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
         yield "maxParallelImagePulls: cannot be over 1 while serializeImagePulls is true"
     if config.static_pod_url_header and not config.static_pod_url:
         yield "staticPodURLHeader: has no effect without staticPodURL"
+
+
+def _wrong_server(config: KubeletConfiguration) -> Iterator[str]:
+    try:
+        ipaddress.ip_address(config.address)
+    except ValueError:
+        yield f"address: {config.address!r} is not an IP address"
+    if config.port and config.port == config.read_only_port:
+        yield "readOnlyPort: must be another one than port"
+    if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
+        yield "tlsPrivateKeyFile: give both it and tlsCertFile, or neither"
+    if config.authorization.mode not in ("AlwaysAllow", "Webhook"):
+        yield f"authorization.mode: {config.authorization.mode!r} is not known; use Webhook or AlwaysAllow"
+    for field, value in (
+        ("authentication.webhook.cacheTTL", config.authentication.webhook.cache_ttl),
+        ("authorization.webhook.cacheAuthorizedTTL", config.authorization.webhook.cache_authorized_ttl),
+        ("authorization.webhook.cacheUnauthorizedTTL", config.authorization.webhook.cache_unauthorized_ttl),
+    ):
+        try:
+            parse_duration(value)
+        except Invalid as error:
+            yield f"{field}: {error}"
 
 
 def _wrong_image_gc(config: KubeletConfiguration) -> Iterator[str]:

@@ -48,6 +48,12 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("cgroupDriver: magic\n", "cgroupDriver: 'magic' is not known; use cgroupfs or systemd"),
         ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be over 1"),
         ("staticPodURLHeader: {a: [b]}\n", "staticPodURLHeader: has no effect without staticPodURL"),
+        ("address: localhost\n", "address: 'localhost' is not an IP address"),
+        ("port: 10355\nreadOnlyPort: 10355\n", "readOnlyPort: must be another one than port"),
+        ("tlsCertFile: /a\n", "tlsPrivateKeyFile: give both it and tlsCertFile"),
+        ("authorization: {mode: RBAC}\n", "authorization.mode: 'RBAC' is not known"),
+        ("authentication: {webhook: {cacheTTL: 2}}\n", "authentication.webhook.cacheTTL: expected `str`"),
+        ("authentication: {webhook: {cacheTTL: soon}}\n", "authentication.webhook.cacheTTL: 'soon' is not a duration"),
         ("- a\n", "not YAML or JSON"),
     ],
 )
@@ -87,6 +93,6 @@ def test_bad_durations(text: str) -> None:
 
 
 def test_fields_that_are_not_acted_upon_are_told(tmp_path: Path) -> None:
-    file = write(tmp_path / "c.yaml", "maxPods: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
-    assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxPods"]
+    file = write(tmp_path / "c.yaml", "maxOpenFiles: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
+    assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxOpenFiles"]
     assert without_effect(load_configuration(None)) == []

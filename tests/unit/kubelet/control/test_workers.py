@@ -374,3 +374,18 @@ async def test_a_rejected_pod_that_is_let_in_after_all_starts() -> None:
         assert [pod.metadata.uid for pod in workers.active()] == ["u1"]
         await node.clock.settle()
         assert node.running == {U1: "web"}
+
+
+async def test_when_a_pod_has_ended() -> None:
+    node = Node()
+    node.hold["kill"] = asyncio.Event()
+    async with running(node) as workers:
+        assert workers.ended(U1)
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.fail(U1, "Evicted", "too big", 1)
+        await node.clock.settle()
+        assert not workers.ended(U1)
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert workers.ended(U1)

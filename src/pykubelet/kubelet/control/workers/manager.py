@@ -104,6 +104,11 @@ class PodWorkers:
         """A look at every worker's state."""
         return (w.state for w in self._workers.values())
 
+    def ended(self, uid: PodUID) -> bool:
+        """Whether no container of the pod runs any more."""
+        worker = self._workers.get(uid)
+        return worker is None or worker.state.phase in (Phase.TERMINATED, Phase.REMOVED)
+
     def active(self) -> Iterable[Pod]:
         """The pods that admission reckons with."""
         states = [worker.state for worker in self._workers.values() if decide.takes_room(worker.state)]

@@ -1,6 +1,6 @@
 """Pods that use more local storage than they may: of an emptyDir, of the pod, of a container (pure)."""
 
-from pykubelet.kubelet.observe.pressure.decide_rank import STORAGE
+from pykubelet.kubelet.observe.pressure.decide_rank import STORAGE, quantity
 from pykubelet.kubelet.observe.pressure.types import Eviction, PodUse
 from pykubelet.kubelet.types.podresources import pod_limits, requirements
 from pykubelet.models.core_v1 import Pod
@@ -26,8 +26,8 @@ def exceeded(pod: Pod, use: PodUse) -> Eviction | None:
                 return Eviction(message, "emptydirfs.limit", GRACE)
     limits = pod_limits(pod)
     if STORAGE in limits and use.disk > limits.amount(STORAGE).value:
-        most = limits.amount(STORAGE)
-        message = f"Pod ephemeral local storage usage exceeds the total limit of containers {most}. "
+        total = quantity(limits.amount(STORAGE).value, binary=True)
+        message = f"Pod ephemeral local storage usage exceeds the total limit of containers {total}. "
         return Eviction(message, "ephemeralpodfs.limit", GRACE)
     for container in pod.spec.containers:
         most = parse(requirements(container).limits.get(STORAGE, 0))

@@ -35,7 +35,7 @@ def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observ
     text = f"The node was low on resource: {resource}. "
     if observed is not None:
         binary = threshold.signal in (Signal.MEMORY, Signal.NODEFS, Signal.IMAGEFS)
-        least, left = _quantity(threshold.least.of(observed.capacity), binary), _quantity(observed.available, binary)
+        least, left = quantity(threshold.least.of(observed.capacity), binary), quantity(observed.available, binary)
         text += f"Threshold quantity: {least}, available: {left}. "
     return text + "".join(_blame(pod, use, resource)) if use is not None else text
 
@@ -48,7 +48,7 @@ def _blame(pod: Pod, use: PodUse, resource: Resource) -> Iterable[str]:
         asked = parse(requirements(container).requests.get(resource, 0))
         if used and used > asked.value:
             yield (
-                f"Container {container.name} was using {_quantity(used, binary=True)}, request is {asked}, "
+                f"Container {container.name} was using {quantity(used, binary=True)}, request is {asked}, "
                 f"has larger consumption of {resource}. "
             )
 
@@ -75,5 +75,6 @@ def _asked(pod: Pod, resource: Resource) -> int:
             return 0
 
 
-def _quantity(value: int, binary: bool) -> str:
+def quantity(value: int, binary: bool) -> str:
+    """A number of bytes (``binary``), or of other things, as the API writes it."""
     return str(Amount(value * NANO, Notation.BINARY if binary else Notation.DECIMAL))

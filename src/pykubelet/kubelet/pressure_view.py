@@ -1,0 +1,75 @@
+"""Builds the watch over the node's pressure. Beside the composition root, because it joins parts of several stages."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.observe.pressure import Pressure, PressureConfig, PressureDeps
+from pykubelet.kubelet.observe.pressure.decide import DEFAULT_HARD, thresholds
+from pykubelet.kubelet.observe.pressure.observer import MachineObserver
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.stats import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class PressureParts:
+    """The parts of the agent that it joins."""
+
+    image_cri: CriClient
+    actuators: Actuators
+    workers: PodWorkers
+    usage: Callable[[], Awaitable[Summary]]
+    events: EventRecorder
+    metrics: KubeletMetrics
+    clock: Clock
+
+
+class DiskReclaimer:
+    """Frees disk space that no pod needs."""
+
+    def __init__(self, parts: PressureParts) -> None:
+        self._parts = parts
+
+    async def reclaim(self) -> None:
+        """Remove dead containers and unused images."""
+        known = self._parts.workers.known
+        await self._parts.actuators.runtime.gc(lambda: frozenset(known()))
+        await self._parts.actuators.image_gc.remove_unused()
+
+
+def build_pressure(settings: Settings, parts: PressureParts) -> Pressure:
+    """The watch for these settings. Invalid: a threshold in the configuration is wrong."""
+
+    async def image_path() -> str:
+        info = await parts.image_cri.image_fs_info()
+        return next((fs.fs_id.mountpoint for fs in info.image_filesystems if fs.fs_id.mountpoint), "")
+
+    observer = MachineObserver(settings.root_dir, image_path, parts.clock)
+    deps = PressureDeps(
+        observer,
+        parts.usage,
+        parts.workers,
+        DiskReclaimer(parts),
+        parts.events,
+        parts.clock,
+        parts.metrics.evicted,
+    )
+    return Pressure(deps, pressure_config(settings))
+
+
+def pressure_config(settings: Settings) -> PressureConfig:
+    """The configuration's part. Raises Invalid."""
+    config = settings.config
+    hard = {**DEFAULT_HARD, **config.eviction_hard} if config.merge_default_eviction_settings else config.eviction_hard
+    grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}
+    return PressureConfig(
+        thresholds=thresholds(hard, config.eviction_soft, grace, config.eviction_minimum_reclaim),
+        transition=settings.seconds(config.eviction_pressure_transition_period),
+        max_grace=config.eviction_max_pod_grace_period,
+        local_storage=config.local_storage_capacity_isolation,
+    )

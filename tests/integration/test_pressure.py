@@ -1,0 +1,126 @@
+"""Evictions on a real runtime: pods of an API server go when the node runs short or they take too much; static ones do
+not."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
+from pykubelet.testing.fake_api import FakeApi
+from pykubelet.testing.fake_api.store import Place
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.manifests import Json, container, mount, pod, serving
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
+
+_NODE = "testnode"
+
+
+class Api:
+    """A fake API server in a thread of its own; everything is done there."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._fake = FakeApi()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fake-api")
+
+    def __enter__(self) -> "Api":
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._fake.__aenter__(), self._loop).result(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._fake.__aexit__(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    def _do(self, work: Callable[[], Any]) -> Any:
+        async def run() -> Any:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+
+    def put_pod(self, manifest: Json) -> None:
+        manifest["spec"]["nodeName"] = _NODE
+        self._do(lambda: self._fake.store.create(Place("/api/v1", "pods", "default"), manifest))
+
+    def pod(self, name: str) -> Json:
+        found: Json = self._do(lambda: self._fake.store.get(Place("/api/v1", "pods", "default", name)))
+        return found
+
+    def remove_pod(self, name: str) -> None:
+        self._do(lambda: self._fake.store.delete(Place("/api/v1", "pods", "default", name), "", 0))
+
+    def conditions(self) -> dict[str, str]:
+        node = self._do(lambda: self._fake.store.get(Place("/api/v1", "nodes", "", _NODE)))
+        return {each["type"]: each["status"] for each in node["status"].get("conditions", ())}
+
+    def kubeconfig(self, path: Path) -> Path:
+        cluster = {"name": "c", "cluster": {"server": self._fake.config.server}}
+        user = {"name": "u", "user": {"token": "t"}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        parts = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "x"}
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts}))
+        return path
+
+
+@contextlib.contextmanager
+def node(
+    isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path, **config: object
+) -> Iterator[tuple[Api, AgentProcess]]:
+    """A node of a fake cluster, with one static pod."""
+    with Api() as api:
+        flags = ("--kubeconfig", str(api.kubeconfig(tmp_path / "kubeconfig")))
+        settings = {"enableServer": False, "nodeStatusUpdateFrequency": "1s", **config}
+        home = isolation.home / "pressure"
+        agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, config=settings, flags=flags)
+        try:
+            agent.start()
+            agent.write("static.json", pod("static"))
+            agent.wait_pod("static", is_ready)
+            yield api, agent
+            agent.remove_all_pods()
+            assert agent.stop() == 0
+        finally:
+            agent.destroy()
+
+
+def test_a_pod_that_fills_its_volume_is_evicted(isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path) -> None:
+    with node(isolation, daemon, tmp_path, volumeStatsAggPeriod="1s") as (api, agent):
+        volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
+        write = serving("dd if=/dev/zero of=/v/file bs=1M count=3")
+        api.put_pod(pod("greedy", container(command=write, volumeMounts=[mount("v", "/v")]), volumes=volumes))
+        api.put_pod(pod("modest", container(volumeMounts=[mount("v", "/v")]), volumes=volumes))
+        wait_for(lambda: api.pod("greedy")["status"].get("phase") == "Failed", 45, agent.log_tail)
+        status = api.pod("greedy")["status"]
+        assert (status["reason"], status["message"]) == (
+            "Evicted",
+            'Usage of EmptyDir volume "v" exceeds the limit "1Mi". ',
+        )
+        agent.wait_pod("modest", is_ready)
+        assert container_status(agent.pod("static")).restart_count == 0
+        for name in ("greedy", "modest"):
+            api.remove_pod(name)
+        agent.wait_gone("greedy", "modest")
+
+
+def test_a_node_that_is_short_of_memory(isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path) -> None:
+    with node(isolation, daemon, tmp_path, evictionHard={"memory.available": "900Ti"}) as (api, agent):
+        wait_for(lambda: api.conditions().get("MemoryPressure") == "True", 30, agent.log_tail)
+        assert api.conditions()["DiskPressure"] == "False"
+        api.put_pod(pod("late"))
+        wait_for(lambda: api.pod("late")["status"].get("phase") == "Failed", 20, agent.log_tail)
+        status = api.pod("late")["status"]
+        assert status["reason"] == "Evicted"
+        assert status["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
+        assert is_ready(agent.pod("static")), "static pods are never evicted"
+        api.remove_pod("late")
+        agent.wait_gone("late")

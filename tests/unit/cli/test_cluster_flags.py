@@ -1,0 +1,57 @@
+"""Flags by which the agent is a node of a cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.cli.cluster_flags import take_cluster_settings
+from pykubelet.models.core_v1 import Taint
+
+NOTHING: dict[str, Any] = {
+    "kubeconfig": None,
+    "bootstrap_kubeconfig": None,
+    "cert_dir": None,
+    "node_labels": "",
+    "register_with_taints": "",
+    "register_node": None,
+    "provider_id": "",
+}
+ROOT = Path("/root-dir")
+
+
+def test_without_a_kubeconfig_there_is_no_cluster() -> None:
+    flags = {**NOTHING, "other": 1}
+    assert take_cluster_settings(flags, ROOT) == (None, {})
+    assert flags == {"other": 1}
+
+
+def test_all_flags() -> None:
+    given = {
+        "kubeconfig": Path("/k"),
+        "node_labels": "a=b,c=",
+        "register_with_taints": "k=v:NoSchedule,only:NoExecute",
+        "register_node": False,
+        "provider_id": "x",
+    }
+    cluster, overrides = take_cluster_settings({**NOTHING, **given}, ROOT)
+    assert cluster is not None
+    assert (cluster.kubeconfig, cluster.cert_dir, cluster.provider_id) == (Path("/k"), ROOT / "pki", "x")
+    assert cluster.node_labels == {"a": "b", "c": ""}
+    taints = (Taint(key="k", value="v", effect="NoSchedule"), Taint(key="only", effect="NoExecute"))
+    assert overrides == {"register_with_taints": taints, "register_node": False}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"node_labels": "a"}, "KEY=VALUE"),
+        ({"register_with_taints": "a=b"}, "EFFECT"),
+        ({"register_with_taints": "a:Never"}, "EFFECT"),
+        ({"bootstrap_kubeconfig": Path("/b")}, "needs --kubeconfig"),
+    ],
+)
+def test_what_is_wrong_is_named(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        take_cluster_settings({**NOTHING, **flags}, ROOT)
