@@ -37,7 +37,7 @@ run: setup ## run the demo pod with our own runtime server; Ctrl-C leaves the po
 clean-run: ## remove every trace of `make run` (root)
 	@test ! -x $(BIN)/python || $(BIN)/python -m tools.demo down
 
-test: setup check test-packages integration ## everything: check, then the tests with a real runtime (root)
+test: setup test-packages check integration ## everything: check, then the tests with a real runtime (root)
 
 check: setup lint unit ## lint, types, import rules, generated code, unit tests
 

@@ -91,3 +91,26 @@ def test_events_are_told(cluster: Cluster) -> None:
     reasons = {e["reason"] for e in events if e["involvedObject"]["kind"] == "Node"}
     assert {"Starting", "NodeReady"} <= reasons
     cluster.delete("eventful")
+
+
+def test_a_pod_that_does_not_fit_is_turned_away(cluster: Cluster) -> None:
+    cluster.run(pod("misfit", nodeSelector={"no-such": "label"}))
+    found = cluster.until("misfit", lambda p: p.status.phase == "Failed")
+    assert found.status.reason == "NodeAffinity" and found.status.message
+    cluster.delete("misfit")
+
+
+def test_a_pod_ends_at_its_deadline(cluster: Cluster) -> None:
+    cluster.run(pod("late", activeDeadlineSeconds=2))
+    found = cluster.until("late", lambda p: p.status.phase == "Failed")
+    assert found.status.reason == "DeadlineExceeded"
+    cluster.delete("late")
+
+
+def test_a_second_deletion_shortens_the_grace_period(cluster: Cluster) -> None:
+    cluster.run(pod("patient", container(command=stubborn()), terminationGracePeriodSeconds=300))
+    cluster.ready("patient")
+    cluster.api.delete_pod("patient")
+    cluster.until("patient", lambda p: p.metadata.deletion_grace_period_seconds == 300)
+    cluster.api.delete_pod("patient", 1)
+    cluster.api.wait_gone("patient", 20.0, cluster.agent.log_tail)

@@ -1,6 +1,7 @@
 """Sudden ends of the runtime server under an agent: with the agent at once, of the whole machine, of its clients."""
 
 import asyncio
+import os
 import random
 import shutil
 import signal
@@ -19,7 +20,7 @@ from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wa
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
-from pykubelet.testing.traces import remove_mounts
+from pykubelet.testing.traces import remove_cgroups, remove_mounts
 from tests.manifests import BUSYBOX, container, pod
 from tests.nodetraces import NodeTraces
 
@@ -113,7 +114,7 @@ async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
     """Start a container with a client that goes away at once. How often it ran, and what a second start is told."""
     sandbox_config = pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(name="vanish", namespace="n", uid="u"),
-        linux=pb.LinuxPodSandboxConfig(cgroup_parent="/pktest-vanish"),
+        linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{folder.name}"),
     )
     options = pb.NamespaceOption(pid=pb.CONTAINER)
     config = pb.ContainerConfig(
@@ -144,6 +145,7 @@ async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
         finally:
             await client.stop_pod_sandbox(sandbox)
             await client.remove_pod_sandbox(sandbox)
+            remove_cgroups(f"/{folder.name}")
 
 
 async def _state(client: CriClient, identity: ContainerID) -> int:
@@ -151,7 +153,9 @@ async def _state(client: CriClient, identity: ContainerID) -> int:
 
 
 def test_a_start_goes_on_when_its_client_vanishes(server: PrivateCriServer, tmp_path: Path) -> None:
-    runs, told = asyncio.run(_start_and_vanish(server.endpoint, tmp_path))
+    folder = tmp_path / f"pktest-vanish-{os.getpid()}"
+    folder.mkdir()
+    runs, told = asyncio.run(_start_and_vanish(server.endpoint, folder))
     assert runs == 1
     assert "only a created one can be started" in told
 

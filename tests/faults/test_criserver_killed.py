@@ -5,7 +5,9 @@ there is and goes on from there.
 """
 
 import asyncio
+import os
 import random
+import signal
 import socket
 import subprocess
 import time
@@ -44,6 +46,8 @@ class Stage:
     cgroup: str
     folder: Path
     port: int
+    runner: asyncio.Runner
+    """One loop for all calls: gRPC keeps something of every loop it has seen."""
 
     @property
     def scope(self) -> Scope:
@@ -160,7 +164,8 @@ def stage(isolation: Isolation) -> Iterator[Stage]:
             port = free.getsockname()[1]
         folder = isolation.home / "notes"
         folder.mkdir()
-        yield Stage(made, cgroup, folder, port)
+        with asyncio.Runner() as runner:
+            yield Stage(made, cgroup, folder, port, runner)
     finally:
         made.destroy()
         remove_cgroups(cgroup)
@@ -170,22 +175,36 @@ Act = Callable[[Pod, CriClient], Awaitable[None]]
 _What = TypeVar("_What")
 
 
-async def _act(stage: Stage, act: Callable[[_What, CriClient], Awaitable[None]], pod: _What) -> None:
-    async with CriClient.connect(stage.server.endpoint) as client:
-        await act(pod, client)
+def _do(stage: Stage, act: Callable[[_What, CriClient], Awaitable[None]], pod: _What) -> None:
+    async def work() -> None:
+        async with CriClient.connect(stage.server.endpoint) as client:
+            await act(pod, client)
+
+    stage.runner.run(work())
 
 
 def _killed(stage: Stage, act: Callable[[_What, CriClient], Awaitable[None]], pod: _What, step: int) -> bool:
     """Do something with a server that dies at that step; False when it came through alive."""
     stage.arm(step)
     try:
-        asyncio.run(_act(stage, act, pod))
+        _do(stage, act, pod)
     except PykubeletError:
-        wait_for(lambda: stage.server.pid() is None, 5, lambda: "a call failed, but the server lives")
+        wait_for(
+            lambda: stage.server.pid() is None, 5, lambda: f"a call failed, but the server lives: {_stacks(stage)}"
+        )
         return True
     finally:
         stage.disarm()
     return stage.server.pid() is None
+
+
+def _stacks(stage: Stage) -> str:
+    """Where the server hangs."""
+    pid = stage.server.pid()
+    if pid is not None:
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.5)
+    return stage.server.log.read_text(errors="replace")[-6000:]
 
 
 def _steps(stage: Stage) -> int:
@@ -223,15 +242,15 @@ def test_each_step_of(stage: Stage, act: Act, shared_pids: bool, kills: int) -> 
     for step in chosen:
         pod = Pod(stage, f"{act.__name__}-{shared_pids}-{step}".lower(), shared_pids)
         if act is Pod.down:
-            asyncio.run(_act(stage, Pod.up, pod))
+            _do(stage, Pod.up, pod)
             _wait_run(pod)
         died += _killed(stage, act, pod, step)
         stage.server.start()
         if act is Pod.up:
-            asyncio.run(_act(stage, Pod.up, pod))
+            _do(stage, Pod.up, pod)
         _wait_run(pod)
         assert pod.runs == 1, f"ran {pod.runs} times"
-        asyncio.run(_act(stage, Pod.down, pod))
+        _do(stage, Pod.down, pod)
         _assert_no_leaks(stage, before)
         print(stage.server.kill_order.with_suffix(".count").read_text())
     print(f"{died} kills at {len(chosen)} of {total} steps: 0 lost, 0 doubled, 0 leaked")
@@ -246,11 +265,11 @@ def _rehearse(stage: Stage, act: Act, shared_pids: bool) -> tuple[Snapshot, int]
     """What there is without a pod, and how many steps the act has."""
     pod = Pod(stage, f"first-{act.__name__}-{shared_pids}".lower(), shared_pids)
     if act is Pod.down:
-        asyncio.run(_act(stage, Pod.up, pod))
+        _do(stage, Pod.up, pod)
         _wait_run(pod)
     assert not _killed(stage, act, pod, 1 << 30)
     total = _steps(stage)
-    asyncio.run(_act(stage, Pod.down, pod))
+    _do(stage, Pod.down, pod)
     return snapshot(stage.scope), total
 
 
@@ -270,12 +289,12 @@ def test_each_step_of_a_pull(stage: Stage, kills: int, tmp_path: Path) -> None:
         died = 0
         for act, step in chosen:
             if act is _remove:
-                asyncio.run(_act(stage, partial(_pull, image), None))
+                _do(stage, partial(_pull, image), None)
             died += _killed(stage, partial(act, image), None, step)
             stage.server.start()
-            asyncio.run(_act(stage, partial(act, image), None))
+            _do(stage, partial(act, image), None)
             if act is _pull:
-                asyncio.run(_act(stage, partial(_remove, image), None))
+                _do(stage, partial(_remove, image), None)
             print(stage.server.kill_order.with_suffix(".count").read_text())
             wait_for(lambda: _stored(stage) == before, 10, lambda: f"left: {_stored(stage) ^ before}")
     print(f"{died} kills at {len(chosen)} of {len(steps)} steps: 0 lost, 0 leaked")

@@ -27,20 +27,26 @@ class Api:
     """A fake API server in a thread of its own; everything is done there."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
         self._fake = FakeApi()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fake-api")
+        self._ready = threading.Event()
+        self._stop: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="fake-api")
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with self._fake:
+            self._ready.set()
+            await self._stop.wait()
 
     def __enter__(self) -> "Api":
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._fake.__aenter__(), self._loop).result(10)
+        assert self._ready.wait(10)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._fake.__aexit__(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
 
     def _do(self, work: Callable[[], Any]) -> Any:
         async def run() -> Any:

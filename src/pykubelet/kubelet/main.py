@@ -20,7 +20,7 @@ from pykubelet.kubelet.cgroup_driver import with_runtime_driver
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.loop import PodsAffected
+from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.ports import WorkerDeps
@@ -93,9 +93,7 @@ class Kubelet:
         self.view = PodsView(self.status, self.pods.pods, clock)
         self.journal = Journal()
         actuators, ask = self.actuators, self._ask_runtime
-        seen = Observers(
-            ObserverDeps(self.cri, actuators, self.metrics, self.events, clock, ask, lambda e: self.loop.post(e))
-        )
+        seen = Observers(ObserverDeps(self.cri, actuators, self.metrics, self.events, clock, ask, self._post))
         self.health, self.probes, self.pleg = seen.health, seen.probes, seen.pleg
         self.pleg_meter, self.prober = seen.meter, seen.prober
         self._build_control()
@@ -106,52 +104,27 @@ class Kubelet:
         told = self.status, self.events, self.timeline, self.clock, self.health, self.journal, self.metrics
         self.workers = PodWorkers(WorkerDeps(runtime, holdings, self.probes, *told, self.pleg.poke))
         desired = DesiredPods(self.pods, self.view, lambda: self.cluster)
+        settings, actuators, clock, node = self._settings, self.actuators, self.clock, self.actuators.node
+        measured = self.events, self.metrics, clock
         self.pressure = build_pressure(
-            self._settings,
-            PressureParts(
-                self.image_cri,
-                self.actuators,
-                self.workers,
-                lambda: self.port.usage.summary(),
-                self.events,
-                self.metrics,
-                self.clock,
-            ),
+            settings,
+            PressureParts(self.image_cri, actuators, self.workers, lambda: self.port.usage.summary(), *measured),
         )
-        measure = AdmissionNode(
-            self._settings,
-            self.actuators.node,
-            lambda: self.cluster.node.node if self.cluster else None,
-            self.pressure.conditions,
-        )
+        pressed = self.pressure.conditions
+        measure = AdmissionNode(settings, node, lambda: self.cluster.node.node if self.cluster else None, pressed)
         self.admission = Admission(
             AdmissionDeps(measure.node, measure.sysctl_refusal, self.workers.active, self.events, self.metrics)
         )
-        deps = LoopDeps(desired, self.workers, self.timeline, holdings, runtime, self.admission, self.clock)
+        deps = LoopDeps(desired, self.workers, self.timeline, holdings, runtime, self.admission, clock)
         self.loop = SyncLoop(deps)
         config = sources_config(self._settings)
         names = config.names() | ({Source.API} if self.access else frozenset())
         self.mux = PodMux(names, self.loop.post, self.clock)
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
         self.housekeeping = Housekeeping(deps, self.mux.all_ready)
-        node, conditions = self.actuators.node, self.health.current
-        pleg = self.pleg.healthy
-        self.cluster = join(
-            self.access,
-            ClusterDeps(
-                self.pods,
-                self.mux,
-                self.status,
-                self.events,
-                node,
-                self.image_cri,
-                conditions,
-                pleg,
-                self.clock,
-                self.pressure.conditions,
-            ),
-            lambda uids: self.loop.post(PodsAffected(uids)),
-        )
+        known, asked = (self.pods, self.mux, self.status, self.events), (self.health.current, self.pleg.healthy)
+        joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, pressed)
+        self.cluster = join(self.access, joined, lambda uids: self.loop.post(PodsAffected(uids)))
         self.reader.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
 
     def _build_servers(self) -> None:
@@ -201,6 +174,11 @@ class Kubelet:
         async with asyncio.TaskGroup() as group:
             for name, part in parts.items():
                 group.create_task(part, name=name)
+
+    def _post(self, event: LoopEvent) -> None:
+        self.loop.post(event)
+        if isinstance(event, RuntimeRecovered) and self.cluster is not None:
+            self.cluster.node.poke()
 
     async def _ask_runtime(self) -> RuntimeConditions:
         status = await self.cri.status()

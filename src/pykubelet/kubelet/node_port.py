@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.resources import ResourceManager
-from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, root_name, to_path
+from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, qos_name, root_name, to_path
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.server import LocalDeps, StreamOptions, Streams
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.qos import QosClass
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.linux import cgroups
 from pykubelet.models import codec
@@ -158,12 +159,14 @@ def _bare_pod(uid: str, containers: Sequence[pb.Container]) -> Pod:
 
 
 def _stats_config(settings: Settings) -> StatsConfig:
+    root, style = root_name(settings.config.cgroup_root or "/"), NameStyle(settings.config.cgroup_driver)
+    classes = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
     return StatsConfig(
         node_name=settings.node_name,
         layout=cgroups.detect(),
         root_dir=settings.root_dir,
         pod_logs_dir=settings.pod_log_dir,
-        kubepods=to_path(root_name(settings.config.cgroup_root or "/"), NameStyle(settings.config.cgroup_driver)),
+        groups=tuple(to_path(qos_name(root, qos), style) for qos in classes),
         runtime_socket=settings.runtime_endpoint,
         volume_period=settings.seconds(settings.config.volume_stats_agg_period),
     )

@@ -15,8 +15,7 @@ EVERY_SECONDS = 60.0
 
 
 def give_back() -> None:
-    """Collect garbage, and give back free heap and code that is not run; some milliseconds."""
-    gc.collect()
+    """Give back free heap and code that is not run; some milliseconds, in which the interpreter goes on."""
     memory.trim()
     try:
         memory.forget_code()
@@ -27,7 +26,8 @@ def give_back() -> None:
 async def keep_small(clock: Clock, work: Callable[[], None] = give_back) -> None:
     """Until cancelled: soon after the start, which is what leaves most behind, and then every minute.
 
-    What was made until then stays for good, so the garbage collector need not look at it again and again.
+    What was made until then stays for good, so the garbage collector need not look at it again and again. It is not run
+    here: that would hold up everything for a tenth of a second.
     """
     await clock.sleep(FIRST_SECONDS)
     await asyncio.to_thread(work)

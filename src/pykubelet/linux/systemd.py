@@ -150,15 +150,18 @@ class _Connection:
             self._ended[signal.body[1]] = str(signal.body[3])
 
     def _authenticate(self) -> None:
-        """SASL EXTERNAL: the kernel tells the other side who we are."""
+        """SASL EXTERNAL: the kernel tells the other side who we are.
+
+        BEGIN goes along without waiting for the answer. Sent later, systemd may read it together with the first
+        call, which then lies unseen until more comes.
+        """
         identity = str(os.geteuid()).encode().hex()
-        self._socket.sendall(f"\0AUTH EXTERNAL {identity}\r\n".encode())
+        self._socket.sendall(f"\0AUTH EXTERNAL {identity}\r\nBEGIN\r\n".encode())
         answer = b""
         while not answer.endswith(b"\r\n"):
             answer += self._read(1)
         if not answer.startswith(b"OK "):
             raise Permanent(f"systemd refuses us on {self._path}: {answer.decode(errors='replace').strip()}")
-        self._socket.sendall(b"BEGIN\r\n")
 
     def _send(self, data: bytes) -> None:
         try:

@@ -93,15 +93,17 @@ class PrivateCriServer:
             process.returncode = 0
 
     def load(self, spec: ImageSpec) -> None:
-        """Pack an image from busybox and import it."""
+        """Pack an image from busybox and import it; the server need not run."""
         archive = self.home / "images" / (spec.reference.replace("/", "_").replace(":", "_") + ".tar")
         pack(spec, archive, os.uname().machine)
-        running = self.pid() is not None
-        self.stop()
-        asyncio.run(self._import(archive))
+        if self.pid() is None:
+            asyncio.run(self._import(archive))
+        else:
+            command = [sys.executable, "-m", "pykubelet.cli", "image", "--endpoint", self.endpoint, "import", "-q"]
+            done = subprocess.run([*command, str(archive)], capture_output=True, text=True, env=environment())
+            if done.returncode != 0:
+                raise Permanent(f"cannot import {spec.reference}: {done.stderr.strip()}")
         archive.unlink()
-        if running:
-            self.start()
 
     async def _import(self, archive: Path) -> None:
         from pykubelet.criserver.image_rooms import open_images

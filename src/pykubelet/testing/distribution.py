@@ -25,8 +25,7 @@ from types import TracebackType
 from typing import Self
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.testing.certificates import Authority, Issued
@@ -48,6 +47,8 @@ class Options:
     tls: Issued | None = None
     client_ca: Path | None = None
     """Authority of certificates that clients must have."""
+    pusher: Issued | None = None
+    """The certificate to push with, where clients must have one."""
     password: bool = False
     """Ask for ``USER`` and ``PASSWORD``."""
     tokens: bool = False
@@ -130,8 +131,8 @@ class DistributionRegistry:
         if self._tokens is not None:
             request.add_header("Authorization", f"Bearer {self._tokens.token(repository, ['pull', 'push'])}")
         context = ssl._create_unverified_context() if self._options.tls else None
-        if context is not None and self._options.client_ca is not None and self._options.tls is not None:
-            context.load_cert_chain(self._options.tls.certificate, self._options.tls.key)
+        if context is not None and self._options.pusher is not None:
+            context.load_cert_chain(self._options.pusher.certificate, self._options.pusher.key)
         try:
             with urllib.request.urlopen(request, context=context) as answer:
                 return dict(answer.headers)
@@ -168,7 +169,7 @@ class TokenService:
         self._authority = Authority(folder)
         issued = self._authority.issue("tokens")
         key = serialization.load_pem_private_key(issued.key.read_bytes(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        assert isinstance(key, rsa.RSAPrivateKey)
         self._key = key
         self._certificate = "".join(issued.certificate.read_text().splitlines()[1:-1])
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _token_handler(self))
@@ -195,7 +196,7 @@ class TokenService:
     def token(self, repository: str, actions: list[str]) -> str:
         """A token for one repository."""
         now = int(time.time())
-        header = {"typ": "JWT", "alg": "ES256", "x5c": [self._certificate]}
+        header = {"typ": "JWT", "alg": "RS256", "x5c": [self._certificate]}
         claims = {
             "iss": _SERVICE,
             "aud": _SERVICE,
@@ -207,8 +208,7 @@ class TokenService:
             "access": [{"type": "repository", "name": repository, "actions": actions}],
         }
         signed = f"{_encode(json.dumps(header).encode())}.{_encode(json.dumps(claims).encode())}"
-        r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{signed}.{_encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+        return f"{signed}.{_encode(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
 
 def _token_handler(service: TokenService) -> type[BaseHTTPRequestHandler]:

@@ -23,6 +23,7 @@ from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_moun
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
 _OWNER = "owner.json"
+_FURTHER = "dek"
 _SUBNETS = range(1, 255)
 
 
@@ -61,6 +62,10 @@ class Isolation:
         """Remove every trace; works after any crash."""
         self.containerd().destroy()
         self.criserver().destroy()
+        for letter in _FURTHER:
+            # Servers that single test modules have for themselves, with a bridge and a cgroup each.
+            PrivateCriServer(self.home / letter, f"{self.bridge}{letter}", "").destroy()
+            remove_cgroups(f"{self.cgroup_root}-{letter}")
         kill_processes(self.home)
         remove_mounts(self.home)
         remove_cgroups(self.cgroup_root)

@@ -8,6 +8,7 @@ The file named by ``PYKUBELET_KILL_AT`` holds the number of the step at which th
 counted while the file exists, and the count is written beside it (``.count``), with what the last step was.
 """
 
+import faulthandler
 import os
 import signal
 import sqlite3
@@ -99,6 +100,7 @@ def main() -> None:
     import pykubelet.criserver.main  # noqa: F401
     from pykubelet.cli.app import main as run
 
+    faulthandler.register(signal.SIGUSR1)  # tells where a server hangs
     steps = Steps(Path(os.environ[VARIABLE]))
     _instrument(steps)
     sys.addaudithook(steps.hear)

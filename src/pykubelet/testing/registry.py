@@ -14,6 +14,8 @@ from typing import Self
 
 from pykubelet.testing.ociimage import ImageSpec, pack
 
+_LOOK_SECONDS = 0.02
+"""How often the server looks whether it shall end."""
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
@@ -33,7 +35,7 @@ class Registry:
         self._folder = folder
         self._content = _Content()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._content, self))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="registry")
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="registry")
         self.requests: list[str] = []
         """Paths asked for, oldest first."""
         self.password = ""

@@ -20,11 +20,16 @@ def mounts_below(folder: Path) -> list[str]:
 
 
 def kill_processes(folder: Path) -> None:
-    """Kill every process whose command line names something below the folder: daemons of a session that was killed."""
+    """Kill every process whose command line or environment names something below the folder.
+
+    These are daemons of a session that was killed, and CNI plugins, which find the network namespace in a variable and
+    would go on to write firewall rules.
+    """
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
-                if f"{folder}/".encode() in (entry / "cmdline").read_bytes():
+                known = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                if f"{folder}/".encode() in known:
                     os.kill(int(entry.name), signal.SIGKILL)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
 from pykubelet.testing.fake_api import FakeApi
+from pykubelet.testing.isolation import Isolation
 
 
 @dataclass
@@ -22,13 +22,13 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvTest]:
-    """The session's real API server."""
+def real_server(isolation: Isolation) -> Iterator[EnvTest]:
+    """The session's real API server; one that a killed session leaves behind is ended by the next."""
     try:
         find_assets()
     except NotFound as error:
         pytest.skip(str(error))
-    server = EnvTest(Path(tmp_path_factory.mktemp("api")))
+    server = EnvTest(isolation.home / "contract")
     try:
         server.start()
         yield server

@@ -15,7 +15,7 @@ IMAGE = "PYKUBELET_TEST_IMAGE"
 HAVE_REAL = {ENDPOINT, IMAGE} <= os.environ.keys()
 MARK = "pykubelet.contract"
 """Label of everything the tests make."""
-CGROUP = "pykubelet-contract"
+CGROUP = f"pykubelet-contract-{os.getpid()}"
 
 
 @dataclass(frozen=True)

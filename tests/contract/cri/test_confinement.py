@@ -134,14 +134,14 @@ async def test_limits_reach_the_cgroup(runtime: Runtime) -> None:
 
 
 async def test_mounts(runtime: Runtime, tmp_path: Path) -> None:
-    (tmp_path / "word").write_text("from the node")
+    (tmp_path / "word").write_text("from the node\n")
 
     def change(config: pb.ContainerConfig) -> None:
         config.mounts.add(container_path="/ro", host_path=str(tmp_path), readonly=True)
         config.mounts.add(container_path="/rw", host_path=str(tmp_path))
 
     command = "cat /ro/word; touch /ro/x 2>/dev/null || echo refused; echo back > /rw/answer"
-    assert await said(runtime, command, change) == "from the noderefused"
+    assert await said(runtime, command, change) == "from the node\nrefused"
     assert (tmp_path / "answer").read_text() == "back\n"
 
 
@@ -201,7 +201,6 @@ async def test_killed_for_want_of_memory(runtime: Runtime) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: setattr(c.metadata, "name", ""),
         lambda c: c.devices.add(container_path="/dev/x", host_path="/dev/no-such-device"),
         lambda c: setattr(_security(c), "run_as_username", "no-such-user"),
         lambda c: _security(c).run_as_group.CopyFrom(pb.Int64Value(value=5)),

@@ -1,3 +1,4 @@
+import dataclasses
 import logging
 from io import StringIO
 from pathlib import Path
@@ -62,3 +63,24 @@ def test_a_closed_log_is_noticed() -> None:
         assert node_port._log_fault() == "the log's stream is closed"
     finally:
         logging.getLogger().removeHandler(handler)
+
+
+@pytest.mark.parametrize(
+    ("fields", "groups"),
+    [
+        ({}, ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort")),
+        ({"cgroup_root": "/a"}, ("/a/kubepods", "/a/kubepods/burstable", "/a/kubepods/besteffort")),
+        (
+            {"cgroup_driver": "systemd"},
+            (
+                "/kubepods.slice",
+                "/kubepods.slice/kubepods-burstable.slice",
+                "/kubepods.slice/kubepods-besteffort.slice",
+            ),
+        ),
+    ],
+)
+def test_usage_is_read_where_the_pods_cgroups_are(fields: dict[str, str], groups: tuple[str, ...]) -> None:
+    given = settings()
+    config = replace(given.config, **fields)
+    assert node_port._stats_config(dataclasses.replace(given, config=config)).groups == groups

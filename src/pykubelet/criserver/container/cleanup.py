@@ -1,9 +1,11 @@
 """Takes away what a container has on the machine: processes, cgroup, files. Everything here can be repeated."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.ports import Folders
 from pykubelet.criserver.container.processes import kill_group, noted_monitor
@@ -14,6 +16,7 @@ from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+_log = logging.getLogger(__name__)
 _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 
 
@@ -35,6 +38,17 @@ class Cleanup:
             await asyncio.to_thread(self._cgroups.delete, record.cgroup)
         await runtime.delete(container.id)
         await asyncio.to_thread(self._remove_start_files, container.id)
+
+    async def let_volumes_go(self, container: Container) -> None:
+        """Drop its mapped mounts, which would keep volumes busy that its client wants to unmount."""
+        if any(mount.uidMappings for mount in container.config.mounts):
+            try:
+                await asyncio.to_thread(prepare.drop_mapped, self._folders.mapped / container.id)
+            except PykubeletError as error:
+                _log.warning(
+                    "a volume is still mounted until its container is removed",
+                    extra={"container": container.id, "error": str(error)},
+                )
 
     async def remove_files(self, container: ContainerID) -> None:
         """Remove its bundle, exit file and mapped mounts."""

@@ -247,6 +247,7 @@ class ContainerManager:
                 why = reason(code, oom)
             ended = {"exit_code": code, "finished_at": at, "reason": why, "message": message}
             await self._put(container, move(record, ContainerPhase.EXITED, **ended))
+            await self._cleanup.let_volumes_go(container)
             container.ended.set()
             self._publish(container.record, EventKind.STOPPED, at)
             try:
@@ -288,6 +289,9 @@ class ContainerManager:
             for container in self.of_sandbox(sandbox):
                 if container.running:
                     group.create_task(self.stop(container.id, 0), name=f"stop-{container.id[:13]}")
+                else:
+                    # It will not start any more.
+                    await self._cleanup.let_volumes_go(container)
 
     async def remove_all(self, sandbox: SandboxID) -> None:
         """Remove the containers of a sandbox."""

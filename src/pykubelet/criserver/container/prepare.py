@@ -17,6 +17,7 @@ from pykubelet.criserver.spec.types import Json
 from pykubelet.criserver.spec.userns import check_mount
 from pykubelet.criserver.spec.users import resolve_user
 from pykubelet.criserver.types import ContainerUser, UserNamespace
+from pykubelet.linux.errors import wrap
 from pykubelet.linux.idmap import mount_mapped
 from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -85,12 +86,15 @@ def drop_mapped(folder: Path) -> None:
         return
     with suppress(NotFound):
         unmount_all_under(str(folder), lazy=True)
-    for place in folder.iterdir():
-        if place.is_dir():
-            place.rmdir()
-        else:
-            place.unlink()
-    folder.rmdir()
+    try:
+        for place in folder.iterdir():
+            if place.is_dir():
+                place.rmdir()
+            else:
+                place.unlink()
+        folder.rmdir()
+    except OSError as error:
+        raise wrap(error, f"cannot remove mounted volumes in {folder}") from error
 
 
 def sub_path(folder: Path, relative: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.linux.errors import wrap
@@ -32,6 +32,7 @@ class ImageIndex:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        remove_remains(path.parent)
         self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:

@@ -257,10 +257,12 @@ def _document(data: bytes, media_type: str, what: str) -> _Document:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"{what}: not a manifest: {error}") from error
-    if document.schema_version != 2:
+    if document.schema_version == 1:
         raise Unsupported(
-            f"{what} has manifest schema {document.schema_version}, which nobody should use; only 2 is read"
+            f"{what} has manifest schema 1, which is not read any more; push it again with a newer program"
         )
+    if document.schema_version != 2:
+        raise Invalid(f"{what} has manifest schema {document.schema_version}; only 2 is read")
     if document.media_type and document.media_type != media_type:
         raise Invalid(f"{what} came as {media_type} but calls itself {document.media_type}")
     return document

@@ -67,10 +67,12 @@ async def execute(execution: Execution, executor: Executor, client: Client, outl
     if code is None:
         outlive(session.outlive())
         return
-    failed = code != 0 and not pid_file.exists()
-    words = await asyncio.to_thread(_words, folder) if failed else ""
-    await session.end()
-    await client.finish(code if code >= 0 else 128 - code, words)
+    try:
+        failed = code != 0 and not pid_file.exists()
+        words = await asyncio.to_thread(_words, folder) if failed else ""
+        await client.finish(code if code >= 0 else 128 - code, words)
+    finally:
+        await session.end()
 
 
 class _Session:

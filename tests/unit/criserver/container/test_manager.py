@@ -165,3 +165,18 @@ def _runs(pid: int) -> bool:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_an_ended_container_holds_no_volume(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        running, idle = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
+        for container in (running, idle):
+            container.config.mounts.add(container_path="/v", host_path="/v", uidMappings=[pb.IDMapping(length=1)])
+            (rig.deps.folders.mapped / container.id / "0").mkdir(parents=True)
+            (rig.deps.folders.mapped / container.id / "1").touch()
+        await rig.manager.start(running.id)
+        await rig.manager.stop(running.id, 0)
+        assert [path.name for path in rig.deps.folders.mapped.iterdir()] == [idle.id]
+        await rig.manager.stop_all(SANDBOX)
+        assert list(rig.deps.folders.mapped.iterdir()) == []
+        await rig.manager.remove_all(SANDBOX)

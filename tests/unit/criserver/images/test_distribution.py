@@ -78,7 +78,8 @@ def secured(
     tmp_path_factory: pytest.TempPathFactory, authority: Authority, archive: Path
 ) -> Iterator[DistributionRegistry]:
     tls = authority.issue("server", ["127.0.0.1", "localhost"])
-    with registry(tmp_path_factory.mktemp("secured"), tls=tls, client_ca=authority.ca) as server:
+    pusher = authority.issue("pusher")
+    with registry(tmp_path_factory.mktemp("secured"), tls=tls, client_ca=authority.ca, pusher=pusher) as server:
         server.push(archive, "team/app", "1")
         yield server
 

@@ -87,3 +87,16 @@ async def test_a_newer_file_is_not_touched(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(Permanent, match="newer version"):
         await Store.open(path)
+
+
+async def test_nobody_else_can_read_the_records(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.touch(mode=0o644)
+    store = await Store.open(path)
+    await store.add_sandbox(SANDBOX)
+    try:
+        assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == dict.fromkeys(
+            ("state.db", "state.db-wal", "state.db-shm"), 0o600
+        )
+    finally:
+        await store.close()

@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.control.sync import SyncLoop
@@ -16,7 +17,7 @@ from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
-from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
+from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate, Source
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.control.fakes import make_pod
@@ -234,3 +235,12 @@ def test_when_a_pod_goes_those_turned_away_start_anew() -> None:
     loop = SyncLoop(around.deps())
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
     assert around.calls[-3:] == ["remove a", "remove b", "update b"]
+
+
+@pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.DELETE, PodOp.RECONCILE])
+def test_a_mirror_pod_is_noted_and_never_run(op: PodOp) -> None:
+    pod = make_pod("a")
+    mirror = replace(pod, metadata=replace(pod.metadata, annotations={ANNOTATION_MIRROR: "hash"}))
+    around = Around()
+    SyncLoop(around.deps()).handle(PodUpdate(op, Source.API, (mirror,)))
+    assert around.calls == ["set a"]

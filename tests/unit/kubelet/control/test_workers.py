@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
@@ -389,3 +390,16 @@ async def test_when_a_pod_has_ended() -> None:
         node.hold["kill"].set()
         await node.clock.settle()
         assert workers.ended(U1)
+
+
+async def test_a_pod_marked_for_deletion_while_the_agent_was_away_is_only_stopped() -> None:
+    node = Node()
+    async with running(node) as workers:
+        pod = make_pod("u1")
+        meta = replace(
+            pod.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC), deletion_grace_period_seconds=7
+        )
+        workers.update(replace(pod, metadata=meta))
+        await node.clock.settle()
+        assert node.running == {} and "kill u1 grace=7" in node.calls
+        assert not any(call.startswith("sync") for call in node.calls)

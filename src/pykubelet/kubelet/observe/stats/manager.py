@@ -35,7 +35,7 @@ class NodeUsage:
         self._deps = deps
         cgroups = CgroupReader(config.layout)
         self._reader = MachineReader(config.layout, cgroups, config.runtime_socket)
-        self._walk = MachineWalk(config.kubepods, cgroups, self._reader)
+        self._walk = MachineWalk(config.groups, cgroups, self._reader)
         self._rates = CpuRates()
         self._disk = DiskUsage(config.root_dir, config.pod_logs_dir, config.volume_period, deps.clock)
         self._lock = asyncio.Lock()

@@ -43,8 +43,8 @@ class StatsConfig:
     layout: Layout
     root_dir: Path
     pod_logs_dir: Path
-    kubepods: str
-    """The path of the cgroup of all pods."""
+    groups: tuple[str, ...]
+    """The paths of the cgroup of all pods, and of those of the classes below it."""
     runtime_socket: str = ""
     """The runtime's endpoint, by whose other end its process is found."""
     volume_period: Seconds = 60.0

@@ -9,21 +9,18 @@ from pykubelet.kubelet.observe.stats.types import Seen, SeenContainer, SeenPod
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Pod
 
-_CLASSES = ("burstable", "besteffort")
-
 
 class MachineWalk:
-    """``kubepods`` is the cgroup of all pods."""
+    """``groups`` are the cgroup of all pods and those of the classes."""
 
-    def __init__(self, kubepods: str, cgroups: CgroupReader, machine: MachineReader) -> None:
-        self._kubepods = kubepods
+    def __init__(self, groups: Sequence[str], cgroups: CgroupReader, machine: MachineReader) -> None:
+        self._groups = groups
         self._cgroups = cgroups
         self._machine = machine
 
     def look(self, pods: Iterable[tuple[Pod, str | None]], moment: tuple[Seconds, Seconds], full: bool) -> Seen:
         """Everything; pods come with the path of their cgroup, the moment in Unix and monotonic time."""
         at, monotonic = moment
-        groups = [self._kubepods, *(_below(self._kubepods, name) for name in _CLASSES)]
         network, default = self._machine.network()
         seen = (self._pod(pod, path, at, full) for pod, path in pods)
         return Seen(
@@ -35,13 +32,13 @@ class MachineWalk:
             default_interface=default,
             pid_limit=system.pid_limit(),
             daemons=tuple(self._machine.daemons(at)),
-            groups=tuple(u for path in groups if (u := self._cgroups.read(path, at, full=full)) is not None),
+            groups=tuple(u for path in self._groups if (u := self._cgroups.read(path, at, full=full)) is not None),
             pods=tuple(pod for pod in seen if pod is not None),
         )
 
     def cpu_times(self, pod_paths: Sequence[str]) -> dict[str, int]:
         """CPU time by path: of the machine, the daemons, all pods, each pod and what is directly below it."""
-        paths = ["/", self._kubepods]
+        paths = ["/", *self._groups[:1]]
         for path in pod_paths:
             paths += [path, *(f"{path}/{name}" for name in self._cgroups.children(path))]
         found = {path: time for path in paths if (time := self._cgroups.cpu_ns(path)) is not None}
@@ -75,9 +72,3 @@ class MachineWalk:
             usage = self._cgroups.read(f"{path}/{name}", at, full=full) if name else None
             started = running.started_at.timestamp() if running.started_at is not None else 0.0
             yield SeenContainer(found.name, identity, found.image, started, usage)
-
-
-def _below(group: str, name: str) -> str:
-    """A group's part; the name of a slice of systemd's repeats that of the slice above."""
-    stem = group.removesuffix(".slice")
-    return f"{group}/{name}" if stem == group else f"{group}/{stem.rpartition('/')[2]}-{name}.slice"

@@ -226,3 +226,16 @@ def test_an_immutable_object_may_go_and_come_anew() -> None:
     first = accept(None, read(CM.format(fixed="true", value="'1'", label="x")), "1")
     gone = accept(first, read(pod("p")), "2")
     assert not accept(gone, read(CM.format(fixed="true", value="'2'", label="x")), "3").manifest.problems
+
+
+def test_a_readiness_gate_that_opens_is_a_change() -> None:
+    gates = core.PodSpec(readiness_gates=(core.PodReadinessGate(condition_type="gate"),))
+
+    def gated(**conditions: str) -> core.Pod:
+        shown = tuple(core.PodCondition(type=name, status=status) for name, status in conditions.items())
+        return replace(wanted("a"), spec=gates, status=core.PodStatus(conditions=shown))
+
+    before = merge(None, [gated(gate="False")], Source.API, "then").pods
+    assert told(merge(before, [gated(gate="True")], Source.API, "now").updates) == [("UPDATE", ["a"])]
+    other = merge(before, [gated(gate="False", theirs="True")], Source.API, "now")
+    assert told(other.updates) == [("RECONCILE", ["a"])]

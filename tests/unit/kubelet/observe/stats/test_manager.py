@@ -69,7 +69,13 @@ class Node:
         self.tree.set("/", cpu_ns=50_000_000_000)
         self.tree.set("/kubepods/burstable", cpu_ns=1)
         self.use(0)
-        config = StatsConfig("node-1", self.tree.layout, self.root, self.logs, "/kubepods")
+        config = StatsConfig(
+            "node-1",
+            self.tree.layout,
+            self.root,
+            self.logs,
+            ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort"),
+        )
         deps = StatsDeps(lambda: self.pods, lambda pod: self.cgroup(pod), self.cri, self.cri, self.clock)
         self.usage = NodeUsage(config, deps)
 
@@ -254,6 +260,6 @@ async def test_network_counters_are_those_of_another_namespace_than_ours(node: N
 
 def test_the_clock_is_given(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
-    config = StatsConfig("n", node.tree.layout, node.root, node.logs, "/kubepods", volume_period=0)
+    config = StatsConfig("n", node.tree.layout, node.root, node.logs, ("/kubepods",), volume_period=0)
     usage = NodeUsage(config, StatsDeps(lambda: (), lambda pod: None, node.cri, node.cri, SystemClock()))
     assert asyncio.run(usage.summary(only_cpu_and_memory=True)).pods == ()

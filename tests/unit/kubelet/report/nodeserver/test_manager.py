@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
 from pykubelet.kubelet.report.nodeserver import AuthConfig, CertFiles, NodeServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.certificates import Authority
-from tests.unit.kubelet.report.nodeserver.world import NodeWorld, as_admin, client_of, running_server
+from tests.unit.kubelet.report.nodeserver.world import NodeWorld, Pki, as_admin, client_of, running_server
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.report.server.records import raw
 from tests.unit.kubelet.report.server.world import open_files, running, until
@@ -26,9 +26,14 @@ PATHS = [
 STREAMS = ["/exec/ns/web/app?command=ls&output=1", "/attach/ns/web/app?output=1", "/portForward/ns/web"]
 
 
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki(tmp_path_factory.mktemp("pki"))
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> NodeWorld:
-    world = NodeWorld(tmp_path)
+def world(tmp_path: Path, pki: Pki) -> NodeWorld:
+    world = NodeWorld(tmp_path, pki)
     world.set(running(), pod())
     (world.logs / "0.log").write_bytes(raw("one") + raw("two", at=1, stream="stderr"))
     return world
@@ -89,7 +94,7 @@ async def test_anonymous_access_still_needs_rights(world: NodeWorld) -> None:
 
 
 async def test_a_certificate_of_another_authority_is_refused(world: NodeWorld) -> None:
-    forged = Authority(world.base / "forged", "pykubelet test authority").issue("admin", groups=["system:masters"])
+    forged = Authority(world.base / "forged", "pykubelet test authority").issue("admin", group="system:masters")
     world.admin()
     async with running_server(world) as server, client_of(world, server, forged) as client:
         with pytest.raises((aiohttp.ClientError, ssl.SSLError, ConnectionError)):
@@ -313,12 +318,12 @@ def _free_port() -> int:
 
 async def test_a_new_certificate_needs_no_restart(world: NodeWorld) -> None:
     authority = Authority(world.base / "serving", "serving authority")
-    given = [authority.issue("first", ["127.0.0.1"])]
+    given = [authority.issue("first", ["first", "127.0.0.1"])]
     world.server_deps = replace(world.server_deps, certificate=lambda: CertFiles(given[0].certificate, given[0].key))
     issued = world.admin()
     async with running_server(world) as server:
         for name in ("first", "second"):
-            given[0] = authority.issue(name, ["127.0.0.1"])
+            given[0] = authority.issue(name, [name, "127.0.0.1"])
             context = ssl.create_default_context(cafile=str(authority.ca))
             context.load_cert_chain(issued.certificate, issued.key)
             _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.kubelet.report.nodeserver.world import NodeWorld, as_admin
+from tests.unit.kubelet.report.nodeserver.world import NodeWorld, Pki, as_admin
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> NodeWorld:
-    world = NodeWorld(tmp_path)
+def world(tmp_path: Path, pki: Pki) -> NodeWorld:
+    world = NodeWorld(tmp_path, pki)
     (tmp_path / "secret").write_text("outside")
     logs = world.node_logs
     (logs / "pods").mkdir()

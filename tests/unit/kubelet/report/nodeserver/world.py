@@ -83,16 +83,25 @@ class FakeStats:
         return Readings(machine, (Reading(usage=usage),))
 
 
+class Pki:
+    """An authority and what it issued: made once for many tests, since keys take long."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self.serving = self.authority.issue("node-1", ["node-1", "127.0.0.1"])
+        self.admin = self.authority.issue("admin", group="system:masters")
+
+
 class NodeWorld(World):
     """Everything behind the server; nobody is allowed anything until ``reviews.rights`` says so."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, pki: Pki) -> None:
         super().__init__(base)
         self.runtime = FakeRuntime()
         self.stats = FakeStats()
         self.reviews = FakeReviews()
-        self.authority = Authority(base / "ca")
-        serving = self.authority.issue("node-1", ["127.0.0.1"])
+        self.pki = pki
+        self.authority = pki.authority
         self.base = base
         self.node_logs = base / "var-log"
         self.node_logs.mkdir()
@@ -116,7 +125,7 @@ class NodeWorld(World):
             meter=self.metrics,
             checks={name: partial(self.faults.get, name) for name in self.faults},
             configuration=lambda: {"kind": "KubeletConfiguration", "port": 10250},
-            certificate=lambda: CertFiles(serving.certificate, serving.key),
+            certificate=lambda: CertFiles(pki.serving.certificate, pki.serving.key),
             reviews=self.reviews,
             clock=self.clock,
         )
@@ -128,7 +137,7 @@ class NodeWorld(World):
             for verb in ("get", "create")
             for name in ("proxy", "metrics", "stats", "log", "statusz", "checkpoint")
         }
-        return self.authority.issue("admin", groups=["system:masters"])
+        return self.pki.admin
 
     def change(self, **fields: object) -> None:
         """Other settings for the server."""

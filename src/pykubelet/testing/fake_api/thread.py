@@ -1,0 +1,71 @@
+"""The fake API server for blocking tests: its loop runs in a thread of its own."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pykubelet.testing.fake_api.faults import Fault
+from pykubelet.testing.fake_api.server import FakeApi
+
+
+class FakeApiThread:
+    """A running fake API server; faults may be set from any thread."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+
+    @property
+    def url(self) -> str:
+        return self.api.config.server
+
+    def fail(self, *faults: Fault) -> None:
+        """From now on these faults, and no others."""
+        self.api.faults = list(faults)
+
+    def kubeconfig(self, path: Path) -> Path:
+        """A kubeconfig for it."""
+        document = {
+            "current-context": "fake",
+            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": ""}}],
+        }
+        path.write_text(json.dumps(document))
+        return path
+
+
+@contextmanager
+def fake_api_thread() -> Iterator[FakeApiThread]:
+    """Serve until the end of the block."""
+    ready, made = threading.Event(), []
+    loop = asyncio.new_event_loop()
+    end = asyncio.Event()
+
+    async def serve() -> None:
+        async with FakeApi() as api:
+            made.append(api)
+            ready.set()
+            await end.wait()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(serve())
+        finally:
+            # Watches that clients have not left yet.
+            for task in (left := asyncio.all_tasks(loop)):
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.wait(left))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    thread = threading.Thread(target=run, name="fake API server", daemon=True)
+    thread.start()
+    ready.wait(10)
+    try:
+        yield FakeApiThread(made[0])
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(10)

@@ -1,0 +1,77 @@
+"""The node's object through its life: flags, an object that is there already, cordon, deletion, a dead runtime."""
+
+import pytest
+
+from pykubelet.testing.agent import wait_for
+from pykubelet.testing.kubeapi import Json
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+_PATH = f"/api/v1/nodes/{NODE}"
+
+
+@pytest.fixture(scope="module")
+def node_flags() -> list[str]:
+    labels = "pool=blue,node.kubernetes.io/class=small"
+    taints = "dedicated=test:NoExecute"
+    return ["--node-labels", labels, "--register-with-taints", taints, "--provider-id", "metal://rack-7"]
+
+
+@pytest.fixture(scope="module")
+def node_config() -> Json:
+    return {"maxPods": 17, "nodeStatusUpdateFrequency": "1s", "nodeLeaseDurationSeconds": 8}
+
+
+def _node(cluster: Cluster) -> Json:
+    found = cluster.api.node(NODE)
+    assert found is not None
+    return found
+
+
+def test_a_node_registers_as_its_flags_say(cluster: Cluster) -> None:
+    node = _node(cluster)
+    assert node["metadata"]["labels"].items() >= {"pool": "blue", "node.kubernetes.io/class": "small"}.items()
+    assert {"key": "dedicated", "value": "test", "effect": "NoExecute"} in node["spec"]["taints"]
+    assert node["spec"]["providerID"] == "metal://rack-7" and node["status"]["capacity"]["pods"] == "17"
+
+
+def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:
+    labels = {"theirs": "yes", "pool": "red"}
+    cluster.api.merge(_PATH, {"metadata": {"labels": labels}, "spec": {"unschedulable": True, "taints": []}})
+    cluster.agent.stop()
+    cluster.agent.start()
+    wait_for(lambda: _node(cluster)["metadata"]["labels"]["pool"] == "blue", 20.0, cluster.agent.log_tail)
+    node = _node(cluster)
+    assert node["metadata"]["labels"]["theirs"] == "yes" and node["spec"]["unschedulable"]
+    assert "dedicated" not in {taint["key"] for taint in node["spec"].get("taints", ())}
+    # A cordoned node runs on, and takes what is bound to it all the same.
+    cluster.run(pod("bound"))
+    cluster.ready("bound")
+    cluster.delete("bound")
+    cluster.api.merge(_PATH, {"spec": {"unschedulable": None}})
+
+
+def test_a_node_given_up_by_the_control_plane_says_that_it_lives(cluster: Cluster) -> None:
+    status = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
+    cluster.api.strategic(f"{_PATH}/status", {"status": status})
+    wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 10.0, cluster.agent.log_tail)
+
+
+def test_the_lease_is_renewed(cluster: Cluster) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}"
+    first = cluster.api.get(path)["spec"]
+    assert first["leaseDurationSeconds"] == 8
+    wait_for(lambda: cluster.api.get(path)["spec"]["renewTime"] != first["renewTime"], 8.0, cluster.agent.log_tail)
+
+
+def test_a_deleted_node_comes_back(cluster: Cluster) -> None:
+    before = _node(cluster)["metadata"]["uid"]
+    cluster.api.delete(_PATH)
+
+    def back() -> bool:
+        node = cluster.api.node(NODE)
+        return node is not None and node["metadata"]["uid"] != before
+
+    wait_for(back, 20.0, cluster.agent.log_tail)
+    wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 20.0, cluster.agent.log_tail)
