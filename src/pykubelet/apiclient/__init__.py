@@ -1,7 +1,7 @@
 """The Kubernetes API: kubeconfig, requests, list and watch, patches, certificates.
 
-Used by the node mode of the agent (``kubelet/cluster.py`` makes the one :class:`ApiClient`); nothing here knows the
-kubelet. Loaded only when there is an API server, since it brings aiohttp along.
+Used by the node mode of the agent (``kubelet/compose/cluster.py`` makes the one :class:`ApiClient`); nothing here knows
+the kubelet. Loaded only when there is an API server, since it brings aiohttp along.
 """
 
 from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts

@@ -1,6 +1,6 @@
 """The composition root: builds every part from the settings, hands each what it needs, and runs them together.
 
-With ``adapters.py`` the only module that knows more than one stage. One TaskGroup holds the core loops: if one of
+With ``compose/`` the only place that knows more than one stage. One TaskGroup holds the core loops: if one of
 them dies, all end and the process exits non-zero. Ending the agent leaves every pod running.
 """
 
@@ -14,9 +14,15 @@ from pykubelet.base.journal import Journal
 from pykubelet.kubelet.actuate.assembly import ActuatorDeps, build_actuators
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
-from pykubelet.kubelet.adapters import DesiredPods, HookHttp, node_counts
-from pykubelet.kubelet.admission_view import AdmissionNode
-from pykubelet.kubelet.cgroup_driver import with_runtime_driver
+from pykubelet.kubelet.compose.adapters import DesiredPods, HookHttp, node_counts
+from pykubelet.kubelet.compose.admission_view import AdmissionNode
+from pykubelet.kubelet.compose.cgroup_driver import with_runtime_driver
+from pykubelet.kubelet.compose.joining import ClusterDeps, join, make_ready, open_access
+from pykubelet.kubelet.compose.node_port import NodePort, NodePortDeps
+from pykubelet.kubelet.compose.node_view import NodeView, build_servers
+from pykubelet.kubelet.compose.observers import ObserverDeps, Observers
+from pykubelet.kubelet.compose.pressure_view import PressureParts, build_pressure
+from pykubelet.kubelet.compose.upkeep import keep_small
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
@@ -28,11 +34,6 @@ from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps
 from pykubelet.kubelet.desired.objects import LocalObjects, Objects
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
-from pykubelet.kubelet.joining import ClusterDeps, join, make_ready, open_access
-from pykubelet.kubelet.node_port import NodePort, NodePortDeps
-from pykubelet.kubelet.node_view import NodeView, build_servers
-from pykubelet.kubelet.observers import ObserverDeps, Observers
-from pykubelet.kubelet.pressure_view import PressureParts, build_pressure
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
 from pykubelet.kubelet.report.server import HealthCheck, LocalDeps, PodsView
@@ -41,7 +42,6 @@ from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.kubelet.types.updates import Source
-from pykubelet.kubelet.upkeep import keep_small
 from pykubelet.linux import cgroups, memory
 
 

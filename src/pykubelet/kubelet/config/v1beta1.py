@@ -98,7 +98,7 @@ class KubeletConfiguration(_Config, frozen=True):
     kind: str = KIND
     api_version: str = API_VERSION
     enable_server: bool | None = None
-    """None: if the agent has a cluster, or another field of the server is set (``kubelet/node_port.py``)."""
+    """None: if the agent has a cluster, or another field of the server is set (``kubelet/compose/node_port.py``)."""
     static_pod_path: str = ""
     pod_logs_dir: str = "/var/log/pods"
     sync_frequency: Duration = "1m"

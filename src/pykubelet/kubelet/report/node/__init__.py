@@ -1,6 +1,6 @@
 """The node as the cluster sees it: registration, status, lease.
 
-``NodeReporter`` owns the Node object, ``LeaseKeeper`` the heartbeat; both are run by ``kubelet/cluster.py``.
+``NodeReporter`` owns the Node object, ``LeaseKeeper`` the heartbeat; both are run by ``kubelet/compose/cluster.py``.
 """
 
 from pykubelet.kubelet.report.node.compute_node import check_labels

@@ -6,7 +6,7 @@ from pykubelet.kubelet.report.node.types import NodeFacts
 
 
 class NodeFactsReader(Protocol):
-    """Reads the node's state; put together in ``kubelet/cluster.py``."""
+    """Reads the node's state; put together in ``kubelet/compose/cluster.py``."""
 
     async def read(self) -> NodeFacts:
         """The node now. Never raises for what is merely not well: that is a fault of the node."""

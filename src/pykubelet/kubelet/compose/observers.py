@@ -7,7 +7,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
-from pykubelet.kubelet.adapters import PlegMeter, ProbeExec, ProbeMeter
+from pykubelet.kubelet.compose.adapters import PlegMeter, ProbeExec, ProbeMeter
 from pykubelet.kubelet.control.sync.loop import LoopEvent, RuntimeRecovered
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager

@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.cluster import Cluster, ClusterAccess
+    from pykubelet.kubelet.compose.cluster import Cluster, ClusterAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ async def make_ready(settings: Settings, clock: Clock) -> None:
     """What has to be there before the agent can talk to its cluster: a kubeconfig, got with a bootstrap token."""
     if settings.cluster is None or settings.cluster.bootstrap_kubeconfig is None:
         return
-    from pykubelet.kubelet.certificates import bootstrap_if_needed
+    from pykubelet.kubelet.compose.certificates import bootstrap_if_needed
 
     await bootstrap_if_needed(settings, clock)
 
@@ -54,7 +54,7 @@ def open_access(settings: Settings, local: Objects, clock: Clock) -> "ClusterAcc
     """The API server's client and objects; None without a cluster. Invalid: the kubeconfig cannot be used."""
     if settings.cluster is None:
         return None
-    from pykubelet.kubelet.cluster import ClusterAccess
+    from pykubelet.kubelet.compose.cluster import ClusterAccess
 
     return ClusterAccess(settings, settings.cluster, local, clock)
 
@@ -66,6 +66,6 @@ def join(
     if access is None:
         return None
     access.objects.on_pods(touched)
-    from pykubelet.kubelet.cluster import Cluster
+    from pykubelet.kubelet.compose.cluster import Cluster
 
     return Cluster(access, deps)

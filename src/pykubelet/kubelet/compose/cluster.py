@@ -11,16 +11,16 @@ from pykubelet.apiclient import ApiClient, Query, RateLimit, Reflector, Select, 
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
+from pykubelet.kubelet.compose.joining import ClusterDeps
+from pykubelet.kubelet.compose.node_port import server_wanted
+from pykubelet.kubelet.compose.node_status import NodeStatusDeps, NodeStatusReader
+from pykubelet.kubelet.compose.node_view import KUBERNETES_VERSION
 from pykubelet.kubelet.config import ClusterSettings, Settings
 from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
 from pykubelet.kubelet.desired.pods.mirror import MirrorDeps, MirrorPods
 from pykubelet.kubelet.desired.sources.apiserver import ApiServerSource
-from pykubelet.kubelet.joining import ClusterDeps
-from pykubelet.kubelet.node_port import server_wanted
-from pykubelet.kubelet.node_status import NodeStatusDeps, NodeStatusReader
-from pykubelet.kubelet.node_view import KUBERNETES_VERSION
 from pykubelet.kubelet.report.events.apiserver import EventSink
 from pykubelet.kubelet.report.node import LeaseKeeper, NodeConfig, NodeDeps, NodeReporter, Pressure, check_labels
 from pykubelet.kubelet.report.status import StatusChange
@@ -31,7 +31,7 @@ from pykubelet.models.core_v1 import Node, Pod
 
 if TYPE_CHECKING:
     from pykubelet.apiclient.certificates import CertificatePair
-    from pykubelet.kubelet.certificates import NodeCertificates
+    from pykubelet.kubelet.compose.certificates import NodeCertificates
 
 
 class ClusterAccess:
@@ -152,7 +152,7 @@ def _certificates(settings: Settings, client: ApiClient, clock: Clock) -> "NodeC
     if not (settings.config.rotate_certificates or settings.config.server_tls_bootstrap):
         return None
     # Only here: cryptography is not small.
-    from pykubelet.kubelet.certificates import NodeCertificates
+    from pykubelet.kubelet.compose.certificates import NodeCertificates
 
     return NodeCertificates(settings, client, clock)
 

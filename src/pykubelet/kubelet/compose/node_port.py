@@ -34,7 +34,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 if TYPE_CHECKING:
     from pykubelet.apiclient import ApiClient
-    from pykubelet.kubelet.cluster import ClusterAccess
+    from pykubelet.kubelet.compose.cluster import ClusterAccess
     from pykubelet.kubelet.report.nodeserver import NodeServer, NodeServerConfig
 
 _SERVER_FIELDS: Final = (

@@ -6,7 +6,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from pykubelet.kubelet.cgroup_driver import with_runtime_driver
+from pykubelet.kubelet.compose.cgroup_driver import with_runtime_driver
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet import node_port
+from pykubelet.kubelet.compose import node_port
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 from pykubelet.kubelet.config.v1beta1 import KubeletAnonymousAuthentication, KubeletAuthentication
 
