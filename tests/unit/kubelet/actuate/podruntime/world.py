@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.kubelet.actuate.cri import CriOptions
 from pykubelet.kubelet.actuate.cri.transport import Transport
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, Resolver, SecurityConfig
@@ -241,7 +242,8 @@ class World:
 
     def transport(self, wrap: Callable[[Transport], Transport]) -> None:
         """Put something between the agent and the container runtime."""
-        client = self.cri.client()
+        # Agents that die here die at once: nobody waits for a call under way.
+        client = self.cri.client(CriOptions(clock=self.clock, patience=0.0))
         client._transport = wrap(client._transport)
         self.deps = replace(self.deps, cri=client)
         self.runtime = PodRuntime(self.deps, self.config)
