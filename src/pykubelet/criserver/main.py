@@ -7,6 +7,7 @@ import shutil
 from contextlib import AsyncExitStack
 
 from pykubelet.base.clock import SystemClock
+from pykubelet.base.supervise import supervise
 from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open_machine
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container.processes import end_commands, settle
@@ -100,8 +101,9 @@ class Server:
         images = self._ground.images
         server = CriServer(self._ground.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
         tasks.create_task(server.run(), name="cri-server")
-        tasks.create_task(self._machine.network.run(), name="network")
-        tasks.create_task(self._pods.sandboxes.retry_network(), name="network-retries")
+        followers = {"network": self._machine.network.run, "network-retries": self._pods.sandboxes.retry_network}
+        for name, follower in followers.items():
+            tasks.create_task(supervise(name, follower, clock=self._ground.clock), name=name)
 
     def _calls(self) -> Groups:
         """The groups of calls of RuntimeService."""

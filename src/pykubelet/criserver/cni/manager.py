@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _attachment = msgspec.json.Decoder(Attachment)
 _DEFAULT_FILE = "87-pykubelet.conflist"
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
+_LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,23 @@ class Network:
         await self._reload()
 
     async def run(self) -> None:
-        """Follow changes of the configuration folder, for ever."""
+        """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty."""
+        while True:
+            await asyncio.to_thread(self._config.conf_dir.mkdir, parents=True, exist_ok=True)
+            await self._follow()
+
+    async def _follow(self) -> None:
+        """Until the folder is not there any more."""
         with Inotify() as inotify:
-            inotify.add_watch(self._config.conf_dir, _CHANGES)
+            inotify.add_watch(self._config.conf_dir, _CHANGES | _LOST)
             await self._reload()
-            async for _ in inotify:
+            async for event in inotify:
                 await self._reload()
+                if event.mask & _LOST:
+                    _log.warning(
+                        "the network configurations' folder is gone", extra={"folder": str(self._config.conf_dir)}
+                    )
+                    return
 
     def held(self) -> list[SandboxID]:
         """The sandboxes that still have, or may have, something on a network."""

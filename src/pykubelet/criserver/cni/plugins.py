@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.errors import Transient
 from pykubelet.base.proc import ExitError, ProgramTimeout, run
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.decide import environment, failure, parse_reply
@@ -54,4 +54,5 @@ class Plugins:
         if path is not None:
             return path
         where = ", ".join(map(str, self.folders))
-        raise NotFound(f"CNI plugin {name} is in none of {where} (apt-get install containernetworking-plugins)")
+        # Not NotFound: for a client that would mean that the sandbox is gone, and with it the address it still holds.
+        raise Transient(f"CNI plugin {name} is in none of {where} (apt-get install containernetworking-plugins)")

@@ -78,9 +78,14 @@ class ContainerRecovery:
             exit_noted=(self._deps.folders.exits / record.id).exists(),
             start_begun=record.id in running or state.exists() or pid > 0,
             # The FIFO lies in the runtime's state folder until `start` opens it.
-            program_runs=pid > 0 and (state / "state.json").exists() and not (state / "exec.fifo").exists(),
+            program_runs=pid > 0 and _made(state) and not (state / "exec.fifo").exists(),
             bundle=(bundle / "config.json").exists(),
         )
+
+
+def _made(state: Path) -> bool:
+    """Whether an OCI runtime has written a container's state: runc in ``state.json``, crun in ``status``."""
+    return any((state / name).exists() for name in ("state.json", "status"))
 
 
 def _started(deps: ContainerDeps) -> int:

@@ -19,7 +19,7 @@ import msgspec
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.shield import shielded
-from pykubelet.base.units import MIB, Seconds
+from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.types import ContainerID
 
@@ -27,7 +27,8 @@ _log = logging.getLogger(__name__)
 _CALL: Seconds = 60.0
 _FOREVER: Seconds = 1e9
 _REAP: Seconds = 2.0
-EXEC_OUTPUT = 16 * MIB
+EXEC_OUTPUT = 16 * MIB - 64 * KIB
+"""Of both streams together: with the rest of the answer it must fit a gRPC message of 16 MiB."""
 OWNER = "PYKUBELET_CRISERVER"
 """Variable in the environment of short programs we start: by it the next server finds those still running."""
 _PATH = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -109,7 +110,8 @@ class OciRuntime:
 
         Without ``--force``, which polls for a tenth of a second. Processes left in a shared PID namespace are killed.
         """
-        if not (self.root / container).exists():
+        # A folder of that name with runc and crun, files that begin with it with others.
+        if next(self.root.glob(f"{container}*"), None) is None:
             return
         try:
             await self._call("delete", container)

@@ -1,6 +1,8 @@
 """The ``process`` of a spec: arguments, environment, user, rights. Pure."""
 
+import re
 from collections.abc import Iterable
+from posixpath import normpath
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec.capabilities import capability_set
@@ -9,6 +11,7 @@ from pykubelet.criserver.spec.types import ContainerInput, ImageDefaults, Json
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+_THROUGH_PROCESS = re.compile(r"/{1,2}proc/[^/]+/(task/[^/]+/)?(fd|cwd|root|map_files)(/|$)")
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -67,6 +70,16 @@ def build_process(given: ContainerInput) -> Json:
     }
     profile, (label, _) = apparmor_profile(context, given.host), selinux_labels(context, given.host)
     process |= ({"apparmorProfile": profile} if profile else {}) | ({"selinuxLabel": label} if label else {})
-    if not str(process["cwd"]).startswith("/"):
-        raise Invalid(f"container {config.metadata.name}: the working directory {process['cwd']!r} is not absolute")
+    check_cwd(config.metadata.name, str(process["cwd"]))
     return process
+
+
+def check_cwd(container: str, cwd: str) -> None:
+    """Invalid for a relative working directory, and for one that leads through a process's descriptors.
+
+    Such a one could be a folder of the host that the OCI runtime holds open (CVE-2024-21626).
+    """
+    if not cwd.startswith("/"):
+        raise Invalid(f"container {container}: the working directory {cwd!r} is not absolute")
+    if _THROUGH_PROCESS.match(normpath(cwd)):
+        raise Invalid(f"container {container}: the working directory {cwd!r} leads into a process; name a folder")

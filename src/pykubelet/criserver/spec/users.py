@@ -11,6 +11,7 @@ from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_ID = 2**32 - 2
+_MAX_DIGITS = 20
 _MAX_MEMBERSHIPS = 65536
 """NGROUPS_MAX of the kernel."""
 
@@ -83,18 +84,27 @@ def _checked(number: int, what: str) -> int:
 
 def _accounts(passwd: str) -> Iterator[_Account]:
     for fields in _lines(passwd, 4):
-        if fields[2].isdecimal() and fields[3].isdecimal():
-            yield _Account(fields[0], int(fields[2]), int(fields[3]), fields[5] if len(fields) > 5 else "/")
+        uid, gid = _id(fields[2]), _id(fields[3])
+        if uid is not None and gid is not None:
+            yield _Account(fields[0], uid, gid, fields[5] if len(fields) > 5 else "/")
 
 
 def _groups(group: str) -> Iterator[tuple[str, int, list[str]]]:
     for fields in _lines(group, 3):
-        if fields[2].isdecimal():
-            yield fields[0], int(fields[2]), fields[3].split(",") if len(fields) > 3 else []
+        gid = _id(fields[2])
+        if gid is not None:
+            yield fields[0], gid, fields[3].split(",") if len(fields) > 3 else []
+
+
+def _id(text: str) -> int | None:
+    """An id in a file of the image; None for what is none, or out of range: such a line counts for nothing."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS or int(text) > _MAX_ID:
+        return None
+    return int(text)
 
 
 def _memberships(group: str, name: str) -> Iterable[int]:
-    return [gid for _, gid, members in _groups(group) if name in members and gid <= _MAX_ID]
+    return [gid for _, gid, members in _groups(group) if name in members]
 
 
 def _lines(text: str, least: int) -> Iterator[list[str]]:

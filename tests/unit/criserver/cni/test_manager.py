@@ -1,6 +1,9 @@
 """Attaching and detaching, with plugins that are scripts."""
 
+import asyncio
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -112,3 +115,33 @@ async def test_a_plugin_that_is_missing_is_named(rig: Rig) -> None:
     await rig.network.start()
     with pytest.raises(Exception, match="absent is in none of"):
         await rig.network.attach(REQUEST)
+
+
+async def test_a_plugin_that_went_away_does_not_take_the_address_along(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    (rig.folder / "first").unlink()
+    with pytest.raises(Transient, match="first is in none of"):
+        await rig.network.detach(ID)
+    assert rig.network.held() == [ID]
+
+
+async def test_the_folder_is_followed_even_when_it_is_made_anew(rig: Rig) -> None:
+    following = asyncio.create_task(rig.network.run(), name="network")
+    try:
+        folder = rig.folder / "conf"
+        for _ in range(2):
+            (folder / "10.conflist").unlink(missing_ok=True)
+            folder.rmdir()
+            await until(lambda: "no network configuration" in rig.network.problem() and folder.is_dir())
+            rig.configure("first", "second")
+            await until(lambda: rig.network.problem() == "")
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

@@ -61,6 +61,21 @@ def test_the_working_directory_must_be_absolute() -> None:
         build_process(given(pb.ContainerConfig(working_dir="srv")))
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/self/fd/7", "//proc/1/fd", "/x/../proc/thread-self/fd/8/etc", "/proc/9/task/9/root", "/proc/1/cwd"],
+)
+def test_no_working_directory_through_a_process(path: str) -> None:
+    """CVE-2024-21626."""
+    with pytest.raises(Invalid, match="leads into a process"):
+        build_process(given(pb.ContainerConfig(working_dir=path)))
+
+
+@pytest.mark.parametrize("path", ["/proc", "/proc/sys/net", "/srv/proc/1/fd"])
+def test_other_folders_may_be_working_directories(path: str) -> None:
+    assert build_process(given(pb.ContainerConfig(working_dir=path)))["cwd"] == path
+
+
 @pytest.mark.parametrize(("asked", "least", "expected"), [(-997, -1000, -997), (-997, 0, 0), (500, 0, 500)])
 def test_an_oom_score_we_may_not_set_is_raised(asked: int, least: int, expected: int) -> None:
     config = pb.ContainerConfig()

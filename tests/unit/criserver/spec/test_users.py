@@ -55,6 +55,14 @@ def test_impossible_users(context: Context, image: str, message: str) -> None:
         _resolve(context, image)
 
 
+@pytest.mark.parametrize("number", ["4294967295", "4294967296", "9" * 5000, "٣"])
+def test_lines_with_impossible_ids_count_for_nothing(number: str) -> None:
+    with pytest.raises(Invalid, match="not in the image's /etc/passwd"):
+        resolve_user(Context(), "evil", f"evil:x:{number}:0::/:\n", "")
+    with pytest.raises(Invalid, match="not in the image's /etc/group"):
+        resolve_user(Context(), "0:evil", "", f"evil:x:{number}:\n")
+
+
 @given(strategies.text(max_size=40), strategies.text(max_size=200), strategies.text(max_size=200))
 def test_no_image_breaks_it(image: str, passwd: str, group: str) -> None:
     try:
