@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, is_ready, wait_for
+from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, pod, sh
+from tests.manifests import container, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -50,6 +51,28 @@ def test_a_sidecar_and_the_newer_fields_of_the_status(newer: Cluster) -> None:
     newer.delete("newer")
     node = newer.api.node(NODE)
     assert node is not None and node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.")
+
+
+def test_an_ephemeral_container_joins_a_running_pod(newer: Cluster) -> None:
+    newer.run(pod("debugged", container(command=serving("echo main >/tmp/here"))))
+    before = newer.ready("debugged")
+    look = container("look", sh("cat /proc/1/root/tmp/here; sleep 1"), targetContainerName="main")
+    newer.api.strategic(
+        "/api/v1/namespaces/default/pods/debugged/ephemeralcontainers", {"spec": {"ephemeralContainers": [look]}}
+    )
+    found = newer.until("debugged", _ephemeral_ended)
+    (status,) = found.status.ephemeral_container_statuses
+    assert status.state is not None and status.state.terminated is not None
+    assert (status.name, status.state.terminated.exit_code) == ("look", 0)
+    assert newer.agent.cli("logs", "debugged", "look").stdout == "main\n"
+    assert is_ready(found)
+    assert container_status(found).container_id == container_status(before).container_id
+    assert container_status(found).restart_count == 0
+    newer.delete("debugged")
+
+
+def _ephemeral_ended(pod: Pod) -> bool:
+    return any(each.state and each.state.terminated for each in pod.status.ephemeral_container_statuses)
 
 
 def test_a_pod_starts_and_ends_whatever_the_api_server_does(newer: Cluster, fake: FakeApiThread) -> None:

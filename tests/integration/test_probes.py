@@ -1,6 +1,10 @@
-"""Probes on real containers: what each kind sees, and what follows from it. The grpc handler has its own unit tests."""
+"""Probes on real containers: what each kind sees, and what follows from it."""
 
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +35,51 @@ def _probed(healthy: bool, **probes: Json) -> Json:
     done
     """
     return {**container(command=["sh", "-c", script]), **probes}
+
+
+_HEALTH_SERVER = """
+import grpc, os, sys
+from concurrent.futures import ThreadPoolExecutor
+
+class Health(grpc.GenericRpcHandler):
+    def service(self, call):
+        if call.method == "/grpc.health.v1.Health/Check":
+            return grpc.unary_unary_rpc_method_handler(self.check)
+
+    def check(self, request, context):
+        # The message is: field 1, the service's name; then the answer: field 1, 1 for SERVING, 2 for NOT_SERVING.
+        return b"\\x08\\x01" if request == b"\\n\\x04live" and os.path.exists(sys.argv[1]) else b"\\x08\\x02"
+
+server = grpc.server(ThreadPoolExecutor(2), handlers=[Health()])
+print(server.add_insecure_port("0.0.0.0:0"), flush=True)
+server.start()
+server.wait_for_termination()
+"""
+
+
+@pytest.fixture
+def health_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """The port of a gRPC server on the node, where pods in its network are asked; healthy with the file."""
+    flag = tmp_path / "healthy"
+    command = [sys.executable, "-c", _HEALTH_SERVER, str(flag)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield int(process.stdout.readline()), flag
+        finally:
+            process.kill()
+
+
+def test_grpc(agent: AgentProcess, apply: Apply, health_server: tuple[int, Path]) -> None:
+    port, flag = health_server
+    probe = {"grpc": {"port": port, "service": "live"}, "periodSeconds": 1, "failureThreshold": 1}
+    apply("grpc", pod("grpc", container(readinessProbe=probe), hostNetwork=True))
+    event = agent.wait_event("grpc", "Unhealthy", "Readiness probe failed")
+    assert "NOT_SERVING" in event.message
+    flag.touch()
+    agent.wait_running("grpc", timeout=5)
+    flag.unlink()
+    agent.wait_pod("grpc", lambda p: not is_ready(p), timeout=5)
 
 
 def _probe(kind: str, **fields: object) -> Json:
