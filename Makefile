@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 OPENAPI ?=
 APT := $(shell cat tools/debian-packages.txt | tr '\n' ' ')
 APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
-# The container runtimes that the tests with a real one run on: both, criserver or containerd.
+# The container runtimes that the tests with a real one run on: both, criserver or containerd (of both, the cluster
+# tests take criserver).
 RUNTIMES ?= both
 OWNED := sh tools/owned.sh
 
@@ -53,7 +54,8 @@ unit: $(STAMP)
 	$(OWNED) $(BIN)/python -m pytest tests/unit tests/contract
 
 integration: $(STAMP)
-	$(OWNED) $(BIN)/python -m pytest --runtime=$(RUNTIMES) tests/integration tests/faults tests/cluster
+	$(OWNED) $(BIN)/python -m pytest --runtime=$(RUNTIMES) tests/integration tests/faults
+	$(OWNED) $(BIN)/python -m pytest --runtime=$(if $(filter both,$(RUNTIMES)),criserver,$(RUNTIMES)) tests/cluster
 
 bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer (root)
 	$(BIN)/python -m benchmarks
