@@ -135,7 +135,7 @@ def isolation() -> Iterator[Isolation]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Which container runtimes the tests with a real one run on."""
     parser.addoption("--runtime", default="both", choices=[*_RUNTIMES, "both"], help="default: both, one after another")
-    parser.addoption("--kills", type=int, default=15, help="steps at which the tests of sudden ends kill, per test")
+    parser.addoption("--kills", type=int, default=10, help="steps at which the tests of sudden ends kill, per test")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -179,6 +179,8 @@ def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriSer
     begin = time.monotonic()
     server.start()
     assert time.monotonic() - begin < 8, "the start waited for a command that nobody waits for"
-    wait_for(lambda: is_ready(agent.pod("busy")), 20, agent.log_tail)
+    # The agent finds the server again within a second or two; an exec before that is refused.
+    wait_for(lambda: agent.cli("exec", "busy", "--", "true").returncode == 0, 20, agent.log_tail)
+    assert is_ready(agent.pod("busy"))
     assert "sleep 61" not in agent.exec("busy", "ps -o args")
     assert _ids(agent.wait_running("busy")) == before
