@@ -47,7 +47,7 @@ async def test_a_pod_s_new_limits(runtime: Runtime) -> None:
 
 async def test_checkpoints_are_not_implemented(runtime: Runtime, tmp_path: Path) -> None:
     container = await runtime.start(STUBBORN)
-    with pytest.raises(CriError):
+    with pytest.raises(Unsupported):
         await runtime.client.checkpoint_container(container, str(tmp_path / "c.tar"), 10)
     assert (await runtime.status(container)).state == pb.CONTAINER_RUNNING
 
