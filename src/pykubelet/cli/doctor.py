@@ -85,6 +85,7 @@ def machine_findings() -> Iterator[Finding]:
     else:
         yield Finding(Verdict.OK, "cgroups", f"{layout.mode} (version {layout.version})")
     yield _filesystem("overlay")
+    yield _seccomp()
     yield from _limits()
 
 
@@ -93,6 +94,13 @@ def _filesystem(name: str) -> Finding:
     if name in known:
         return Finding(Verdict.OK, "overlayfs", "supported")
     return Finding(Verdict.WARNING, "overlayfs", "not loaded", f"modprobe {name}")
+
+
+def _seccomp() -> Finding:
+    if "\nSeccomp:" in Path("/proc/self/status").read_text():
+        return Finding(Verdict.OK, "seccomp", "supported")
+    text = "the kernel has none; containers with a seccomp profile are refused"
+    return Finding(Verdict.WARNING, "seccomp", text, "use a kernel with CONFIG_SECCOMP_FILTER")
 
 
 def _limits() -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Permanent
@@ -15,12 +16,12 @@ from pykubelet.criserver.container import ContainerDeps, ContainerManager
 from pykubelet.criserver.container.ports import Folders
 from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventHub
-from pykubelet.criserver.folders import make_folder, open_way
+from pykubelet.criserver.folders import closed_folder, make_folder
 from pykubelet.criserver.image_rooms import ImageRooms
-from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.oci.runtime import OWNER
-from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager
+from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import SandboxID
@@ -59,16 +60,19 @@ class Pods:
     """The managers of what runs."""
 
     sandboxes: SandboxManager
+    sandbox_recovery: SandboxRecovery
     containers: ContainerManager
     recovery: ContainerRecovery
 
 
 def open_machine(settings: Settings) -> Machine:
     """Look at the machine. Permanent: what the server cannot do without is not installed. Blocking."""
-    way = open_way((settings.root, settings.root / "storage" / "containers"), (settings.run, settings.sandboxes))
     host = host_facts()
+    closed = closed_folder(settings.root_filesystems, settings.sandboxes)
+    if host.user_namespaces and closed is not None:
+        _log.warning("no user namespaces: a folder is closed to others (chmod o+x)", extra={"folder": str(closed)})
     return Machine(
-        host=replace(host, user_namespaces=host.user_namespaces and way),
+        host=replace(host, user_namespaces=host.user_namespaces and closed is None),
         cgroups=cgroups.open_driver(),
         runtimes=_runtimes(settings),
         conmon=Conmon(settings.conmon, settings.exits),
@@ -79,10 +83,11 @@ def open_machine(settings: Settings) -> Machine:
 def build_pods(ground: Ground, machine: Machine) -> Pods:
     """The managers of sandboxes and containers, which need each other."""
     late = _Late()
-    sandboxes = SandboxManager(_sandbox_deps(ground, machine, late))
+    base = _sandbox_deps(ground, machine, late)
+    sandboxes = SandboxManager(base)
     deps = _container_deps(ground, machine, sandboxes)
     containers = late.containers = ContainerManager(deps)
-    return Pods(sandboxes, containers, ContainerRecovery(containers, deps))
+    return Pods(sandboxes, SandboxRecovery(sandboxes, base), containers, ContainerRecovery(containers, deps))
 
 
 class _Late:
@@ -104,13 +109,14 @@ def _sandbox_deps(ground: Ground, machine: Machine, containers: _Late) -> Sandbo
         namespaces=PinnedNamespaces(settings.namespaces),
         network=machine.network,
         containers=containers,
+        images=ground.images.containers,
         runtimes=machine.runtimes,
         default_handler=settings.default_handler,
         conmon=machine.conmon,
         cgroups=machine.cgroups,
         events=machine.events,
         host=machine.host,
-        folders=SandboxFolders(settings.sandboxes, settings.infra),
+        folders=SandboxFolders(settings.sandboxes, settings.infra, settings.pause_image),
         tasks=ground.tasks,
         clock=ground.clock,
     )
@@ -118,6 +124,8 @@ def _sandbox_deps(ground: Ground, machine: Machine, containers: _Late) -> Sandbo
 
 def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager) -> ContainerDeps:
     settings, oom = ground.settings, OomCounter(cgroups.detect())
+    # systemd removes a scope with its last process, and the kernel's count with it; version 2 counts above it, too.
+    systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
     return ContainerDeps(
         store=ground.store,
         images=ground.images.containers,
@@ -126,6 +134,7 @@ def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager)
         conmon=machine.conmon,
         cgroups=machine.cgroups,
         oom_kills=lambda cgroup: oom.kills(kernel_cgroup(cgroup)),
+        pod_oom_kills=lambda cgroup: oom.kills(str(Path(kernel_cgroup(cgroup)).parent)) if systemd else 0,
         events=machine.events,
         host=machine.host,
         folders=Folders(settings.bundles, settings.exits, settings.seccomp_root, settings.mapped, settings.cdi_dirs),
@@ -142,6 +151,7 @@ def _network(settings: Settings) -> Network:
         cni.default_bridge if cni.default_network else "",
         cni.default_subnet,
         settings.root / "ipam",
+        lambda sandbox: PinnedNamespaces(settings.namespaces).path(sandbox, Kind.NETWORK),
     )
     return Network(config, Plugins(cni.bin_dirs, cni.timeout, {OWNER: str(settings.scratch)}))
 

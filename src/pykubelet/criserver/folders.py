@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from pykubelet.base.errors import Conflict
+from pykubelet.base.errors import Conflict, Permanent
 
 
 def lock_folder(folder: Path) -> int:
@@ -20,21 +20,35 @@ def lock_folder(folder: Path) -> int:
     return fd
 
 
-def open_way(*ways: tuple[Path, Path]) -> bool:
-    """Let the root of a pod's user namespace walk through our folders, from the first of each pair down to the second.
+def make_way(top: Path, last: Path) -> None:
+    """Make what is missing from our folder ``top`` down to ``last`` so that others may walk through and not look.
 
-    Nobody can list them, and what lies in them must be private by itself. False when a folder above them, which is not
-    ours to change, is closed.
+    The root of a pod's user namespace is such another. What lies in these folders must be private by itself. Folders
+    that are there are left as somebody made them. Permanent: others can write to one, and so put theirs for ours.
     """
-    for top, last in ways:
-        last.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (last, *last.parents):
-            if not folder.is_relative_to(top):
-                break
-            folder.chmod(0o711)
-    return all(folder.stat().st_mode & 0o001 for top, _ in ways for folder in top.parents)
+    top.parent.mkdir(parents=True, exist_ok=True)
+    for folder in reversed([last, *last.parents][: len(last.relative_to(top).parts) + 1]):
+        try:
+            folder.mkdir(mode=0o711)
+        except FileExistsError:
+            mode = folder.stat().st_mode & 0o7777
+            if mode & 0o022:
+                raise Permanent(
+                    f"{folder} can be written by others (mode {mode:04o}): chmod go-w {folder}, or choose other "
+                    "folders with --root and --run"
+                ) from None
+        else:
+            folder.chmod(0o711)  # whatever the umask
+
+
+def closed_folder(*lasts: Path) -> Path | None:
+    """A folder on the ways to these that others may not walk through; None when there is none."""
+    folders = (folder for last in lasts for folder in (last, *last.parents))
+    return next((folder for folder in folders if not folder.stat().st_mode & 0o001), None)
 
 
 def make_folder(folder: Path) -> None:
     """Make it and its parents, for root only."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)

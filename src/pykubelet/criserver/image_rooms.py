@@ -13,6 +13,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container.ports import ImageFacts
+from pykubelet.criserver.folders import make_way
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.ports import Registry
@@ -23,18 +24,19 @@ from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.stats.ports import LayerUsage
 from pykubelet.criserver.storage import Layers, Snapshots
-from pykubelet.criserver.types import ContainerID, UserNamespace
+from pykubelet.criserver.types import ContainerID, Spared, UserNamespace
 from pykubelet.linux.system import architecture
 
 _COUNT_EVERY: Seconds = 30.0
 
 
 class ContainerImages:
-    """A ``container.ports.Images``."""
+    """A ``container.ports.Images``, and a ``sandbox.ports.PauseImages``."""
 
     def __init__(self, images: ImageManager, snapshots: Snapshots) -> None:
         self._images = images
         self._snapshots = snapshots
+        self._pulling = asyncio.Lock()
 
     def find(self, reference: str) -> ImageFacts | None:
         """An image by name, digest or id."""
@@ -50,6 +52,16 @@ class ContainerImages:
             stop_signal=config.stop_signal,
             volumes=config.volumes,
         )
+
+    async def ensure(self, reference: str) -> ImageFacts:
+        """An image, pulled if it is not here; whoever asks meanwhile waits for the same pull."""
+        async with self._pulling:
+            found = self.find(reference)
+            if found is None:
+                await self._images.pull(reference)
+                found = self.find(reference)
+        assert found is not None, "it has just been pulled"
+        return found
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         """Mount a root file system made of the image. NotFound: it was removed a moment ago."""
@@ -119,9 +131,11 @@ class ImageRooms:
         """The calls of our own ImageTransfer."""
         return TransferCalls(self.images)
 
-    async def recover(self, wanted: Collection[str]) -> None:
+    async def recover(self, wanted: Collection[str], spared: Spared) -> None:
         """Remove root file systems that no container has, and blobs that no image has."""
-        await self.snapshots.recover(wanted)
+        # The names of mounted images begin with the id of their container.
+        kept = (name for name in self.snapshots.containers() if name.partition("-")[0] in spared)
+        await self.snapshots.recover({*wanted, *kept})
         await self.images.recover()
 
 
@@ -139,6 +153,7 @@ def _host(given: RegistryHost) -> Host:
 
 def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
     folder = settings.root / "storage"
+    make_way(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
     layers = Layers(folder, content.path)
     snapshots = Snapshots(folder, layers)
@@ -152,7 +167,7 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
         platform=Platform(architecture(), "linux"),
         clock=clock,
         mountpoint=str(folder),
-        pinned=frozenset(settings.pinned_images),
+        pinned=frozenset(filter(None, (*settings.pinned_images, settings.pause_image))),
     )
     images = ImageManager(deps)
     return ImageRooms(images, snapshots, ContainerImages(images, snapshots), WritableLayers(snapshots, folder, clock))

@@ -4,14 +4,14 @@ import asyncio
 import logging
 import os
 import shutil
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.supervise import supervise
 from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open_machine
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container.processes import end_commands, settle
-from pykubelet.criserver.folders import lock_folder, make_folder
+from pykubelet.criserver.folders import lock_folder, make_folder, make_way
 from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, write_note
 from pykubelet.criserver.processes import reference
@@ -39,8 +39,8 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
     Conflict: another server uses the folders.
     """
     async with AsyncExitStack() as stack:
-        for folder in (settings.root, settings.run):
-            await asyncio.to_thread(make_folder, folder)
+        for folder, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
+            await asyncio.to_thread(make_way, folder, way)
             stack.callback(os.close, await asyncio.to_thread(lock_folder, folder))
         process = reference(os.getpid())
         assert process is not None, "this process runs"
@@ -59,9 +59,16 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
 
 
 def _clear_scratch(settings: Settings) -> None:
-    bundles = settings.bundles
-    end_commands(settings.scratch, [path.name for path in bundles.iterdir()] if bundles.is_dir() else ())
-    shutil.rmtree(settings.scratch, ignore_errors=True)
+    """End the commands of the last server, and remove the files of its calls."""
+    bundles, scratch = settings.bundles, settings.scratch
+    containers = [path.name for path in bundles.iterdir()] if bundles.is_dir() else []
+    old = scratch.with_name(f"{scratch.name}.old")
+    # An OCI runtime that has just begun a command can note its number no more once the folder is away, and ends it.
+    for _ in range(2):
+        end_commands(old, containers)
+        shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            scratch.rename(old)
 
 
 class Server:
@@ -85,12 +92,13 @@ class Server:
         sandboxes, containers = await self._ground.store.load()
         if await self._ground.store.exchange_fact("boot", system.boot_id()) not in ("", system.boot_id()):
             _log.info("the machine was restarted; no container runs any more")
-        await pods.sandboxes.recover(sandboxes)
+        pods.sandbox_recovery.recover(sandboxes)
         await pods.recovery.run(containers)
-        await pods.recovery.remove_strays({record.id for record in containers})
-        await self._ground.images.recover(pods.containers.rootfs_names())
+        spared = await pods.recovery.remove_strays(containers, self._ground.store.sound)
+        rootfs_names = (*pods.containers.rootfs_names(), *await pods.sandbox_recovery.rootfs_names())
+        await self._ground.images.recover(rootfs_names, spared)
         await self._machine.network.start()
-        await pods.sandboxes.tidy()
+        await pods.sandbox_recovery.tidy(spared)
 
     async def serve(self) -> None:
         """Start every task; they end with the task group."""
@@ -101,7 +109,7 @@ class Server:
         images = self._ground.images
         server = CriServer(self._ground.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
         tasks.create_task(server.run(), name="cri-server")
-        followers = {"network": self._machine.network.run, "network-retries": self._pods.sandboxes.retry_network}
+        followers = {"network": self._machine.network.run, "network-retries": self._pods.sandbox_recovery.retry_network}
         for name, follower in followers.items():
             tasks.create_task(supervise(name, follower, clock=self._ground.clock), name=name)
 

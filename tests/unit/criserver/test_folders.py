@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Conflict
-from pykubelet.criserver.folders import lock_folder, make_folder, open_way
+from pykubelet.base.errors import Conflict, Permanent
+from pykubelet.criserver.folders import closed_folder, lock_folder, make_folder, make_way
 
 
 def _mode(path: Path) -> int:
@@ -23,17 +23,46 @@ def test_one_server_holds_a_folder(tmp_path: Path) -> None:
     os.close(lock_folder(tmp_path))
 
 
-def test_a_way_is_opened_and_what_lies_beside_it_stays_closed(tmp_path: Path) -> None:
+def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     top = tmp_path / "root"
-    make_folder(top / "secret")
-    top.chmod(0o700)
-    open_way((top, top / "storage" / "containers"))
+    before = os.umask(0o077)
+    try:
+        make_way(top, top / "storage" / "containers")
+        make_folder(top / "secret" / "more")
+    finally:
+        os.umask(before)
     assert [_mode(top / part) for part in ("", "storage", "storage/containers")] == [0o711] * 3
-    assert _mode(top / "secret") == 0o700
+    assert [_mode(top / part) for part in ("secret", "secret/more")] == [0o700] * 2
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o710, 0o711, 0o755])
+def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -> None:
+    top = tmp_path / "root"
+    top.mkdir()
+    top.chmod(mode)
+    for _ in range(2):
+        make_way(top, top / "last")
+    assert (_mode(top), _mode(top / "last")) == (mode, 0o711)
+    if not mode & 1:
+        assert closed_folder(top / "last") == top
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    top = tmp_path / "root"
+    top.mkdir()
+    top.chmod(mode)
+    with pytest.raises(Permanent, match="can be written by others"):
+        make_way(top, top / "last")
+    assert _mode(top) == mode & 0o777
+    assert not (top / "last").exists()
 
 
 def test_a_closed_folder_above_is_told_and_left_alone(tmp_path: Path) -> None:
     above = tmp_path / "above"
     make_folder(above)
-    assert not open_way((above / "root", above / "root"))
+    make_way(above / "root", above / "root")
+    assert closed_folder(above / "root") == above
     assert _mode(above) == 0o700
+    assert closed_folder(Path("/")) is None

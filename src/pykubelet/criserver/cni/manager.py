@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ class NetworkConfig:
     default_bridge: str = ""
     default_subnet: str = ""
     ipam_dir: Path = Path("/var/lib/cni/networks")
+    netns_of: Callable[[SandboxID], Path] = Path
+    """Where the network namespace of a sandbox is pinned."""
 
 
 class Network:
@@ -112,20 +115,44 @@ class Network:
             document = plugin_input(attachment.network, plugin, attachment.request, attachment.result)
             await self._plugins.call("CHECK", attachment.request, attachment.request.netns, document)
 
-    async def detach(self, sandbox: SandboxID) -> None:
+    async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
         """Call DEL of each plugin, last first; done is done when nothing is attached.
 
-        When a plugin fails, the attachment is kept, to be tried again, and the error is raised.
+        When a plugin fails, the attachment is kept, to be tried again, and the error is raised. ``known`` is what was
+        asked for, of a sandbox that has an address: it stands in for an attachment that is lost or damaged.
         """
-        attachment = await asyncio.to_thread(self._load, sandbox)
-        if attachment is None:
-            return
+        try:
+            attachment = await asyncio.to_thread(self._load, sandbox)
+        except Invalid as error:
+            _log.error("releasing an address by what else is known", extra={"sandbox": sandbox, "error": str(error)})
+            netns = str(self._config.netns_of(sandbox))
+            await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
+        else:
+            if attachment is not None:
+                await self._delete(attachment)
+            elif known is not None:
+                await self._release_unknown(known)
+        self._file(sandbox).unlink(missing_ok=True)
+
+    async def _delete(self, attachment: Attachment) -> None:
         request, network = attachment.request, attachment.network
         netns = request.netns if Path(request.netns).exists() else ""
         for plugin in reversed(network.plugins):
             document = plugin_input(network, plugin, request, attachment.result)
             await self._plugins.call("DEL", request, netns, document)
-        self._file(sandbox).unlink(missing_ok=True)
+
+    async def _release_unknown(self, request: AttachRequest) -> None:
+        """DEL by the networks of today, since nobody knows which one it was; without fail only by the one in use.
+
+        Transient: there is none, or it fails; the address stays reserved, and this is tried again.
+        """
+        networks, why = await asyncio.to_thread(self._read)
+        if not networks:
+            raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {why}")
+        for network in networks[1:]:
+            with suppress(Transient, Invalid):
+                await self._delete(Attachment(request, network))
+        await self._delete(Attachment(request, networks[0]))
 
     async def _add(self, network: NetworkList, request: AttachRequest) -> Json:
         result: Json | None = None
@@ -144,10 +171,8 @@ class Network:
             return _attachment.decode(self._file(sandbox).read_bytes())
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError as error:
-            _log.error("a network attachment cannot be read and is given up", extra={"file": str(self._file(sandbox))})
-            self._file(sandbox).replace(self._file(sandbox).with_suffix(".damaged"))
-            raise Invalid(f"the attachment of sandbox {sandbox} is damaged; its address may stay reserved") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Invalid(f"{self._file(sandbox)} is damaged: {error}") from error
 
     def _file(self, sandbox: SandboxID) -> Path:
         return self._config.attachments / f"{sandbox}.json"
@@ -166,7 +191,8 @@ class Network:
             _log.info("no network was configured, wrote a default one", extra={"folder": str(config.conf_dir)})
 
     async def _reload(self) -> None:
-        network, why = await asyncio.to_thread(self._read)
+        networks, why = await asyncio.to_thread(self._read)
+        network = networks[0] if networks else None
         if network != self._current or why != self._why:
             if network is not None:
                 _log.info("pod network in use", extra={"network": network.name})
@@ -174,15 +200,16 @@ class Network:
                 _log.warning("no usable pod network", extra={"why": why})
         self._current, self._why = network, why
 
-    def _read(self) -> tuple[NetworkList | None, str]:
-        folder, problems = self._config.conf_dir, []
+    def _read(self) -> tuple[list[NetworkList], str]:
+        """All valid configurations, and why there is none."""
+        folder, found, problems = self._config.conf_dir, [], []
         try:
             names = candidates(path.name for path in folder.iterdir())
         except OSError as error:
-            return None, f"{folder}: {error.strerror}"
+            return [], f"{folder}: {error.strerror}"
         for name in names:
             try:
-                return parse_network((folder / name).read_bytes(), str(folder / name)), ""
+                found.append(parse_network((folder / name).read_bytes(), str(folder / name)))
             except (Invalid, OSError) as error:
                 problems.append(str(error))
-        return None, "; ".join(problems) or f"no network configuration in {folder}"
+        return found, "" if found else "; ".join(problems) or f"no network configuration in {folder}"

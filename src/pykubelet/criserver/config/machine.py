@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from pykubelet.criserver.spec import Host
+from pykubelet.criserver.spec.apparmor import PARSER
 from pykubelet.criserver.spec.capabilities import names_of
 from pykubelet.linux import cgroups, idmap, system
 
@@ -38,6 +39,7 @@ def host_facts() -> Host:
         user_namespaces=idmap.kernel_maps_overlays() and shutil.which("unshare") is not None,
         recursive_read_only=idmap.kernel_is((5, 12)),
         apparmor=_APPARMOR.exists() and _APPARMOR.read_text().strip() == "Y",
+        apparmor_parser=shutil.which(PARSER) is not None,
         selinux=_SELINUX.exists(),
     )
 

@@ -71,7 +71,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     handlers: dict[str, Handler] = field(default_factory=lambda: {"runc": Handler("runc"), "crun": Handler("crun")})
     conmon: str = "conmon"
     infra: str = "catatonit"
-    """Program that holds a shared PID namespace open; must be static."""
+    """Program that holds a shared PID namespace open, where no image does; must be static."""
+    pause_image: str = ""
+    """Image whose program holds a shared PID namespace open (containerd's ``sandbox_image``): it must reap orphans and
+    end on SIGTERM. Pulled when it is first needed, and never removed by a kubelet's garbage collection."""
     cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -90,6 +93,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def database(self) -> Path:
         return self.root / "state.db"
+
+    @property
+    def root_filesystems(self) -> Path:
+        """A folder for each container's root file system."""
+        return self.root / "storage" / "containers"
 
     @property
     def attachments(self) -> Path:

@@ -57,7 +57,8 @@ class Conmon:
         if found is None:
             raise NotFound(f"{program} is not installed or not on PATH (apt-get install conmon)")
         self.path = found
-        self._exits = exits
+        self.exits = exits
+        """The folder of the files with exit codes."""
 
     async def launch(self, launch: Launch) -> Launched:
         """Create the container below a new conmon; its program does not run yet.
@@ -100,7 +101,7 @@ class Conmon:
             *("-c", launch.container, "-u", launch.container, "-n", launch.container[:13]),
             *("-b", str(bundle), "-r", launch.runtime.path),
             *("-p", str(bundle / "pid"), "-P", str(bundle / "conmon.pid")),
-            *("-l", log, "--exit-dir", str(self._exits), "--log-level", "error"),
+            *("-l", log, "--exit-dir", str(self.exits), "--log-level", "error"),
             *flags,
             *(f"--runtime-arg={argument}" for argument in runtime_arguments),
         ]

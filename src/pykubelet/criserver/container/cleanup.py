@@ -56,18 +56,19 @@ class Cleanup:
         await asyncio.to_thread(prepare.remove_bundle, self._folders.bundles / container)
         (self._folders.exits / container).unlink(missing_ok=True)
 
-    def noted_cgroup(self, container: ContainerID) -> str:
-        """The cgroup that its spec names; empty when it has none. Blocking."""
-        try:
-            linux = prepare.read_bundle(self._folders.bundles / container)["linux"]
-        except (OSError, ValueError):
-            return ""
-        return str(linux["cgroupsPath"]) if isinstance(linux, Mapping) else ""
-
     def _remove_start_files(self, container: ContainerID) -> None:
         for name in _START_FILES:
             (self._folders.bundles / container / name).unlink(missing_ok=True)
         (self._folders.exits / container).unlink(missing_ok=True)
+
+
+def noted_cgroup(bundle: Path) -> str:
+    """The cgroup that a container's spec names; empty when it has none. Blocking."""
+    try:
+        linux = prepare.read_bundle(bundle)["linux"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    return str(linux["cgroupsPath"]) if isinstance(linux, Mapping) else ""
 
 
 def image_mounts(container: Container) -> list[ContainerID]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.shield import shielded
 from pykubelet.base.threads import to_its_end
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
 from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container, userns
+from pykubelet.criserver.spec.apparmor import apparmor_profile
 from pykubelet.criserver.spec.seccomp import runtime_default
 from pykubelet.criserver.spec.signals import signal_number, stop_signal
 from pykubelet.criserver.spec.types import Json
@@ -24,6 +25,7 @@ from pykubelet.criserver.types import (
     SandboxID,
     UserNamespace,
     new_id,
+    request_digest,
 )
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -62,11 +64,15 @@ class Creator:
             log_path=_log_path(view.config.log_directory, config.log_path),
             cgroup=cgroup_of(view.config.linux.cgroup_parent, identity, runtime.systemd),
             stop_signal=signal_name,
+            request=request_digest(config),
         )
         return record, image
 
     async def make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
         """Root file system, user and bundle; what was made is undone when something fails. Returns the user."""
+        await self._check_recursive(record, config)
+        if profile := apparmor_profile(config.linux.security_context, self._deps.host):
+            await self._deps.apparmor.ensure(profile)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(shielded, lambda: self._deps.images.release(record.id))
             view = self._deps.sandboxes.view(record.sandbox_id)
@@ -82,6 +88,17 @@ class Creator:
             )
             undo.pop_all()
         return user
+
+    async def _check_recursive(self, record: ContainerRecord, config: pb.ContainerConfig) -> None:
+        """Permanent: a mount is to be read-only with all below it, and that cannot be done here (KEP-3857)."""
+        asked = next((mount for mount in config.mounts if mount.recursive_read_only), None)
+        if asked is None:
+            return
+        handler = self._deps.sandboxes.handler(record.sandbox_id)
+        if not self._deps.host.recursive_read_only:
+            raise Permanent(f"mount {asked.container_path}: recursive read-only mounts need Linux 5.12")
+        if not (await self._deps.runtimes[handler].features()).recursive_read_only:
+            raise Permanent(f"mount {asked.container_path}: OCI runtime {handler} has no recursive read-only mounts")
 
     def _resolved(self, config: pb.ContainerConfig) -> pb.ContainerConfig:
         """The request with the id of each image that it mounts, which the status gives back (KEP-5365)."""
@@ -120,9 +137,9 @@ class Creator:
         mounted = {mount.container_path.rstrip("/") for mount in config.mounts}
         prepare.make_volumes(work.rootfs, work.image.volumes, mounted, work.view.user)
         prepare.make_sources(list(config.mounts))
+        prepare.check_propagation(config.mounts)
         if record.log_path:
             Path(record.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        prepare.check_profile(context, self._deps.host)
         spec = build_container(self._input(work, user, prepare.find_devices(config)))
         if config.CDI_devices:
             # Imported for those who use it: it brings YAML.
@@ -148,16 +165,19 @@ class Creator:
         return replaced(given, seccomp=self._seccomp(given))
 
     def _seccomp(self, given: ContainerInput) -> Json | None:
+        """None for a container without a profile. Permanent: there is one, and the kernel cannot hold anybody to it."""
         profile = given.config.linux.security_context.seccomp
-        if not given.host.seccomp or not given.config.linux.security_context.HasField("seccomp"):
+        asked = given.config.linux.security_context.HasField("seccomp")
+        if not asked or profile.profile_type == pb.SecurityProfile.Unconfined:
             return None
-        match profile.profile_type:
-            case pb.SecurityProfile.RuntimeDefault:
-                return runtime_default(given)
-            case pb.SecurityProfile.Localhost:
-                return prepare.read_profile(self._deps.folders.seccomp, profile.localhost_ref)
-            case _:
-                return None
+        if not given.host.seccomp:
+            raise Permanent(
+                f"container {given.config.metadata.name}: its seccomp profile cannot be applied, the kernel has no "
+                "seccomp (CONFIG_SECCOMP_FILTER); use another kernel, or a pod with seccompProfile type Unconfined"
+            )
+        if profile.profile_type == pb.SecurityProfile.RuntimeDefault:
+            return runtime_default(given)
+        return prepare.read_profile(self._deps.folders.seccomp, profile.localhost_ref)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Permanent
-from pykubelet.criserver.types import ContainerPhase, ContainerRecord
+from pykubelet.base.errors import Conflict, Permanent
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord
 
 TRANSITIONS: dict[ContainerPhase, frozenset[ContainerPhase]] = {
     ContainerPhase.MAKING: frozenset({ContainerPhase.CREATED, ContainerPhase.REMOVING}),
@@ -18,6 +18,7 @@ TRANSITIONS: dict[ContainerPhase, frozenset[ContainerPhase]] = {
 
 START_FAILED = 128
 UNKNOWN_EXIT = 255
+_SIGKILLED = 137
 
 
 class Recovery(Enum):
@@ -58,6 +59,17 @@ def move(record: ContainerRecord, phase: ContainerPhase, **changes: object) -> C
     return replace(record, phase=phase, **changes)
 
 
+def made_before(holder: ContainerRecord, request: str) -> ContainerID:
+    """The container that holds a name, for a client that asks for it again since it has not heard of the first time.
+
+    Conflict: something else was asked for, or it is past its creation.
+    """
+    if holder.phase is ContainerPhase.CREATED and holder.request == request:
+        return holder.id
+    state = f"container {holder.id}, which is {holder.phase.value}"
+    raise Conflict(f"container name {holder.name!r} is reserved for {state} or was asked for with other settings")
+
+
 def recover(record: ContainerRecord, traces: Traces) -> Recovery:
     """What a restarted server does with one container."""
     match record.phase:
@@ -77,6 +89,15 @@ def recover(record: ContainerRecord, traces: Traces) -> Recovery:
             if traces.exit_noted and not traces.monitored:
                 return Recovery.FINISH
             return Recovery.ADOPT if traces.program_runs and traces.monitored else Recovery.UNSTART
+
+
+def oom_killed(exit_code: int, *, noted: bool, kills: int, pod_kills: int, by_us: bool) -> bool:
+    """Whether a container ended for want of memory.
+
+    ``noted``: its monitor saw it; ``kills``: the kernel's count in its cgroup, 0 if that is gone; ``pod_kills``: the
+    kernel's count in its pod since it began, which speaks for it when SIGKILL ended it and nobody here sent that.
+    """
+    return noted or kills > 0 or (exit_code == _SIGKILLED and pod_kills > 0 and not by_us)
 
 
 def reason(exit_code: int, oom_killed: bool) -> str:

@@ -16,7 +16,7 @@ from pykubelet.criserver.conmon import Exit, Launch, read_exit, reopen_log
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.cleanup import Cleanup, image_mounts, merge_limits, rewrite_limits
 from pykubelet.criserver.container.create import Creator
-from pykubelet.criserver.container.decide import START_FAILED, UNKNOWN_EXIT, move, reason
+from pykubelet.criserver.container.decide import START_FAILED, UNKNOWN_EXIT, made_before, move, oom_killed, reason
 from pykubelet.criserver.container.ports import ContainerDeps
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import Event, EventKind
@@ -91,8 +91,14 @@ class ContainerManager:
     # Calls
 
     async def create(self, sandbox: SandboxID, config: pb.ContainerConfig) -> ContainerID:
-        """Make a container. Errors: NotFound, Invalid, Conflict (the name is taken), Permanent, Transient."""
+        """Make a container; a retry of a request gets what the first made, if that has not been started.
+
+        Errors: NotFound, Invalid, Conflict (the name is taken), Permanent, Transient.
+        """
         record, image = self._creator.draft(sandbox, config)
+        for holder in self.of_sandbox(sandbox):
+            if holder.record.name == record.name:
+                return made_before(holder.record, record.request)
         await self._deps.store.add_container(record)
         container = self._containers[record.id] = Container(record)
         try:
@@ -120,14 +126,14 @@ class ContainerManager:
                 now = self._now()
                 failed = {"exit_code": START_FAILED, "reason": "StartError", "message": str(error)}
                 times = {"started_at": 0, "finished_at": now}
-                await self._put(container, move(record, ContainerPhase.EXITED, **failed, **times))
+                await self._note(container, move(record, ContainerPhase.EXITED, **failed, **times))
                 container.ended.set()
                 self._publish(container.record, EventKind.STOPPED, now)
                 raise
             except asyncio.CancelledError:
                 await asyncio.shield(self._cleanup.undo_start(container, self.runtime(container)))
                 raise
-            await self._put(container, started)
+            await self._note(container, started)
             self._publish(started, EventKind.STARTED, started.started_at)
         self.watch(container)
 
@@ -142,6 +148,7 @@ class ContainerManager:
                         process.send_signal(signal_number(container.record.stop_signal))
                         if await _ends_within(container, grace):
                             return
+                    container.killed = True
                     process.send_signal(signal.SIGKILL)
                 except NotFound:
                     pass  # it has just ended
@@ -158,7 +165,7 @@ class ContainerManager:
         async with container.lock:
             if container.id not in self._containers:
                 return
-            await self._put(container, move(container.record, ContainerPhase.REMOVING))
+            await self._note(container, move(container.record, ContainerPhase.REMOVING))
             await self.purge(container)
         self._publish(container.record, EventKind.DELETED, self._now())
 
@@ -243,10 +250,9 @@ class ContainerManager:
                 message = "its monitor was killed or the machine restarted, so its exit code is not known"
             else:
                 code, at, message = noted.code, max(noted.at, record.started_at), ""
-                oom = noted.oom_killed or await asyncio.to_thread(self._deps.oom_kills, record.cgroup) > 0
-                why = reason(code, oom)
+                why = reason(code, await self._oom_killed(container, noted))
             ended = {"exit_code": code, "finished_at": at, "reason": why, "message": message}
-            await self._put(container, move(record, ContainerPhase.EXITED, **ended))
+            await self._note(container, move(record, ContainerPhase.EXITED, **ended))
             await self._cleanup.let_volumes_go(container)
             container.ended.set()
             self._publish(container.record, EventKind.STOPPED, at)
@@ -266,22 +272,6 @@ class ContainerManager:
         await self._cleanup.remove_files(container.id)
         await self._deps.store.delete_container(container.id)
         self._containers.pop(container.id, None)
-
-    async def purge_stray(self, identity: ContainerID) -> None:
-        """Remove what lies around of a container that no record speaks of."""
-        record = ContainerRecord(
-            identity,
-            "",
-            SandboxID(""),
-            b"",
-            0,
-            "",
-            "",
-            "",
-            await asyncio.to_thread(self._cleanup.noted_cgroup, identity),
-            "",
-        )
-        await self.purge(Container(record))
 
     async def stop_all(self, sandbox: SandboxID) -> None:
         """Kill the containers of a sandbox, all at once."""
@@ -318,6 +308,7 @@ class ContainerManager:
     async def _launch(self, container: Container) -> ContainerRecord:
         record, config = container.record, container.config
         bundle = self.bundle(record.id)
+        pod_oom_kills = self._deps.pod_oom_kills(record.cgroup)
         launched = await self._deps.conmon.launch(
             Launch(
                 container=record.id,
@@ -332,7 +323,14 @@ class ContainerManager:
         process, monitor = reference(launched.pid), reference(launched.monitor)
         now = self._now()
         await self.runtime(container).start(record.id)
-        return move(record, ContainerPhase.RUNNING, process=process, monitor=monitor, started_at=now)
+        changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
+        return move(record, ContainerPhase.RUNNING, **changes)
+
+    async def _oom_killed(self, container: Container, noted: Exit) -> bool:
+        record = container.record
+        kills = await asyncio.to_thread(self._deps.oom_kills, record.cgroup)
+        pod_kills = self._deps.pod_oom_kills(record.cgroup) - record.pod_oom_kills
+        return oom_killed(noted.code, noted=noted.oom_killed, kills=kills, pod_kills=pod_kills, by_us=container.killed)
 
     def _read_exit(self, container: ContainerID) -> Exit | None:
         return read_exit(self._deps.folders.exits, self.bundle(container), container)
@@ -356,6 +354,11 @@ class ContainerManager:
 
     async def _put(self, container: Container, record: ContainerRecord) -> None:
         await self._deps.store.put_container(record)
+        container.record = record
+
+    async def _note(self, container: Container, record: ContainerRecord) -> None:
+        """As ``_put``, for what a full disk must not hold up: the machine shows it to the next server."""
+        await self._deps.store.note_container(record)
         container.record = record
 
     def _publish(self, record: ContainerRecord, kind: EventKind, at: int) -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.container.apparmor import AppArmorProfiles
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.spec import Host, ImageDefaults, SandboxView
@@ -29,12 +30,8 @@ class ImageFacts:
     volumes: tuple[str, ...]
 
 
-class Images(Protocol):
-    """Images and root file systems made of them."""
-
-    def find(self, reference: str) -> ImageFacts | None:
-        """An image by name, digest or id; None when it is not here."""
-        ...
+class RootFilesystems(Protocol):
+    """Root file systems made of images."""
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         """Mount a root file system for the container; its files have the ids of the user namespace, if there is one."""
@@ -42,6 +39,14 @@ class Images(Protocol):
 
     async def release(self, container: ContainerID) -> None:
         """Unmount and remove it; done is done when there is none."""
+        ...
+
+
+class Images(RootFilesystems, Protocol):
+    """Images, and root file systems made of them."""
+
+    def find(self, reference: str) -> ImageFacts | None:
+        """An image by name, digest or id; None when it is not here."""
         ...
 
 
@@ -85,9 +90,12 @@ class ContainerDeps:
     conmon: Conmon
     cgroups: CgroupDriver
     oom_kills: Callable[[str], int]
-    """How often the kernel killed in a cgroup for want of memory. Blocks shortly."""
+    """How often the kernel killed in a container's cgroup for want of memory. Blocks shortly."""
+    pod_oom_kills: Callable[[str], int]
+    """The same of the pod of a container's cgroup, where a container's may vanish with its last process; else 0."""
     events: EventHub
     host: Host
     folders: Folders
     tasks: asyncio.TaskGroup
     clock: Clock
+    apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)

@@ -9,23 +9,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.atomic import write_atomic
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, open_regular_in_root, proc_path
-from pykubelet.criserver.spec import Host, HostDevice
-from pykubelet.criserver.spec.labels import apparmor_profile, check_loaded
+from pykubelet.criserver.spec import HostDevice
 from pykubelet.criserver.spec.types import Json
 from pykubelet.criserver.spec.userns import check_mount
 from pykubelet.criserver.spec.users import resolve_user
 from pykubelet.criserver.types import ContainerUser, UserNamespace
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.idmap import mount_mapped
+from pykubelet.linux.mountinfo import mount_of, mounts
 from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_ACCOUNTS = 10 << 20
 """Bytes of /etc/passwd or /etc/group that are read; a larger one is an attack or a mistake."""
 _MAX_PROFILE = 1 << 20
-_APPARMOR_PROFILES = Path("/sys/kernel/security/apparmor/profiles")
 
 
 def find_user(context: pb.LinuxContainerSecurityContext, image_user: str, rootfs: Path) -> ContainerUser:
@@ -61,13 +60,13 @@ def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str], user
                 close_quietly(fd)
 
 
-def map_mounts(folder: Path, mounts: Iterable[pb.Mount], user: UserNamespace | None) -> dict[str, str]:
+def map_mounts(folder: Path, asked: Iterable[pb.Mount], user: UserNamespace | None) -> dict[str, str]:
     """Mount the sources of mounts with mapped ids once more, with the pod's ids; their places by container path.
 
     Invalid: other ids than the pod's are asked for, or the file system cannot do that.
     """
     ids, places = (user.ids if user else None), {}
-    for number, mount in enumerate(mounts):
+    for number, mount in enumerate(asked):
         if check_mount(mount, ids) and user is not None:
             source, place = Path(mount.host_path), folder / str(number)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,15 +107,35 @@ def sub_path(folder: Path, relative: str) -> str:
         close_quietly(fd)
 
 
-def make_sources(mounts: "list[pb.Mount]") -> None:
+def make_sources(asked: "list[pb.Mount]") -> None:
     """Make missing host folders of mounts, as container runtimes do. Invalid when a path is not absolute."""
-    for mount in mounts:
+    for mount in asked:
         if mount.HasField("image"):
             continue
         if not mount.host_path.startswith("/"):
             raise Invalid(f"mount {mount.container_path}: the host path {mount.host_path!r} must be absolute")
         if not os.path.lexists(mount.host_path):
             Path(mount.host_path).mkdir(0o755, parents=True, exist_ok=True)
+
+
+def check_propagation(asked: Iterable[pb.Mount]) -> None:
+    """Permanent: a mount is to propagate, but lies on one of the node's mounts that propagates nothing.
+
+    It would be made all the same, and what is mounted below it later would silently be missing.
+    """
+    # The mount table is read only for who asks.
+    wanted = [each for each in asked if each.propagation != pb.PROPAGATION_PRIVATE and not each.HasField("image")]
+    table = mounts() if wanted else []
+    for each in wanted:
+        below = mount_of(table, os.path.realpath(each.host_path))
+        kinds = {tag.partition(":")[0] for tag in below.tags} if below else set()
+        needed = {"shared"} if each.propagation == pb.PROPAGATION_BIDIRECTIONAL else {"shared", "master"}
+        if not kinds & needed:
+            place, kind = below.path if below else "/", "shared" if len(needed) == 1 else "shared or slave"
+            raise Permanent(
+                f"mount {each.container_path}: {each.host_path} is on {place}, which is not a {kind} mount, so that "
+                f"nothing would propagate; make it one: mount --make-rshared {place}"
+            )
 
 
 def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
@@ -197,13 +216,6 @@ def read_profile(folder: Path, reference: str) -> Json:
     if not isinstance(profile, dict):
         raise Invalid(f"seccomp profile {path} must be one object")
     return profile
-
-
-def check_profile(context: pb.LinuxContainerSecurityContext, host: Host) -> None:
-    """Permanent: the AppArmor profile that is asked for cannot be applied."""
-    profile = apparmor_profile(context, host)
-    if profile:
-        check_loaded(profile, _APPARMOR_PROFILES.read_text())
 
 
 def write_bundle(bundle: Path, spec: Json) -> None:

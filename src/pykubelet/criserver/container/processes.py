@@ -10,8 +10,9 @@ from pathlib import Path
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.runtime import OWNER
-from pykubelet.criserver.processes import reference
+from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux.pidfd import PidFd
 
@@ -38,6 +39,16 @@ def monitors(program: str) -> dict[ContainerID, ProcessRef]:
             if ref is not None:
                 found[ContainerID(arguments[arguments.index("-c") + 1])] = ref
     return found
+
+
+def stray_runs(bundle: Path, container: str) -> bool:
+    """Whether a container that no record speaks of has a monitor or a first process."""
+    if noted_monitor(bundle, container) is not None:
+        return True
+    with suppress(OSError, ValueError):
+        pid = int((bundle / "pid").read_text())
+        return container in (_PROC / str(pid) / "cgroup").read_text() and is_alive(reference(pid))
+    return False
 
 
 async def kill_group(process: PidFd) -> None:
@@ -67,15 +78,22 @@ def _children(pid: int) -> list[int]:
 
 
 def end_commands(scratch: Path, containers: Collection[str]) -> None:
-    """Kill the commands in containers (exec) that a killed server has left running: nobody hears them. Blocking.
+    """Kill the commands in containers (exec) that a killed server has left running, with all they have started: nobody
+    hears them. Blocking.
 
-    The OCI runtime has noted each one's number; it counts only while that process is in a container's cgroup.
+    The OCI runtime has noted each one's number; a process counts only while it is in a container's cgroup.
     """
+
+    def inside(pid: int) -> bool:
+        try:
+            cgroups = (_PROC / str(pid) / "cgroup").read_text()
+        except OSError:
+            return False
+        return any(container in cgroups for container in containers)
+
     for note in scratch.glob("exec-*/pid"):
-        with suppress(OSError, ValueError, NotFound), PidFd(int(note.read_text())) as process:
-            cgroups = (_PROC / str(process.pid) / "cgroup").read_text()
-            if any(container in cgroups for container in containers):
-                process.send_signal(signal.SIGKILL)
+        with suppress(OSError, ValueError):
+            kill_tree(int(note.read_text()), inside)
 
 
 async def settle(owner: str, clock: Clock) -> None:

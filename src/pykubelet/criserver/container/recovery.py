@@ -2,20 +2,23 @@
 
 import asyncio
 import logging
+import re
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from pykubelet.criserver.conmon import read_exit
+from pykubelet.criserver.container.cleanup import noted_cgroup
 from pykubelet.criserver.container.decide import Recovery, Traces, move, recover
 from pykubelet.criserver.container.manager import ContainerManager
 from pykubelet.criserver.container.ports import ContainerDeps
-from pykubelet.criserver.container.processes import monitors
+from pykubelet.criserver.container.processes import monitors, stray_runs
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.processes import is_alive, reference
-from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, SandboxID, Spared
 
 _log = logging.getLogger(__name__)
+_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 class ContainerRecovery:
@@ -33,14 +36,38 @@ class ContainerRecovery:
             traces = await asyncio.to_thread(self._traces, record, running)
             await self._apply(container, recover(record, traces), running.get(record.id))
 
-    async def remove_strays(self, known: set[ContainerID]) -> None:
-        """Remove bundles of containers that no record speaks of (a damaged state file)."""
+    async def remove_strays(self, records: list[ContainerRecord], sound: bool) -> Spared:
+        """Remove what is left of containers that no record speaks of; returns what must be left alone.
+
+        A container that runs is never removed here: its record was lost by damage, and its pod may still need it.
+        ``sound``: the records are known in full.
+        """
         folder = self._deps.folders.bundles
+        running = await asyncio.to_thread(monitors, self._deps.conmon.path)
+        # With what runs goes the sandbox it runs in, known or not.
+        ids: set[str] = {*running, *(record.sandbox_id for record in records)}
+        known = {record.id for record in records}
         for path in await asyncio.to_thread(lambda: list(folder.iterdir()) if folder.is_dir() else []):
             identity = ContainerID(path.name)
-            if identity not in known:
-                _log.warning("removing a container that nobody remembers", extra={"container": identity})
-                await self._manager.purge_stray(identity)
+            if identity in known:
+                continue
+            runs = identity in running or await asyncio.to_thread(stray_runs, path, identity)
+            if sound and not runs:
+                _log.warning("removing what is left of an unknown container", extra={"container": identity})
+                await self._purge_stray(identity)
+                continue
+            ids |= {identity, *await asyncio.to_thread(_ids_in, path / "config.json")}
+            monitor = running[identity].pid if identity in running else 0
+            _log.error(
+                "a container that no record speaks of is left alone; if it is not wanted, kill its monitor and restart",
+                extra={"container": identity, "runs": runs, "monitor": monitor, "bundle": str(path)},
+            )
+        return Spared(frozenset(ids), not sound)
+
+    async def _purge_stray(self, identity: ContainerID) -> None:
+        cgroup = await asyncio.to_thread(noted_cgroup, self._deps.folders.bundles / identity)
+        record = ContainerRecord(identity, "", SandboxID(""), b"", 0, "", "", "", cgroup, "")
+        await self._manager.purge(Container(record))
 
     async def _apply(self, container: Container, what: Recovery, monitor: ProcessRef | None) -> None:
         record = container.record
@@ -81,6 +108,14 @@ class ContainerRecovery:
             program_runs=pid > 0 and _made(state) and not (state / "exec.fifo").exists(),
             bundle=(bundle / "config.json").exists(),
         )
+
+
+def _ids_in(file: Path) -> set[str]:
+    """All that looks like an id in a container's spec: that of its sandbox is in the paths of namespaces."""
+    try:
+        return set(_ID.findall(file.read_text(errors="replace")))
+    except OSError:
+        return set()
 
 
 def _made(state: Path) -> bool:

@@ -15,6 +15,8 @@ class Container:
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
         self.ended = asyncio.Event()
+        self.killed = False
+        """We have sent it SIGKILL."""
         if record.phase in (ContainerPhase.EXITED, ContainerPhase.REMOVING):
             self.ended.set()
 

@@ -15,6 +15,7 @@ from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.base.proc import Detached, detach
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings
+from pykubelet.criserver.folders import make_way
 from pykubelet.criserver.keeper.decide import Step, step
 from pykubelet.criserver.keeper.note import note_of, read_note
 from pykubelet.criserver.processes import is_alive, open_process
@@ -123,10 +124,11 @@ class Keeper:
 
     def _spawn(self) -> Detached:
         config = self._config
-        config.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_way(config.settings.root, config.log.parent)
         with contextlib.suppress(FileNotFoundError):
             if config.log.stat().st_size > _MAX_LOG:
                 config.log.replace(config.log.with_suffix(".log.1"))
+        config.log.touch(mode=0o600)
         settings = config.settings
         basics = ("--root", str(settings.root), "--run", str(settings.run), "--cgroup-manager", settings.cgroup_manager)
         file = ("--config", str(config.file)) if config.file else ()

@@ -6,7 +6,7 @@ command. So those whose parent has ended are found too; only what began a sessio
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +47,14 @@ def members(rows: Iterable[Row], first: int, own_session: int) -> list[int]:
     return sorted(found)
 
 
-def kill_tree(first: int) -> None:
-    """SIGKILL them all; those that are forked meanwhile are found in the next round."""
+def kill_tree(first: int, ours: Callable[[int], bool] = lambda pid: True) -> None:
+    """SIGKILL them all; those that are forked meanwhile are found in the next round.
+
+    ``ours`` tells the command's processes from others by their numbers, for a ``first`` that may have ended long ago.
+    """
     own = os.getsid(0)
     for _ in range(_ROUNDS):
-        left = members(_rows(), first, own)
+        left = [pid for pid in members(_rows(), first, own) if ours(pid)]
         if not left:
             return
         for pid in left:

@@ -2,6 +2,7 @@
 
 from pykubelet.criserver.sandbox.manager import SandboxManager
 from pykubelet.criserver.sandbox.ports import Containers, SandboxDeps, SandboxFolders
+from pykubelet.criserver.sandbox.recovery import SandboxRecovery
 from pykubelet.criserver.sandbox.state import Sandbox
 
-__all__ = ["Containers", "Sandbox", "SandboxDeps", "SandboxFolders", "SandboxManager"]
+__all__ = ["Containers", "Sandbox", "SandboxDeps", "SandboxFolders", "SandboxManager", "SandboxRecovery"]

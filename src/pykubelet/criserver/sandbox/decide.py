@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.errors import Conflict, Invalid, Permanent
 from pykubelet.criserver.cni.types import AttachRequest, PortMap
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec
 from pykubelet.criserver.spec.userns import id_map
@@ -38,6 +38,18 @@ def move(record: SandboxRecord, phase: SandboxPhase, **changes: object) -> Sandb
     if phase not in TRANSITIONS[record.phase]:
         raise Permanent(f"sandbox {record.id} is {record.phase.value}, it cannot become {phase.value}")
     return replace(record, phase=phase, **changes)
+
+
+def made_before(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
+    """The sandbox that holds a name, for a client that asks for it again since it has not heard of the first time.
+
+    Conflict: something else was asked for, or it is not ready.
+    """
+    same = (holder.request, holder.handler) == (wanted.request, wanted.handler)
+    if holder.phase is SandboxPhase.READY and same:
+        return holder.id
+    state = f"sandbox {holder.id}, which is {holder.phase.value}"
+    raise Conflict(f"sandbox name {holder.name!r} is reserved for {state} or was asked for with other settings")
 
 
 def name_of(config: pb.PodSandboxConfig) -> str:

@@ -1,25 +1,28 @@
 """The infra process of sandboxes with a shared PID namespace: an init that reaps, run like a container."""
 
 import asyncio
+import logging
 import os
 import shutil
 from pathlib import Path
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.conmon import Launch
+from pykubelet.criserver.container.ports import ImageFacts
 from pykubelet.criserver.container.prepare import write_bundle
 from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import open_process, reference
-from pykubelet.criserver.sandbox.decide import namespace_options
+from pykubelet.criserver.sandbox.decide import namespace_options, needs_infra
 from pykubelet.criserver.sandbox.ports import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
-from pykubelet.criserver.spec import build_infra
+from pykubelet.criserver.spec import InfraProgram, build_infra, node_program
 from pykubelet.criserver.spec.userns import id_map
-from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID
+from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+_log = logging.getLogger(__name__)
 _OOM_SCORE = -998
 
 
@@ -29,22 +32,23 @@ class Infra:
     def __init__(self, deps: SandboxDeps) -> None:
         self._deps = deps
 
-    async def start(self, sandbox: Sandbox, namespaces: dict[str, str]) -> ProcessRef:
+    async def start(
+        self, sandbox: Sandbox, namespaces: dict[str, str], user_namespace: UserNamespace | None
+    ) -> ProcessRef:
         """Run one in these namespaces; the process to hold on to. Permanent when it cannot run."""
         runtime, bundle = self._deps.runtimes[sandbox.record.handler], self._bundle(sandbox.id)
-        program = shutil.which(self._deps.folders.infra)
-        if program is None:
-            raise NotFound(f"{self._deps.folders.infra} is not installed; a shared PID namespace needs it")
         ids = id_map(namespace_options(sandbox.config))
+        await asyncio.to_thread(_make, bundle, ids)
+        program, rootfs = await self._program(sandbox.id, bundle, user_namespace)
         spec = build_infra(
             program=program,
-            rootfs=str(bundle / "root"),
+            rootfs=str(rootfs),
             cgroup=cgroup_of(sandbox.config.linux.cgroup_parent, sandbox.id, runtime.systemd),
             namespaces=namespaces,
             oom_score=max(_OOM_SCORE, self._deps.host.least_oom_score),
             ids=ids,
         )
-        await asyncio.to_thread(_write, bundle, spec, ids)
+        await asyncio.to_thread(write_bundle, bundle, spec)
         identity = ContainerID(sandbox.id)
         launched = await self._deps.conmon.launch(Launch(identity, bundle, None, runtime))
         await runtime.start(identity)
@@ -53,9 +57,32 @@ class Infra:
             raise NotFound(f"the infra process of sandbox {sandbox.id} ended at once")
         return process
 
+    async def _program(self, sandbox: SandboxID, bundle: Path, user: UserNamespace | None) -> tuple[InfraProgram, Path]:
+        """The program and its root file system: that of the configured image, else the node's own."""
+        folders, why = self._deps.folders, ""
+        if folders.pause_image:
+            try:
+                image = await self._deps.images.ensure(folders.pause_image)
+                program = _of_image(image)
+                return program, await self._deps.images.prepare(image.id, ContainerID(sandbox), user)
+            except PykubeletError as error:
+                why = f"; pause_image {folders.pause_image} cannot be used: {error}"
+        path = shutil.which(folders.infra)
+        if path is None:
+            raise Permanent(
+                f"a pod with a shared PID namespace needs a program that holds it, and there is no {folders.infra}: "
+                f"install it (apt-get install catatonit), or name an image as pause_image in the configuration{why}"
+            )
+        if why:
+            _log.warning("the node's own program holds a PID namespace", extra={"program": path, "why": why[2:]})
+        return node_program(path), bundle / "root"
+
     async def stop(self, sandbox: SandboxID, runtime: OciRuntime, config: pb.PodSandboxConfig) -> None:
         """End it and remove what there is of it; done is done. Can be repeated, also after a cut start."""
         bundle = self._bundle(sandbox)
+        if needs_infra(config) and not bundle.exists():
+            # A reboot takes the bundle away and leaves this.
+            await self._deps.images.release(ContainerID(sandbox))
         if not bundle.exists():
             return
         monitor = open_process(noted_monitor(bundle, sandbox)) or open_process(await self._unnoted_monitor(sandbox))
@@ -66,6 +93,8 @@ class Infra:
             cgroup = cgroup_of(config.linux.cgroup_parent, sandbox, False)
             await asyncio.to_thread(self._deps.cgroups.delete, cgroup)
         await runtime.delete(ContainerID(sandbox))
+        await self._deps.images.release(ContainerID(sandbox))
+        (self._deps.conmon.exits / sandbox).unlink(missing_ok=True)
         await asyncio.to_thread(shutil.rmtree, bundle, True)
 
     async def _unnoted_monitor(self, sandbox: SandboxID) -> ProcessRef | None:
@@ -78,11 +107,19 @@ class Infra:
         return self._deps.folders.sandboxes / sandbox / "infra"
 
 
-def _write(bundle: Path, spec: dict[str, object], ids: IdMap | None) -> None:
+def _of_image(image: ImageFacts) -> InfraProgram:
+    """What the image says; nobody's rights, whatever user it names. Invalid: it names no program."""
+    defaults = image.defaults
+    args = (*defaults.entrypoint, *defaults.cmd)
+    if not args:
+        raise Invalid("it names no program (entrypoint or command)")
+    return InfraProgram(args, defaults.env or ("PATH=/",), defaults.working_dir or "/")
+
+
+def _make(bundle: Path, ids: IdMap | None) -> None:
     for folder in (bundle, bundle / "root", bundle / "root" / "proc"):
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     (bundle / "root" / "init").touch()
-    write_bundle(bundle, spec)
     if ids is not None:
         # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
         os.chown(bundle, 0, ids.gid)

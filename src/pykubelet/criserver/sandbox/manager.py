@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.shield import shielded
 from pykubelet.base.supervise import supervise
+from pykubelet.criserver.cni import AttachRequest
 from pykubelet.criserver.events import Event, EventKind
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.oci import OciRuntime
@@ -19,6 +19,7 @@ from pykubelet.criserver.processes import is_alive, open_process
 from pykubelet.criserver.sandbox.decide import (
     adopted_phase,
     attach_request,
+    made_before,
     move,
     name_of,
     namespace_options,
@@ -39,6 +40,7 @@ from pykubelet.criserver.types import (
     SandboxRecord,
     UserNamespace,
     new_id,
+    request_digest,
 )
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.linux.system import hostname
@@ -54,7 +56,8 @@ class SandboxManager:
         self._deps = deps
         self._sandboxes: dict[SandboxID, Sandbox] = {}
         self._infra = Infra(deps)
-        self._leftovers = asyncio.Event()
+        self.leftovers = asyncio.Event()
+        """Set when an address could not be taken back."""
 
     # What there is
 
@@ -108,7 +111,10 @@ class SandboxManager:
     # Calls
 
     async def run(self, config: pb.PodSandboxConfig, handler: str) -> SandboxID:
-        """Make a sandbox. Errors: Invalid, Conflict (the name is taken), Transient (network), Permanent."""
+        """Make a sandbox; a retry of a request gets what the first made, if that is ready.
+
+        Errors: Invalid, Conflict (the name is taken), Transient (network), Permanent.
+        """
         handler = handler or self._deps.default_handler
         if handler not in self._deps.runtimes:
             known = ", ".join(sorted(self._deps.runtimes))
@@ -119,7 +125,11 @@ class SandboxManager:
             handler=handler,
             config=config.SerializeToString(),
             created_at=self._now(),
+            request=request_digest(config),
         )
+        for holder in self._sandboxes.values():
+            if holder.record.name == record.name:
+                return made_before(holder.record, record)
         if namespaces(config).ids is not None and not self._deps.host.user_namespaces:
             raise Permanent(
                 f"sandbox {record.name}: user namespaces are not supported here; they need Linux 5.19, unshare, "
@@ -128,7 +138,7 @@ class SandboxManager:
         await self._deps.store.add_sandbox(record)
         sandbox = self._sandboxes[record.id] = Sandbox(record)
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(self._undone, sandbox)
+            undo.push_async_callback(self.undo, sandbox)
             ips, infra = await self._make(sandbox)
             await self._put(sandbox, move(record, SandboxPhase.READY, ips=ips, infra=infra))
             undo.pop_all()
@@ -162,7 +172,7 @@ class SandboxManager:
                 return
             if sandbox.record.phase is not SandboxPhase.REMOVING:
                 await self._stop(sandbox)
-            await self._put(sandbox, move(sandbox.record, SandboxPhase.REMOVING))
+            await self._note(sandbox, move(sandbox.record, SandboxPhase.REMOVING))
             await self._purge(sandbox)
         self._publish(sandbox, EventKind.DELETED)
 
@@ -184,31 +194,6 @@ class SandboxManager:
             await self._put(sandbox, replace(sandbox.record, config=config.SerializeToString()))
             sandbox.config = config
 
-    # At start and beside the calls
-
-    async def recover(self, records: list[SandboxRecord]) -> None:
-        """Take in what is remembered. Containers must have been taken in after this, then call ``tidy``."""
-        for record in records:
-            self._sandboxes[record.id] = Sandbox(record)
-
-    async def tidy(self) -> None:
-        """Undo half-made sandboxes, finish removals, and see which are still whole. After the containers' recovery."""
-        for sandbox in list(self._sandboxes.values()):
-            match sandbox.record.phase:
-                case SandboxPhase.MAKING | SandboxPhase.REMOVING:
-                    _log.info("undoing a sandbox that was cut", extra={"sandbox": sandbox.id})
-                    await self._undone(sandbox)
-                case SandboxPhase.READY:
-                    await self._look_at(sandbox)
-                case SandboxPhase.STOPPED:
-                    pass
-        for stray in set(self._deps.namespaces.known()) - set(self._sandboxes):
-            await self._deps.namespaces.release(stray)
-        for folder in await asyncio.to_thread(_folders, self._deps.folders.sandboxes):
-            if SandboxID(folder.name) not in self._sandboxes:
-                await asyncio.to_thread(SandboxFiles(folder).remove)
-        self._leftovers.set()
-
     async def network_problem(self, sandbox: Sandbox) -> str:
         """What the network's plugins miss of its attachment (CNI CHECK); empty when nothing, or it is not attached."""
         if not sandbox.ready or not own_network(sandbox.config):
@@ -219,20 +204,42 @@ class SandboxManager:
             return str(error)
         return ""
 
-    async def retry_network(self) -> None:
-        """For ever: take back addresses whose release failed, of sandboxes that are gone or stopped."""
-        backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
-        while True:
-            await self._leftovers.wait()
-            self._leftovers.clear()
-            while left := [each for each in self._deps.network.held() if not self._uses_network(each)]:
-                for sandbox in left:
-                    try:
-                        await self._deps.network.detach(sandbox)
-                    except PykubeletError as error:
-                        _log.warning("a network address is still held", extra={"sandbox": sandbox, "error": str(error)})
-                if any(not self._uses_network(each) for each in self._deps.network.held()):
-                    await self._deps.clock.sleep(backoff.next("network", self._deps.clock.monotonic()))
+    # For recovery
+
+    def adopt(self, record: SandboxRecord) -> Sandbox:
+        """Take in a record from the store."""
+        sandbox = self._sandboxes[record.id] = Sandbox(record)
+        return sandbox
+
+    def known(self) -> dict[SandboxID, Sandbox]:
+        """Every sandbox, also those that are half made or half removed."""
+        return dict(self._sandboxes)
+
+    async def undo(self, sandbox: Sandbox) -> None:
+        """Take everything of it back and forget it, whatever happens to the caller meanwhile."""
+
+        async def work() -> None:
+            await self._deps.containers.remove_all(sandbox.id)
+            try:
+                await self._detach(sandbox)
+            except PykubeletError as error:
+                _log.warning("a network address is still held", extra={"sandbox": sandbox.id, "error": str(error)})
+                self.leftovers.set()
+            await self._purge(sandbox)
+
+        await shielded(work)
+
+    async def look_at(self, sandbox: Sandbox) -> None:
+        """See whether a ready one is still whole, and follow it if it is."""
+        paths = self._namespace_paths(sandbox).values()
+        whole = await asyncio.to_thread(lambda: all(is_mount_point(path) for path in paths))
+        infra = sandbox.record.infra
+        phase = adopted_phase(sandbox.record, namespaces_there=whole, infra_alive=infra is None or is_alive(infra))
+        if phase is SandboxPhase.STOPPED:
+            _log.warning("a sandbox has lost its namespaces", extra={"sandbox": sandbox.id})
+            await self._note(sandbox, move(sandbox.record, phase, ips=()))
+        else:
+            self._watch_infra(sandbox)
 
     # Inside
 
@@ -260,40 +267,32 @@ class SandboxManager:
     async def _attach(self, sandbox: Sandbox) -> tuple[str, ...]:
         if not own_network(sandbox.config):
             return ()
+        return (await self._deps.network.attach(self._attachment(sandbox))).ips
+
+    async def _detach(self, sandbox: Sandbox) -> None:
+        await self._deps.network.detach(sandbox.id, self._attachment(sandbox) if sandbox.record.ips else None)
+
+    def _attachment(self, sandbox: Sandbox) -> AttachRequest:
         netns = str(self._deps.namespaces.path(sandbox.id, Kind.NETWORK))
-        return (await self._deps.network.attach(attach_request(sandbox.id, sandbox.config, netns))).ips
+        return attach_request(sandbox.id, sandbox.config, netns)
 
     async def _start_infra(self, sandbox: Sandbox) -> ProcessRef | None:
         if not needs_infra(sandbox.config):
             return None
-        return await self._infra.start(sandbox, self._namespace_paths(sandbox))
-
-    async def _undone(self, sandbox: Sandbox) -> None:
-        """Take everything of it back and forget it, whatever happens to the caller meanwhile."""
-
-        async def work() -> None:
-            await self._deps.containers.remove_all(sandbox.id)
-            try:
-                await self._deps.network.detach(sandbox.id)
-            except PykubeletError as error:
-                _log.warning("a network address is still held", extra={"sandbox": sandbox.id, "error": str(error)})
-                self._leftovers.set()
-            await self._purge(sandbox)
-
-        await shielded(work)
+        return await self._infra.start(sandbox, self._namespace_paths(sandbox), self._user_namespace(sandbox))
 
     async def _stop(self, sandbox: Sandbox) -> None:
         await self._deps.containers.stop_all(sandbox.id)
         await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
         if sandbox.ready:
-            await self._put(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
+            await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
         try:
-            await self._deps.network.detach(sandbox.id)
+            await self._detach(sandbox)
         except PykubeletError:
-            self._leftovers.set()
+            self.leftovers.set()
             raise
         if sandbox.record.ips:
-            await self._put(sandbox, move(sandbox.record, SandboxPhase.STOPPED, ips=()))
+            await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED, ips=()))
         await self._deps.namespaces.release(sandbox.id)
         await asyncio.to_thread(self._files(sandbox.id).unmount)
 
@@ -304,17 +303,6 @@ class SandboxManager:
         await asyncio.to_thread(self._files(sandbox.id).remove)
         await self._deps.store.delete_sandbox(sandbox.id)
         self._sandboxes.pop(sandbox.id, None)
-
-    async def _look_at(self, sandbox: Sandbox) -> None:
-        paths = self._namespace_paths(sandbox).values()
-        whole = await asyncio.to_thread(lambda: all(is_mount_point(path) for path in paths))
-        infra = sandbox.record.infra
-        phase = adopted_phase(sandbox.record, namespaces_there=whole, infra_alive=infra is None or is_alive(infra))
-        if phase is SandboxPhase.STOPPED:
-            _log.warning("a sandbox has lost its namespaces", extra={"sandbox": sandbox.id})
-            await self._put(sandbox, move(sandbox.record, phase, ips=()))
-        else:
-            self._watch_infra(sandbox)
 
     def _watch_infra(self, sandbox: Sandbox) -> None:
         if sandbox.record.infra is not None:
@@ -331,12 +319,8 @@ class SandboxManager:
             if not sandbox.ready or sandbox.id not in self._sandboxes:
                 return
             _log.warning("the infra process of a sandbox has ended", extra={"sandbox": sandbox.id})
-            await self._put(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
+            await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
         self._publish(sandbox, EventKind.STOPPED)
-
-    def _uses_network(self, sandbox: SandboxID) -> bool:
-        found = self._sandboxes.get(sandbox)
-        return found is not None and found.record.phase in (SandboxPhase.MAKING, SandboxPhase.READY)
 
     def _namespace_paths(self, sandbox: Sandbox) -> dict[str, str]:
         kinds = namespaces(sandbox.config).kinds
@@ -358,12 +342,13 @@ class SandboxManager:
         await self._deps.store.put_sandbox(record)
         sandbox.record = record
 
+    async def _note(self, sandbox: Sandbox, record: SandboxRecord) -> None:
+        """As ``_put``, for what a full disk must not hold up: the machine shows it to the next server."""
+        await self._deps.store.note_sandbox(record)
+        sandbox.record = record
+
     def _publish(self, sandbox: Sandbox, kind: EventKind) -> None:
         self._deps.events.publish(Event(sandbox.id, sandbox.id, kind, self._now()))
 
     def _now(self) -> int:
         return int(self._deps.clock.now() * 1e9)
-
-
-def _folders(parent: Path) -> list[Path]:
-    return list(parent.iterdir()) if parent.is_dir() else []

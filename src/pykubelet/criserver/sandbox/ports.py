@@ -9,6 +9,7 @@ from typing import Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.container.ports import ImageFacts, RootFilesystems
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
@@ -37,8 +38,8 @@ class PodNetwork(Protocol):
         """Give a network namespace an address."""
         ...
 
-    async def detach(self, sandbox: SandboxID) -> None:
-        """Take it back; an error means that it must be tried again."""
+    async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
+        """Take it back; an error means that it must be tried again. ``known``: what was asked for, if it has one."""
         ...
 
     async def check(self, sandbox: SandboxID) -> None:
@@ -50,12 +51,21 @@ class PodNetwork(Protocol):
         ...
 
 
+class PauseImages(RootFilesystems, Protocol):
+    """Where the image of infra processes comes from."""
+
+    async def ensure(self, reference: str) -> ImageFacts:
+        """The image, pulled if it is not here. Errors as of a pull."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxFolders:
-    """Where things lie. ``infra`` is the program that holds PID namespaces open."""
+    """Where things lie. ``pause_image``, else ``infra``, is the program that holds PID namespaces open."""
 
     sandboxes: Path
     infra: str
+    pause_image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,7 @@ class SandboxDeps:
     namespaces: PinnedNamespaces
     network: PodNetwork
     containers: Containers
+    images: PauseImages
     runtimes: Mapping[str, OciRuntime]
     default_handler: str
     conmon: Conmon

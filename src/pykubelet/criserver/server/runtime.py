@@ -83,6 +83,7 @@ class RuntimeCalls:
             "cgroupVersion": self._host.cgroup_version,
             "conmon": settings.conmon,
             "infra": settings.infra,
+            "pauseImage": settings.pause_image,
             "swap": self._host.swap,
             "apparmor": self._host.apparmor,
             "selinux": self._host.selinux,

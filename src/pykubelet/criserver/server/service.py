@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +11,9 @@ import grpc
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.server.calls import Calls
+from pykubelet.linux.sockets import listener
 
 _MAX_MESSAGE = 16 * MIB
 _MAX_SOCKET_PATH = 107
@@ -54,9 +55,9 @@ class CriServer:
 
     async def run(self) -> None:
         """Serve until cancelled. Conflict when another server listens on the socket."""
-        server = grpc.aio.server(options=_OPTIONS)
-        server.add_generic_rpc_handlers([table.handler() for table in self._tables])
         with self._place():
+            server = grpc.aio.server(options=_OPTIONS)
+            server.add_generic_rpc_handlers([table.handler() for table in self._tables])
             server.add_insecure_port(f"unix:{self._path}")
         await server.start()
         self._path.chmod(0o660)
@@ -67,16 +68,15 @@ class CriServer:
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[None]:
-        """Make room for the socket: a dead one of a killed server is removed, a live one is a conflict."""
+        """Make room for the socket: a dead one of a killed server is removed, a live one is a conflict.
+
+        A dead one may still take connections, when a child that was just forked holds it; nobody ever answers them.
+        """
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._path.exists():
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                try:
-                    probe.connect(str(self._path))
-                except OSError:
-                    self._path.unlink(missing_ok=True)
-                else:
-                    raise Conflict(f"another server listens on {self._path}")
+            if is_alive(reference(listener(self._path))):
+                raise Conflict(f"another server listens on {self._path}")
+            self._path.unlink(missing_ok=True)
         # From the first moment nobody else may connect.
         before = os.umask(0o177)
         try:

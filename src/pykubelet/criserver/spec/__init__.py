@@ -2,7 +2,7 @@
 
 from pykubelet.criserver.spec.container import build_container
 from pykubelet.criserver.spec.exec import build_exec
-from pykubelet.criserver.spec.infra import build_infra
+from pykubelet.criserver.spec.infra import InfraProgram, build_infra, node_program
 from pykubelet.criserver.spec.resources import build_resources
 from pykubelet.criserver.spec.types import (
     ContainerInput,
@@ -17,9 +17,11 @@ __all__ = [
     "Host",
     "HostDevice",
     "ImageDefaults",
+    "InfraProgram",
     "SandboxView",
     "build_container",
     "build_exec",
     "build_infra",
     "build_resources",
+    "node_program",
 ]

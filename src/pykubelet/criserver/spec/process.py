@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from posixpath import normpath
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec.apparmor import apparmor_profile
 from pykubelet.criserver.spec.capabilities import capability_set
-from pykubelet.criserver.spec.labels import apparmor_profile, selinux_labels
+from pykubelet.criserver.spec.labels import selinux_labels
 from pykubelet.criserver.spec.types import ContainerInput, ImageDefaults, Json
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb

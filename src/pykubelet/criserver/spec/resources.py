@@ -19,7 +19,7 @@ def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
         resources["cpu"] = cpu_set
     if asked.memory_limit_in_bytes:
         memory: dict[str, int] = {"limit": asked.memory_limit_in_bytes}
-        if host.swap:
+        if host.swap and "memory.swap.max" not in asked.unified:
             # Without a word about swap a container gets none: its limit for both is that of memory.
             memory["swap"] = asked.memory_swap_limit_in_bytes or asked.memory_limit_in_bytes
         resources["memory"] = memory

@@ -54,6 +54,8 @@ class Host:
     recursive_read_only: bool = False
     """Whether the kernel can make whole trees of mounts read-only (Linux 5.12)."""
     apparmor: bool = False
+    apparmor_parser: bool = False
+    """Whether profiles can be loaded."""
     selinux: bool = False
 
 

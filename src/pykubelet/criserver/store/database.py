@@ -9,37 +9,59 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from pykubelet.base.errors import Permanent
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Permanent, PykubeletError, Transient
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 VERSION = 1
-_SCHEMA = """
-CREATE TABLE sandboxes (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE containers (id TEXT PRIMARY KEY, name TEXT NOT NULL, sandbox TEXT NOT NULL, body BLOB NOT NULL,
-    UNIQUE (sandbox, name)) WITHOUT ROWID;
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-"""
+_SCHEMA = (
+    "CREATE TABLE sandboxes (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE containers (id TEXT PRIMARY KEY, name TEXT NOT NULL, sandbox TEXT NOT NULL, body BLOB NOT NULL, "
+    "UNIQUE (sandbox, name)) WITHOUT ROWID",
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+)
+_QUERIES = (
+    "SELECT id, name, body FROM sandboxes",
+    "SELECT id, name, sandbox, body FROM containers",
+    "SELECT * FROM facts",
+)
+# What an error of these kinds says is about the machine, and the file may be sound (sqlite.org/rescode.html).
+_OUTSIDE = frozenset(
+    (
+        *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY),
+        *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM),
+    )
+)
+
+Restore = Callable[[sqlite3.Connection], int]
+"""Fills new tables; tells how many records it has put there."""
 
 
 class Database:
-    """A connection and its thread. Open it with ``await Database.open(path)``."""
+    """A connection and its thread. Open it with ``await Database.open(path, restore, clock)``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, restore: Restore, clock: Clock) -> None:
         self._path = path
+        self._restore = restore
+        self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._connection: sqlite3.Connection | None = None
+        self.sound = True
+        """False when the file was damaged or lost, so that what it had may not be known in full."""
 
     @classmethod
-    async def open(cls, path: Path) -> "Database":
-        """Open or make the file. A damaged one is set aside with a loud message, since no record is better than a wrong
-        one; what it spoke of is found on the machine and undone. Permanent: made by a newer version of the server.
+    async def open(cls, path: Path, restore: Restore, clock: Clock) -> "Database":
+        """Open or make the file. A damaged one is set aside with a loud message and made anew by ``restore``.
+
+        Permanent: made by a newer version of the server; Transient: the disk is full or fails, and nothing was touched.
         """
-        database = cls(path)
+        database = cls(path, restore, clock)
         try:
             await asyncio.get_running_loop().run_in_executor(database._thread, database._open)
         except BaseException:
@@ -48,7 +70,10 @@ class Database:
         return database
 
     async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run the work as one transaction in the thread; it is committed when this returns."""
+        """Run the work as one transaction in the thread; it is committed when this returns.
+
+        Transient: the disk is full or fails; Permanent: the file is damaged. Nothing is changed then.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, work)
 
     async def close(self) -> None:
@@ -58,16 +83,29 @@ class Database:
 
     def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         assert self._connection is not None
-        with self._connection:
-            return work(self._connection)
+        try:
+            with self._connection:
+                return work(self._connection)
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: sqlite3.Error | OSError) -> PykubeletError:
+        if isinstance(error, OSError) or _is_outside(error):
+            return Transient(f"{self._path} cannot be read or written ({error}); is its disk full or read-only?")
+        return Permanent(f"{self._path} is damaged ({error}); restart the server, which makes it anew from its copies")
 
     def _open(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            self._connection = self._connect()
-        except sqlite3.DatabaseError as error:
-            self._set_aside(error)
-            self._connection = self._connect()
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                self._connection = self._connect()
+            except sqlite3.DatabaseError as error:
+                if _is_outside(error):
+                    raise
+                self._set_aside(error)
+                self._connection = self._connect()
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
 
     def _connect(self) -> sqlite3.Connection:
         # Requests hold secrets; the files beside it get the same mode.
@@ -87,28 +125,55 @@ class Database:
                     "use that version, or another root folder"
                 )
             if version == 0:
-                with connection:
-                    connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
-            connection.execute("SELECT count(*) FROM sandboxes").fetchone()
+                self._make(connection)
+            for query in _QUERIES:
+                connection.execute(query).fetchone()
         except BaseException:
             connection.close()
             raise
         return connection
 
+    def _make(self, connection: sqlite3.Connection) -> None:
+        """Tables with what is known from elsewhere; all of it or, should the process end here, nothing."""
+        connection.execute("BEGIN")
+        with connection:
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            restored = self._restore(connection)
+            connection.execute(f"PRAGMA user_version={VERSION}")
+        if restored or not self.sound:
+            self.sound = False
+            _log.error(
+                "the state file was damaged or lost; it was made anew from the copies of its records",
+                extra={"file": str(self._path), "records": restored},
+            )
+
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+        self.sound = False
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
+        aside = self._path.with_name(f"{self._path.name}.damaged-{now}")
         number = 1
-        while (aside := self._path.with_name(f"{self._path.name}.damaged-{number}")).exists():
+        while aside.exists():
             number += 1
+            aside = aside.with_name(f"{self._path.name}.damaged-{now}-{number}")
         _log.error(
-            "the state file is damaged; it is set aside and all containers it knew are removed",
+            "the state file is damaged and set aside",
             extra={"file": str(self._path), "kept_as": str(aside), "error": str(error)},
         )
-        if self._path.exists():
-            self._path.rename(aside)
-        for suffix in ("-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm"):
+            part = self._path.with_name(self._path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _is_outside(error: sqlite3.Error) -> bool:
+    """Whether the error says nothing against the file itself. The low byte of a code is its kind."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return False
+    return code & 0xFF in _OUTSIDE

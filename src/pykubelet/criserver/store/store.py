@@ -1,63 +1,131 @@
-"""Sandbox and container records in the database."""
+"""Sandbox and container records in the database, and a copy of each beside it."""
 
+import logging
 import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
+from google.protobuf.message import DecodeError
 
-from pykubelet.base.errors import Conflict
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.errors import Conflict, Transient
+from pykubelet.criserver.store.copies import Copies
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID, SandboxRecord
+from pykubelet.pb import runtime_v1_pb2 as pb
 
-_sandbox = msgspec.json.Decoder(SandboxRecord)
-_container = msgspec.json.Decoder(ContainerRecord)
+_log = logging.getLogger(__name__)
+_Record = TypeVar("_Record", SandboxRecord, ContainerRecord)
+_Work = Callable[[sqlite3.Connection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind(Generic[_Record]):
+    """What differs between sandboxes and containers."""
+
+    table: str
+    decoder: msgspec.json.Decoder[_Record]
+    check: Callable[[bytes], object]
+    """Parses the request in a record."""
+    row: Callable[[_Record], tuple[str, ...]]
+    """Its columns before the body."""
+
+    def decode(self, identity: str, body: bytes | None) -> _Record | None:
+        """The record of that id; None when it is damaged."""
+        try:
+            record = self.decoder.decode(body or b"")
+            self.check(record.config)
+        except (msgspec.DecodeError, DecodeError, UnicodeDecodeError):
+            return None
+        return record if record.id == identity else None
+
+    def insert(self, connection: sqlite3.Connection, record: _Record, body: bytes, instead: str = "") -> int:
+        """Add a row; the number of rows added. ``instead``: as in ``INSERT OR IGNORE``."""
+        row = (*self.row(record), body)
+        places = ", ".join("?" * len(row))
+        return connection.execute(f"INSERT {instead} INTO {self.table} VALUES ({places})", row).rowcount
+
+
+_SANDBOX = _Kind(
+    "sandboxes",
+    msgspec.json.Decoder(SandboxRecord),
+    pb.PodSandboxConfig.FromString,
+    lambda each: (each.id, each.name),
+)
+_CONTAINER = _Kind(
+    "containers",
+    msgspec.json.Decoder(ContainerRecord),
+    pb.ContainerConfig.FromString,
+    lambda each: (each.id, each.name, each.sandbox_id),
+)
 
 
 class Store:
     """Where records outlive the process. The managers hold the same records in memory; they write here first."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, sandboxes: Copies, containers: Copies) -> None:
         self._database = database
+        self._sandboxes = sandboxes
+        self._containers = containers
+        self._owed: dict[str, _Work] = {}
+        """Changes by id that a full disk has refused, and that come with the next one."""
+        self._sound = database.sound
 
     @classmethod
-    async def open(cls, path: Path) -> "Store":
-        """Open the file, or make it."""
-        return cls(await Database.open(path))
+    async def open(cls, path: Path, clock: Clock | None = None) -> "Store":
+        """Open the file, or make it; a damaged one is made anew from the copies. Permanent, Transient."""
+        sandboxes, containers = (Copies(path.with_name("records") / table) for table in ("sandboxes", "containers"))
+
+        def restore(connection: sqlite3.Connection) -> int:
+            return _restore(connection, sandboxes, _SANDBOX) + _restore(connection, containers, _CONTAINER)
+
+        return cls(await Database.open(path, restore, clock or SystemClock()), sandboxes, containers)
 
     async def close(self) -> None:
         """Close the file."""
         await self._database.close()
 
+    @property
+    def sound(self) -> bool:
+        """Whether everything that was ever remembered is known. Otherwise what is unknown is nobody's to remove."""
+        return self._sound
+
     async def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-        """Everything that is remembered."""
+        """Everything that is remembered. A damaged record is replaced by its copy."""
 
         def work(connection: sqlite3.Connection) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-            sandboxes = [_sandbox.decode(body) for (body,) in connection.execute("SELECT body FROM sandboxes")]
-            containers = [_container.decode(body) for (body,) in connection.execute("SELECT body FROM containers")]
-            return sandboxes, containers
+            sandboxes = self._loaded(connection, _SANDBOX, self._sandboxes)
+            return sandboxes, self._loaded(connection, _CONTAINER, self._containers)
 
         return await self._database.run(work)
 
     async def add_sandbox(self, record: SandboxRecord) -> None:
-        """Reserve the name and remember the sandbox. Conflict names the holder of a taken name."""
+        """Reserve the name and remember the sandbox. Conflict names the holder of a taken name; Transient."""
 
         def work(connection: sqlite3.Connection) -> None:
             taken = connection.execute("SELECT id FROM sandboxes WHERE name = ?", (record.name,)).fetchone()
             if taken:
                 raise Conflict(f"sandbox name {record.name!r} is reserved for {taken[0]}")
             body = msgspec.json.encode(record)
-            connection.execute("INSERT INTO sandboxes VALUES (?, ?, ?)", (record.id, record.name, body))
+            _SANDBOX.insert(connection, record, body)
+            self._sandboxes.put(record.id, body)
 
-        await self._database.run(work)
+        await self._run(work)
 
     async def put_sandbox(self, record: SandboxRecord) -> None:
-        """Replace what is remembered of a sandbox."""
-        body = msgspec.json.encode(record)
-        await self._execute("UPDATE sandboxes SET body = ? WHERE id = ?", body, record.id)
+        """Replace what is remembered of a sandbox. Transient: the disk is full, and it is not."""
+        await self._run(_replacing(_SANDBOX, record, self._sandboxes))
+
+    async def note_sandbox(self, record: SandboxRecord) -> None:
+        """Like ``put_sandbox``, but a full disk delays it: for what the machine will tell the next server anyway."""
+        await self._run_or_owe(record.id, _replacing(_SANDBOX, record, self._sandboxes))
 
     async def delete_sandbox(self, sandbox: SandboxID) -> None:
-        """Forget a sandbox and free its name."""
-        await self._execute("DELETE FROM sandboxes WHERE id = ?", sandbox)
+        """Forget a sandbox and free its name; a full disk delays it."""
+        await self._run_or_owe(sandbox, _deleting("sandboxes", sandbox, self._sandboxes))
 
     async def add_container(self, record: ContainerRecord) -> None:
         """Reserve the name in the sandbox and remember the container. Conflict names the holder of a taken name."""
@@ -68,29 +136,110 @@ class Store:
             if taken:
                 raise Conflict(f"container name {record.name!r} is reserved for {taken[0]}")
             body = msgspec.json.encode(record)
-            row = (record.id, record.name, record.sandbox_id, body)
-            connection.execute("INSERT INTO containers VALUES (?, ?, ?, ?)", row)
+            _CONTAINER.insert(connection, record, body)
+            self._containers.put(record.id, body)
 
-        await self._database.run(work)
+        await self._run(work)
 
     async def put_container(self, record: ContainerRecord) -> None:
-        """Replace what is remembered of a container."""
-        body = msgspec.json.encode(record)
-        await self._execute("UPDATE containers SET body = ? WHERE id = ?", body, record.id)
+        """Replace what is remembered of a container. Transient: the disk is full, and it is not."""
+        await self._run(_replacing(_CONTAINER, record, self._containers))
+
+    async def note_container(self, record: ContainerRecord) -> None:
+        """Like ``put_container``, but a full disk delays it: for what the machine will tell the next server anyway."""
+        await self._run_or_owe(record.id, _replacing(_CONTAINER, record, self._containers))
 
     async def delete_container(self, container: ContainerID) -> None:
-        """Forget a container and free its name."""
-        await self._execute("DELETE FROM containers WHERE id = ?", container)
+        """Forget a container and free its name; a full disk delays it."""
+        await self._run_or_owe(container, _deleting("containers", container, self._containers))
 
     async def exchange_fact(self, name: str, value: str) -> str:
-        """Remember a fact; returns what was remembered before, or an empty text."""
+        """Remember a fact; returns what was remembered before, or an empty text. A full disk delays it."""
 
-        def work(connection: sqlite3.Connection) -> str:
+        def read(connection: sqlite3.Connection) -> str:
             row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-            connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
             return str(row[0]) if row else ""
 
-        return await self._database.run(work)
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    async def _execute(self, statement: str, *values: str | bytes) -> None:
-        await self._database.run(lambda connection: connection.execute(statement, values))
+        before = await self._database.run(read)
+        if before != value:
+            await self._run_or_owe(f"fact {name}", write)
+        return before
+
+    async def _run(self, work: _Work) -> None:
+        """What is owed, and this."""
+        owed = dict(self._owed)
+
+        def all_of_it(connection: sqlite3.Connection) -> None:
+            for each in (*owed.values(), work):
+                each(connection)
+
+        await self._database.run(all_of_it)
+        self._owed = {key: each for key, each in self._owed.items() if owed.get(key) is not each}
+
+    async def _run_or_owe(self, identity: str, work: _Work) -> None:
+        try:
+            await self._run(work)
+        except Transient as error:
+            self._owed[identity] = work
+            _log.error("a record is not written yet", extra={"id": identity, "error": str(error)})
+
+    def _loaded(self, connection: sqlite3.Connection, kind: _Kind[_Record], copies: Copies) -> list[_Record]:
+        copies.prepare()
+        found: dict[str, bytes] = {}
+        records: list[_Record] = []
+        damaged: list[str] = []
+        for identity, body in connection.execute(f"SELECT id, body FROM {kind.table}"):
+            record = kind.decode(identity, body)
+            if record is None:
+                damaged.append(identity)
+                body = copies.get(identity)
+                record = kind.decode(identity, body)
+                extra = {"id": identity, "table": kind.table, "copy": "used" if record else "damaged too"}
+                _log.error("a record in the state file is damaged", extra=extra)
+            if record is None:
+                self._sound = False
+                continue
+            records.append(record)
+            found[identity] = body
+        for identity in damaged:
+            if identity in found:
+                connection.execute(f"UPDATE {kind.table} SET body = ? WHERE id = ?", (found[identity], identity))
+        if self._sound:
+            copies.keep(found)
+        return records
+
+
+def _restore(connection: sqlite3.Connection, copies: Copies, kind: _Kind[_Record]) -> int:
+    """Fill a table from copies. Of two of one name, which a cut removal can leave, the newer counts."""
+    copies.prepare()
+    found: list[tuple[_Record, bytes]] = []
+    for identity, body in copies.all():
+        record = kind.decode(identity, body)
+        if record is None:
+            _log.error("a copy of a record is damaged", extra={"id": identity, "table": kind.table})
+        else:
+            found.append((record, body))
+    found.sort(key=lambda each: each[0].created_at, reverse=True)
+    return sum(kind.insert(connection, record, body, "OR IGNORE") for record, body in found)
+
+
+def _replacing(kind: _Kind[_Record], record: _Record, copies: Copies) -> _Work:
+    body = msgspec.json.encode(record)
+
+    def work(connection: sqlite3.Connection) -> None:
+        done = connection.execute(f"UPDATE {kind.table} SET body = ? WHERE id = ?", (body, record.id))
+        if done.rowcount:
+            copies.put(record.id, body)
+
+    return work
+
+
+def _deleting(table: str, identity: str, copies: Copies) -> _Work:
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(f"DELETE FROM {table} WHERE id = ?", (identity,))
+        copies.drop(identity)
+
+    return work

@@ -8,7 +8,9 @@ from pykubelet.criserver.types.records import (
     ProcessRef,
     SandboxPhase,
     SandboxRecord,
+    request_digest,
 )
+from pykubelet.criserver.types.spared import Spared
 from pykubelet.criserver.types.userns import IdMap, UserNamespace
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "SandboxID",
     "SandboxPhase",
     "SandboxRecord",
+    "Spared",
     "UserNamespace",
     "new_id",
+    "request_digest",
 ]

@@ -4,8 +4,10 @@ The request's messages are kept as they came (``config``), since status calls gi
 nanoseconds since the epoch, as in CRI; 0 means "not yet".
 """
 
+import hashlib
 from enum import StrEnum
 
+from google.protobuf.message import Message
 from msgspec import Struct
 
 from pykubelet.criserver.types.ids import ContainerID, SandboxID
@@ -41,6 +43,8 @@ class SandboxRecord(Struct, frozen=True):
     ips: tuple[str, ...] = ()
     infra: ProcessRef | None = None
     """The process that holds a shared PID namespace open, if there is one."""
+    request: str = ""
+    """Digest of what was asked for: a retry of the same request gets this sandbox."""
 
 
 class ContainerPhase(StrEnum):
@@ -88,3 +92,12 @@ class ContainerRecord(Struct, frozen=True):
     process: ProcessRef | None = None
     monitor: ProcessRef | None = None
     """Its conmon."""
+    pod_oom_kills: int = 0
+    """How often the kernel had killed in its pod for want of memory when it was started."""
+    request: str = ""
+    """Digest of what was asked for: a retry of the same request gets this container."""
+
+
+def request_digest(config: Message) -> str:
+    """What a retried request is known by."""
+    return hashlib.sha256(config.SerializeToString(deterministic=True)).hexdigest()

@@ -92,6 +92,53 @@ async def test_an_address_whose_release_failed_is_not_forgotten(rig: Rig) -> Non
     assert again.held() == []
 
 
+def _damaged(rig: Rig, content: bytes) -> None:
+    (rig.folder / "attachments" / f"{ID}.json").write_bytes(content)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"request": {"sandbox": "s1", "net', b"\xff" * 100, b"[]"])
+async def test_an_address_is_released_though_its_attachment_is_damaged(rig: Rig, content: bytes) -> None:
+    await rig.network.attach(REQUEST)
+    _damaged(rig, content)
+    (rig.folder / "conf" / "20.conf").write_text('{"cniVersion": "1.0.0", "name": "old", "type": "absent"}')
+    (rig.folder / "fail-DEL-first").touch()
+    again = Network(
+        NetworkConfig(rig.folder / "conf", rig.folder / "attachments", netns_of=lambda _: Path("/proc/self/ns/net")),
+        Plugins((rig.folder,), 10.0),
+    )
+    await again.start()
+    with pytest.raises(Transient, match=r"first failed .DEL."):
+        await again.detach(ID)
+    assert again.held() == [ID]
+    (rig.folder / "fail-DEL-first").unlink()
+    await again.detach(ID)
+    assert again.held() == []
+    assert rig.calls()[2:] == ["DEL second", "DEL first"] * 2
+    assert (rig.folder / "calls").read_text().endswith("DEL first /proc/self/ns/net\n")
+    assert json.loads((rig.folder / "DEL.first.json").read_text())["name"] == "net"
+
+
+async def test_without_attachment_and_configuration_it_is_tried_again(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    _damaged(rig, b"")
+    (rig.folder / "conf" / "10.conflist").rename(rig.folder / "away")
+    with pytest.raises(Transient, match="address of sandbox s1 cannot be released: no network configuration"):
+        await rig.network.detach(ID)
+    assert rig.network.held() == [ID]
+    (rig.folder / "away").rename(rig.folder / "conf" / "10.conflist")
+    await rig.network.detach(ID)
+    assert rig.network.held() == []
+
+
+async def test_a_lost_attachment_is_made_up_for_when_there_is_an_address(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    (rig.folder / "attachments" / f"{ID}.json").unlink()
+    await rig.network.detach(ID)
+    assert rig.calls() == ["ADD first", "ADD second"]
+    await rig.network.detach(ID, REQUEST)
+    assert rig.calls()[2:] == ["DEL second", "DEL first"]
+
+
 async def test_without_a_configuration_there_is_no_network(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     await rig.network.start()

@@ -104,7 +104,7 @@ class Rig:
         for name in ("bundles", "exits", "oci", "tmp"):
             (folder / name).mkdir(exist_ok=True)
         self.store = store
-        self.oom_kills = 0
+        self.oom_kills = self.pod_oom_kills = 0
         self.images = FakeImages(folder / "rootfs")
         self.sandbox = OneSandbox()
         self.events = EventHub()
@@ -116,6 +116,7 @@ class Rig:
             conmon=Conmon(_script(folder / "conmon", CONMON.format(python=sys.executable)), folder / "exits"),
             cgroups=cast(CgroupDriver, NoCgroups()),
             oom_kills=lambda cgroup: self.oom_kills,
+            pod_oom_kills=lambda cgroup: self.pod_oom_kills,
             events=self.events,
             host=HOST,
             folders=Folders(folder / "bundles", folder / "exits", folder, folder / "mapped"),

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.container.decide import TRANSITIONS, Recovery, Traces, move, reason, recover
+from pykubelet.criserver.container.decide import TRANSITIONS, Recovery, Traces, move, oom_killed, reason, recover
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID
 
 RECORD = ContainerRecord(ContainerID("c1"), "app_0", SandboxID("s1"), b"", 1, "i", "r", "", "/cg", "SIGTERM")
@@ -55,6 +55,25 @@ def test_every_container_can_be_removed_in_the_end() -> None:
 def test_recovery(phase: ContainerPhase, traces: dict[str, bool], expected: Recovery) -> None:
     given = Traces(**{**{name: getattr(NOTHING, name) for name in Traces.__slots__}, **traces})
     assert recover(replace(RECORD, phase=phase), given) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "expected"),
+    [
+        (137, {}, False),
+        (137, {"noted": True}, True),
+        (1, {"noted": True}, True),
+        (1, {"kills": 1}, True),
+        # Its cgroup has gone with it, and the pod's count has grown since it began.
+        (137, {"pod_kills": 1}, True),
+        (137, {"pod_kills": 1, "by_us": True}, False),
+        (1, {"pod_kills": 1}, False),
+        (137, {"pod_kills": -1}, False),
+    ],
+)
+def test_ends_for_want_of_memory(code: int, facts: dict[str, int], expected: bool) -> None:
+    given = {"noted": False, "kills": 0, "pod_kills": 0, "by_us": False} | facts
+    assert oom_killed(code, **given) is expected  # type: ignore[arg-type]  # one table for flags and counts
 
 
 @pytest.mark.parametrize(

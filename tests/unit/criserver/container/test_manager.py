@@ -3,15 +3,19 @@
 import asyncio
 import os
 import signal
+import sqlite3
+from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Conflict, NotFound, Permanent
+from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
+from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventKind
-from pykubelet.criserver.types import ContainerPhase
+from pykubelet.criserver.types import ContainerPhase, Spared
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.container.rig import SANDBOX, rig_in
 
@@ -61,6 +65,22 @@ async def test_who_was_killed_for_want_of_memory(tmp_path: Path) -> None:
         assert (container.record.exit_code, container.record.reason) == (137, "OOMKilled")
 
 
+@pytest.mark.parametrize(("by_us", "expected"), [(False, "OOMKilled"), (True, "Error")])
+async def test_the_pods_count_speaks_for_a_cgroup_that_is_gone(tmp_path: Path, by_us: bool, expected: str) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.pod_oom_kills = 5
+        container = await rig.create("sleep", "60")
+        await rig.manager.start(container.id)
+        rig.pod_oom_kills = 6
+        assert container.record.process is not None
+        if by_us:
+            await rig.manager.stop(container.id, 0)
+        else:
+            os.kill(container.record.process.pid, signal.SIGKILL)
+        await container.ended.wait()
+        assert (container.record.exit_code, container.record.reason) == (137, expected)
+
+
 async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "trap '' INT; while :; do sleep 0.02; done")
@@ -83,9 +103,11 @@ async def test_what_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         with pytest.raises(NotFound, match="is not present"):
             await rig.create(image="absent:1")
-        await rig.create()
-        with pytest.raises(Conflict, match="is reserved for"):
-            await rig.create()
+        first = await rig.create()
+        # A client that has not heard of it asks again.
+        assert await rig.create() is first
+        with pytest.raises(Conflict, match=f"is reserved for container {first.id}"):
+            await rig.create("sleep", "61")
         again = await rig.create(attempt=1)
         assert len(rig.images.held) == 2
         rig.sandbox.ready = False
@@ -94,6 +116,35 @@ async def test_what_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(Permanent, match="not ready"):
             await rig.manager.start(again.id)
         assert len((await rig.store.load())[1]) == 2
+
+
+@pytest.mark.parametrize(
+    ("profile", "refused"),
+    [
+        (None, False),
+        (pb.SecurityProfile.Unconfined, False),
+        (pb.SecurityProfile.RuntimeDefault, True),
+        (pb.SecurityProfile.Localhost, True),
+    ],
+)
+async def test_a_kernel_without_seccomp(
+    tmp_path: Path, profile: pb.SecurityProfile.ProfileType.ValueType | None, refused: bool
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        manager = ContainerManager(replace(rig.deps, host=replace(rig.deps.host, seccomp=False)))
+        config = pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name="app"), image=pb.ImageSpec(image="app:1"), command=["true"]
+        )
+        config.linux.security_context.namespace_options.pid = pb.CONTAINER
+        if profile is not None:
+            config.linux.security_context.seccomp.profile_type = profile
+        if refused:
+            with pytest.raises(Permanent, match=r"app: its seccomp profile cannot be applied.*Unconfined"):
+                await manager.create(SANDBOX, config)
+            assert list(manager.all()) == []
+            assert (await rig.store.load())[1] == []
+        else:
+            await manager.create(SANDBOX, config)
 
 
 async def test_limits_of_a_created_container(tmp_path: Path) -> None:
@@ -148,16 +199,75 @@ async def test_the_next_server_adopts_what_runs_and_learns_what_ended(tmp_path: 
         assert list((tmp_path / "bundles").iterdir()) == []
 
 
-async def test_strays_are_removed(tmp_path: Path) -> None:
+async def test_a_retry_after_a_restart_gets_the_first_one(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
-        stray = await rig.create()
-        await rig.manager.start(stray.id)
-    (tmp_path / "state.db").unlink()
+        first, second = await rig.create(), await rig.create(attempt=1)
     async with rig_in(tmp_path) as rig:
-        await ContainerRecovery(rig.manager, rig.deps).remove_strays(set())
-        assert list((tmp_path / "bundles").iterdir()) == []
-    assert stray.record.process is not None
-    assert not Path(f"/proc/{stray.record.process.pid}/environ").exists() or not _runs(stray.record.process.pid)
+        await rig.recover()
+        assert (await rig.create()).id == first.id
+        await rig.manager.start(second.id)
+        with pytest.raises(Conflict, match=f"is reserved for container {second.id}, which is running"):
+            await rig.create(attempt=1)
+        await rig.manager.remove_all(SANDBOX)
+
+
+@pytest.mark.parametrize("sound", [True, False])
+async def test_unknown_containers(tmp_path: Path, sound: bool) -> None:
+    """What runs is never removed; what does not run is, when the records are known in full."""
+    async with rig_in(tmp_path) as rig:
+        runs, rests = await rig.create("sleep", "60"), await rig.create(attempt=1)
+        await rig.manager.start(runs.id)
+    async with rig_in(tmp_path) as rig:
+        await rig.recover()
+        spec = rig.manager.bundle(runs.id) / "config.json"
+        spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
+        spared = await ContainerRecovery(rig.manager, rig.deps).remove_strays([], sound)
+        left = {path.name for path in (tmp_path / "bundles").iterdir()}
+        assert left >= {runs.id}
+        assert (rests.id in left) is not sound
+        assert {runs.id, "ab" * 32} <= spared.ids
+        assert (rests.id in spared) is not sound
+        assert rests.id + "-other" not in Spared(spared.ids)
+        process = rig.manager.get(runs.id).record.process
+        assert process is not None
+        assert _runs(process.pid)
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_a_lost_state_file_costs_nobody_its_container(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        running = await rig.create("sleep", "60")
+        await rig.manager.start(running.id)
+    (tmp_path / "state.db").write_bytes(b"rubbish" * 1000)
+    async with rig_in(tmp_path) as rig:
+        await rig.recover()
+        found = rig.manager.get(running.id)
+        assert found.running
+        assert found.record == running.record
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_a_full_disk_stops_no_end(tmp_path: Path) -> None:
+    """Nothing new is begun, but what runs can be stopped and removed."""
+    async with rig_in(tmp_path) as rig:
+        running = await rig.create("sleep", "60")
+        await rig.manager.start(running.id)
+        working = rig.store._database.run
+
+        async def full(work: Callable[[sqlite3.Connection], None]) -> None:
+            raise Transient("disk full")
+
+        setattr(rig.store._database, "run", full)  # noqa: B010  # mypy: methods are not assigned to
+        with pytest.raises(Transient, match="disk full"):
+            await rig.create(attempt=1)
+        await rig.manager.stop(running.id, 0)
+        assert running.record.phase is ContainerPhase.EXITED
+        await rig.manager.remove(running.id)
+        assert list(rig.manager.all()) == []
+        setattr(rig.store._database, "run", working)  # noqa: B010
+        await rig.create(attempt=1)
+        assert len((await rig.store.load())[1]) == 1
+        await rig.manager.remove_all(SANDBOX)
 
 
 def _runs(pid: int) -> bool:

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.images.registry.auth import Challenge, Credentials, parse_challenges, token_request
-from pykubelet.criserver.images.registry.config import Endpoint, Host, endpoints
+from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints
 
 ALICE = Credentials("alice", "s3cret")
-HUB = Endpoint("https://registry-1.docker.io", "docker.io")
+HUB = Endpoint("https://registry-1.docker.io", "docker.io", proven=True)
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,24 @@ def test_any_header_is_read_without_an_error(header: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "realm", "told"),
+    ("base", "proven", "realm", "told"),
     [
-        ("https://registry-1.docker.io", "https://auth.docker.io/token", True),
-        ("https://r.example.com", "https://r.example.com:8443/t", True),
-        ("https://r.example.com", "https://evil.net/t", False),
-        ("https://10.0.0.1", "https://10.0.0.2/t", False),
-        ("https://example.com", "https://com/t", False),
-        ("https://aexample.com", "https://example.com/t", False),
-        ("http://127.0.0.1:5000", "http://127.0.0.1:5001/t", True),
+        ("https://registry-1.docker.io", True, "https://auth.docker.io/token", True),
+        ("https://registry.gitlab.com", True, "https://gitlab.com/jwt/auth", True),
+        ("https://r.example.com", True, "https://r.example.com:8443/t", True),
+        # The registry says whom it trusts, but only if it is sure that it is the registry who says so.
+        ("https://r.example.com", True, "https://login.other.net/t", True),
+        ("https://r.example.com", False, "https://login.other.net/t", False),
+        ("https://a.co.uk", False, "https://b.co.uk/t", False),
+        ("https://10.0.0.1", False, "https://10.0.0.2/t", False),
+        ("https://r.example.com", False, "https://r.example.com/t", True),
+        ("http://r.example.com:5000", False, "https://auth.example.com/t", False),
+        ("http://r.example.com:5000", False, "http://auth.example.com/t", False),
+        ("http://127.0.0.1:5000", False, "http://127.0.0.1:5001/t", True),
     ],
 )
-def test_only_the_registrys_own_domain_is_told_credentials(base: str, realm: str, told: bool) -> None:
-    endpoint = Endpoint(base, base.partition("//")[2])
+def test_who_is_told_credentials(base: str, proven: bool, realm: str, told: bool) -> None:
+    endpoint = Endpoint(base, base.partition("//")[2], proven=proven)
     request = token_request(Challenge("bearer", {"realm": realm}), ALICE, endpoint, "a/b")
     assert bool(request.authorization) is told
     assert request.url.endswith("?scope=repository%3Aa%2Fb%3Apull")
@@ -63,6 +68,25 @@ def test_only_the_registrys_own_domain_is_told_credentials(base: str, realm: str
 def test_realms_that_are_not_asked(realm: str) -> None:
     with pytest.raises(Permanent, match="token service"):
         token_request(Challenge("bearer", {"realm": realm}), ALICE, HUB, "a/b")
+
+
+def test_what_proves_a_server() -> None:
+    unchecked = Host(
+        tls=Tls(skip_verify=True), mirrors=("https://m.example", "http://m.example", "https://odd.example")
+    )
+    hosts = {
+        "r.example": unchecked,
+        "odd.example": Host(tls=Tls(skip_verify=True)),
+        "plain.example": Host(plain_http=True),
+    }
+    assert [one.proven for one in endpoints("r.example", hosts)] == [True, False, False, False]
+    assert [
+        one.proven for host in ("docker.io", "plain.example", "localhost:5000") for one in endpoints(host, hosts)
+    ] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_endpoints() -> None:

@@ -212,6 +212,25 @@ async def test_redirects_to_another_host_lose_the_credentials(
         await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", SECRET)
 
 
+@pytest.mark.parametrize("scheme", ["basic", "bearer"])
+async def test_who_is_redirected_to_is_not_told_credentials_for_the_asking(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, scheme: str
+) -> None:
+    """It even has the registry's own host name (CVE-2020-15157)."""
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.basic = "alice:s3cret"
+    other.blobs = registry.blobs
+    if scheme == "basic":
+        other.basic = "alice:s3cret"
+    else:
+        other.token, other.token_user = "t0ken", "alice:s3cret"
+    registry.redirect = lambda target: f"http://{other.host}/v2/app/blobs/{target}"
+    with pytest.raises(Permanent, match="401"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1", SECRET)
+    assert other.seen
+    assert all(path.startswith("/v2/") and not authorization for path, authorization, _ in other.seen)
+
+
 async def test_mirrors_come_first_and_get_no_credentials(
     registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
 ) -> None:

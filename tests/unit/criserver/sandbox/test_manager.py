@@ -14,9 +14,10 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager
+from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
+from pykubelet.criserver.sandbox.ports import PauseImages
 from pykubelet.criserver.store import Store
-from pykubelet.criserver.types import SandboxID, SandboxPhase
+from pykubelet.criserver.types import SandboxID, SandboxPhase, Spared
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
@@ -28,6 +29,7 @@ class FakeNetwork:
 
     def __init__(self) -> None:
         self.attached: dict[SandboxID, AttachRequest] = {}
+        self.known: dict[SandboxID, AttachRequest | None] = {}
         self.fail_attach = False
         self.fail_detach = False
         self.broken: set[SandboxID] = set()
@@ -45,7 +47,8 @@ class FakeNetwork:
         if sandbox in self.broken:
             raise Transient("eth0 is missing")
 
-    async def detach(self, sandbox: SandboxID) -> None:
+    async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
+        self.known[sandbox] = known
         if self.fail_detach and sandbox in self.attached:
             raise Transient("DEL failed")
         self.attached.pop(sandbox, None)
@@ -97,23 +100,24 @@ class Rig:
         self.containers = FakeContainers()
         self.clock = VirtualClock()
         self.folder = folder / "sandboxes"
-        self.manager = SandboxManager(
-            SandboxDeps(
-                store=store,
-                namespaces=cast(PinnedNamespaces, self.namespaces),
-                network=self.network,
-                containers=self.containers,
-                runtimes={"runc": OciRuntime("true", folder / "oci", folder)},
-                default_handler="runc",
-                conmon=Conmon("true", folder),
-                cgroups=cast(CgroupDriver, None),
-                events=EventHub(),
-                host=HOST,
-                folders=SandboxFolders(self.folder, "true"),
-                tasks=tasks,
-                clock=self.clock,
-            )
+        deps = SandboxDeps(
+            store=store,
+            namespaces=cast(PinnedNamespaces, self.namespaces),
+            network=self.network,
+            containers=self.containers,
+            images=cast(PauseImages, None),
+            runtimes={"runc": OciRuntime("true", folder / "oci", folder)},
+            default_handler="runc",
+            conmon=Conmon("true", folder),
+            cgroups=cast(CgroupDriver, None),
+            events=EventHub(),
+            host=HOST,
+            folders=SandboxFolders(self.folder, "true"),
+            tasks=tasks,
+            clock=self.clock,
         )
+        self.manager = SandboxManager(deps)
+        self.recovery = SandboxRecovery(self.manager, deps)
 
     def nothing_left(self) -> bool:
         return not self.namespaces.made and (not self.folder.exists() or not list(self.folder.iterdir()))
@@ -151,8 +155,11 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
             "network": str(tmp_path / "ns" / identity / "network"),
             "uts": str(tmp_path / "ns" / identity / "uts"),
         }
-        for _ in range(2):
-            await rig.manager.stop(identity)
+        asked = rig.network.attached[identity]
+        await rig.manager.stop(identity)
+        assert rig.network.known == {identity: asked}
+        await rig.manager.stop(identity)
+        assert rig.network.known == {identity: None}
         stopped = rig.manager.get(identity).record
         assert (stopped.phase.value, stopped.ips) == ("stopped", ())
         with pytest.raises(Permanent, match="not ready"):
@@ -169,7 +176,15 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
 async def test_a_name_is_taken_once(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "runc")
-        with pytest.raises(Conflict, match=f"is reserved for {identity}"):
+        # A client that has not heard of it asks again.
+        assert await rig.manager.run(config(), "") == identity
+        assert len(rig.network.attached) == 1
+        other = config()
+        other.labels["changed"] = "yes"
+        with pytest.raises(Conflict, match=f"is reserved for sandbox {identity}"):
+            await rig.manager.run(other, "runc")
+        await rig.manager.stop(identity)
+        with pytest.raises(Conflict, match=f"is reserved for sandbox {identity}, which is stopped"):
             await rig.manager.run(config(), "runc")
         await rig.manager.remove(identity)
         assert await rig.manager.run(config(), "runc") != identity
@@ -216,7 +231,7 @@ async def test_an_address_that_cannot_be_released_is_tried_again(tmp_path: Path)
             with pytest.raises(Transient, match="DEL failed"):
                 await call(identity)
         assert rig.manager.get(identity).record.phase is SandboxPhase.STOPPED
-        retries = asyncio.ensure_future(rig.manager.retry_network())
+        retries = asyncio.ensure_future(rig.recovery.retry_network())
         await rig.clock.settle()
         assert rig.network.held() == [identity]
         rig.network.fail_detach = False
@@ -238,8 +253,8 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
         again.namespaces.made = {SandboxID("stray"): NamespaceSpec(())}
         (again.folder / "stray").mkdir()
-        await again.manager.recover(records)
-        await again.manager.tidy()
+        again.recovery.recover(records)
+        await again.recovery.tidy(Spared())
         assert [sandbox.id for sandbox in again.manager.all()] == [whole]
         # Its namespaces are files here and no mounts, so the pod is not whole any more.
         assert again.manager.get(whole).record.phase is SandboxPhase.STOPPED
@@ -247,6 +262,34 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         assert again.namespaces.made == {}
         cut.cancel()
         await asyncio.gather(cut, return_exceptions=True)
+
+
+async def test_a_retry_after_a_restart_gets_the_first_one(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        first = await rig.manager.run(config(), "")
+        again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
+        again.recovery.recover((await rig.store.load())[0])
+        assert await again.manager.run(config(), "runc") == first
+        assert again.network.attached == {}
+
+
+@pytest.mark.parametrize("everything", [False, True])
+async def test_what_is_spared_is_left_alone(tmp_path: Path, everything: bool) -> None:
+    async with rig_in(tmp_path) as rig:
+        lost, gone = [await rig.manager.run(config(name), "") for name in ("lost", "gone")]
+        again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
+        again.namespaces.made = dict(rig.namespaces.made)
+        again.network.attached = dict(rig.network.attached)
+        # No record speaks of either.
+        again.recovery.recover([])
+        await again.recovery.tidy(Spared(frozenset({lost}), everything))
+        retries = asyncio.ensure_future(again.recovery.retry_network())
+        await again.clock.settle()
+        left = {lost, gone} if everything else {lost}
+        assert set(again.namespaces.made) == left
+        assert set(again.network.attached) == left
+        assert {path.name for path in again.folder.iterdir()} == left
+        retries.cancel()
 
 
 async def test_new_limits_of_a_pod_are_noted(tmp_path: Path) -> None:

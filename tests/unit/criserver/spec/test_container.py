@@ -7,7 +7,14 @@ from typing import cast
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec import HostDevice, build_container, build_infra, build_resources
+from pykubelet.criserver.spec import (
+    HostDevice,
+    InfraProgram,
+    build_container,
+    build_infra,
+    build_resources,
+    node_program,
+)
 from pykubelet.criserver.spec.mounts import build_mounts
 from pykubelet.criserver.spec.seccomp import profile
 from pykubelet.criserver.spec.types import Json
@@ -132,6 +139,10 @@ def test_limits() -> None:
     v2 = build_resources(asked, replace(HOST, cgroup_version=2, swap=True))
     assert v2["unified"] == {"memory.high": "1"}
     assert v2["memory"] == {"limit": 1 << 20, "swap": 1 << 20}
+    asked.unified["memory.swap.max"] = "4096"
+    both = build_resources(asked, replace(HOST, cgroup_version=2, swap=True))
+    # Two values for one file: what the client wrote itself holds.
+    assert (both["memory"], both["unified"]) == ({"limit": 1 << 20}, dict(asked.unified))
     assert build_resources(pb.LinuxContainerResources(), HOST) == {}
 
 
@@ -149,12 +160,27 @@ def test_seccomp_follows_the_capabilities() -> None:
 
 def test_the_infra_process_has_no_rights() -> None:
     spec = build_infra(
-        program="/usr/bin/catatonit", rootfs="/r", cgroup="/p/i", namespaces={"ipc": "/ns/ipc"}, oom_score=0
+        program=node_program("/usr/bin/catatonit"),
+        rootfs="/r",
+        cgroup="/p/i",
+        namespaces={"ipc": "/ns/ipc"},
+        oom_score=0,
     )
     process = cast(Json, spec["process"])
     assert process["capabilities"] == {}
     assert process["args"] == ["/init", "-P"]
     assert {"type": "ipc", "path": "/ns/ipc"} in cast(list[Json], _linux(spec)["namespaces"])
+    assert _by_target(cast(list[Json], spec["mounts"]))["/init"]["source"] == "/usr/bin/catatonit"
+
+
+def test_the_infra_process_of_an_image() -> None:
+    program = InfraProgram(("/pause", "-v"), ("A=b",), "/somewhere")
+    spec = build_infra(program=program, rootfs="/r", cgroup="/p/i", namespaces={}, oom_score=0)
+    process = cast(Json, spec["process"])
+    assert (process["args"], process["env"], process["cwd"]) == (["/pause", "-v"], ["A=b"], "/somewhere")
+    assert (process["capabilities"], process["user"]) == ({}, {"uid": 65535, "gid": 65535})
+    assert [mount["destination"] for mount in cast(list[Json], spec["mounts"])] == ["/proc", "/dev"]
+    assert spec["root"] == {"path": "/r", "readonly": True}
 
 
 def test_an_image_is_mounted_read_only_or_not_at_all() -> None:

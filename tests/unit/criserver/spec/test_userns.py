@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec import build_container, build_infra
+from pykubelet.criserver.spec import build_container, build_infra, node_program
 from pykubelet.criserver.spec.userns import check_container, check_mount, id_map
 from pykubelet.criserver.types import IdMap, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -101,7 +101,9 @@ def test_the_spec_of_a_container() -> None:
 
 
 def test_the_infra_process_runs_as_somebody_who_is_mapped() -> None:
-    spec = build_infra(program="/i", rootfs="/r", cgroup="/c", namespaces={"user": "/ns/user"}, oom_score=0, ids=IDS)
+    spec = build_infra(
+        program=node_program("/i"), rootfs="/r", cgroup="/c", namespaces={"user": "/ns/user"}, oom_score=0, ids=IDS
+    )
     process, linux = cast(Mapping[str, object], spec["process"]), cast(Mapping[str, object], spec["linux"])
     assert process["user"] == {"uid": 999, "gid": 999}
     assert linux["uidMappings"] == [{"containerID": 0, "hostID": 100000, "size": 65536}]

@@ -1,12 +1,15 @@
 """Durable records."""
 
+import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Conflict, Permanent
+from pykubelet.base.errors import Conflict, Permanent, Transient
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import (
     ContainerID,
@@ -18,10 +21,14 @@ from pykubelet.criserver.types import (
     SandboxPhase,
     SandboxRecord,
 )
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
 
-SANDBOX = SandboxRecord(SandboxID("s1"), "web_default_u1_0", "runc", b"\x00\xff", 5)
+POD = pb.PodSandboxConfig(hostname="web", labels={"a": "b"})
+MAIN = pb.ContainerConfig(command=["sleep"])
+SANDBOX = SandboxRecord(SandboxID("s1"), "web_default_u1_0", "runc", POD.SerializeToString(), 5)
 CONTAINER = ContainerRecord(
-    ContainerID("c1"), "app_0", SANDBOX.id, b"\x01", 6, "sha256:1", "ref", "/log", "/cg", "SIGTERM"
+    ContainerID("c1"), "app_0", SANDBOX.id, MAIN.SerializeToString(), 6, "sha256:1", "ref", "/log", "/cg", "SIGTERM"
 )
 
 
@@ -63,20 +70,180 @@ async def test_facts_are_exchanged(tmp_path: Path) -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage" * 1000, None])
-async def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: bytes | None) -> None:
-    path = tmp_path / "state.db"
+def _overwrite(data: bytes) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        path.write_bytes(data)
+
+    return damage
+
+
+def _halve(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def _execute(statement: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        connection = sqlite3.connect(path)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    return damage
+
+
+async def _two(path: Path) -> tuple[SandboxRecord, ContainerRecord]:
+    """A file with a sandbox and a container that runs."""
     store = await Store.open(path)
     await store.add_sandbox(SANDBOX)
+    ready = replace(SANDBOX, phase=SandboxPhase.READY, ips=("10.0.0.1",))
+    await store.put_sandbox(ready)
+    await store.add_container(CONTAINER)
+    running = replace(CONTAINER, phase=ContainerPhase.RUNNING, process=ProcessRef(7, 8))
+    await store.put_container(running)
     await store.close()
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2] if damage is None else damage)
-    again = await Store.open(path)
-    assert (await again.load())[0] == []
-    await again.add_sandbox(SANDBOX)
-    await again.close()
-    # An empty file is as good as none; any other is kept for people to look at.
-    assert path.with_name("state.db.damaged-1").exists() is (damage != b"")
+    return ready, running
+
+
+@pytest.mark.parametrize(
+    ("damage", "kept"),
+    [
+        (_overwrite(b"garbage" * 1000), True),
+        (_halve, True),
+        (_execute("DROP TABLE containers"), True),
+        (_execute("ALTER TABLE sandboxes RENAME COLUMN body TO other"), True),
+        (_execute("PRAGMA user_version=0"), True),
+        (_overwrite(b"\0" * 8192), True),
+        # As good as none.
+        (_overwrite(b""), False),
+        (Path.unlink, False),
+    ],
+    ids=["garbage", "half", "no-table", "other-column", "no-version", "zeroes", "empty", "gone"],
+)
+async def test_a_damaged_file_is_made_anew_from_the_copies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], kept: bool
+) -> None:
+    path = tmp_path / "state.db"
+    ready, running = await _two(path)
+    damage(path)
+    for sound in (False, True):
+        store = await Store.open(path, VirtualClock(1_700_000_000))
+        assert store.sound is sound
+        assert await store.load() == ([ready], [running])
+        with pytest.raises(Conflict):
+            await store.add_sandbox(replace(SANDBOX, id=SandboxID("s2")))
+        await store.close()
+    aside = path.with_name("state.db.damaged-20231114T221320Z")
+    assert aside.exists() is kept
+    errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert [getattr(entry, "kept_as", "") for entry in errors] == ([str(aside)] if kept else []) + [""]
+    assert getattr(errors[-1], "records") == 2  # noqa: B009  # the field of a log entry
+
+
+async def test_two_damaged_files_of_one_second_are_both_kept(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    for _ in range(2):
+        path.write_bytes(b"garbage" * 1000)
+        store = await Store.open(path, VirtualClock(1_700_000_000))
+        assert not store.sound
+        await store.close()
+    assert len(list(tmp_path.glob("*.damaged-*"))) == 2
+
+
+async def test_a_damaged_record_is_taken_from_its_copy(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    ready, running = await _two(path)
+    _execute("UPDATE containers SET body = replace(body, 'config', 'confiq')")(path)
+    _execute("UPDATE sandboxes SET body = replace(body, '\"s1\"', '\"s9\"')")(path)
+    for _ in range(2):
+        store = await Store.open(path)
+        assert await store.load() == ([ready], [running])
+        assert store.sound
+        await store.close()
+
+
+async def test_what_is_damaged_twice_is_left_to_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    ready, _ = await _two(path)
+    _execute("UPDATE containers SET body = x'00'")(path)
+    (tmp_path / "records" / "containers" / "c1.json").write_bytes(b"\0")
+    store = await Store.open(path)
+    assert await store.load() == ([ready], [])
+    assert not store.sound
+    await store.close()
+
+
+async def test_copies_follow_a_sound_file(tmp_path: Path) -> None:
+    path, folder = tmp_path / "state.db", tmp_path / "records" / "containers"
+    ready, running = await _two(path)
+    right = (folder / "c1.json").read_bytes()
+    (folder / "c1.json").write_bytes(b"old")
+    (folder / "c2.json").write_bytes(right)
+    store = await Store.open(path)
+    assert await store.load() == ([ready], [running])
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"c1.json": right}
+    await store.delete_container(CONTAINER.id)
+    assert list(folder.iterdir()) == []
+    await store.close()
+
+
+async def test_of_two_copies_of_one_name_the_newer_counts(tmp_path: Path) -> None:
+    path, folder = tmp_path / "state.db", tmp_path / "records" / "containers"
+    _, running = await _two(path)
+    old = replace(running, id=ContainerID("a1"), created_at=1)
+    (folder / "a1.json").write_bytes(msgspec.json.encode(old))
+    path.unlink()
+    store = await Store.open(path)
+    assert (await store.load())[1] == [running]
+    await store.close()
+
+
+async def _limit(store: Store, pages: int) -> None:
+    """Let the file grow to so many pages at most: what a full disk does."""
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA max_page_count={pages}")
+
+    await store._database.run(work)
+
+
+async def test_a_full_disk_refuses_new_records_and_no_farewells(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    ready, running = await _two(path)
+    store = await Store.open(path)
+    await _limit(store, 1)
+    large = replace(ready, config=pb.PodSandboxConfig(hostname="x" * 50_000).SerializeToString())
+    with pytest.raises(Transient, match="disk full"):
+        await store.add_sandbox(replace(large, id=SandboxID("s2"), name="other"))
+    with pytest.raises(Transient, match="disk full"):
+        await store.put_sandbox(large)
+    await store.note_sandbox(large)
+    assert (await store.load())[0] == [ready]
+    await store.delete_container(running.id)
+    await _limit(store, 1 << 20)
+    await store.add_container(replace(CONTAINER, id=ContainerID("c2")))
+    assert await store.load() == ([large], [replace(CONTAINER, id=ContainerID("c2"))])
+    await store.close()
+
+
+async def test_a_sound_file_is_not_set_aside_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.db"
+    ready, running = await _two(path)
+    genuine = sqlite3.connect
+
+    def full(*arguments: str, **options: bool) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", full)
+    with pytest.raises(Transient, match="disk full"):
+        await Store.open(path)
+    monkeypatch.setattr(sqlite3, "connect", genuine)
+    store = await Store.open(path)
+    assert store.sound
+    assert await store.load() == ([ready], [running])
+    await store.close()
 
 
 async def test_a_newer_file_is_not_touched(tmp_path: Path) -> None:
@@ -95,8 +262,9 @@ async def test_nobody_else_can_read_the_records(tmp_path: Path) -> None:
     store = await Store.open(path)
     await store.add_sandbox(SANDBOX)
     try:
-        assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == dict.fromkeys(
-            ("state.db", "state.db-wal", "state.db-shm"), 0o600
-        )
+        modes = {str(file.relative_to(tmp_path)): file.stat().st_mode & 0o777 for file in tmp_path.rglob("*")}
+        files = ("state.db", "state.db-wal", "state.db-shm", "records/sandboxes/s1.json")
+        folders = ("records", "records/sandboxes", "records/containers")
+        assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(folders, 0o700)
     finally:
         await store.close()

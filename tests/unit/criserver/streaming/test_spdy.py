@@ -1,10 +1,11 @@
 """exec, attach and port-forward over SPDY, bare and inside a WebSocket."""
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -282,3 +283,26 @@ async def test_port_forward_inside_a_websocket(tmp_path: Path) -> None:
                 data.finish()
                 assert await _all(data) == b"echo hello"
                 assert await _all(error) == b""
+
+
+async def test_a_connection_that_broke_off_is_freed_at_once(tmp_path: Path) -> None:
+    """Left to the collector, dozens would pile up, each with the buffers of its headers' compression."""
+
+    def connections() -> int:
+        return sum(isinstance(each, SpdyConnection) for each in gc.get_objects())
+
+    async with served(tmp_path) as (server, _):
+        before = connections()
+        gc.disable()
+        try:
+            for _ in range(5):
+                with suppress(ConnectionError, StreamResetError):
+                    url = server.url(Execution("c", ("cat",), INPUT))
+                    async with _upgraded(url) as (_, link), SpdyConnection.over(link) as connection:
+                        for kind in ("error", "stdin", "stdout"):
+                            await connection.open({"streamtype": kind})
+                        link._writer.transport.abort()
+                del connection, link
+            await until(lambda: connections() <= before)
+        finally:
+            gc.enable()

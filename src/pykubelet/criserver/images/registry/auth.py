@@ -5,7 +5,6 @@ Sources: RFC 9110 section 11 (challenges); the distribution project's token auth
 
 import base64
 import binascii
-import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -107,8 +106,10 @@ class TokenRequest:
 def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endpoint, path: str) -> TokenRequest:
     """The request for a token to pull from ``path``.
 
-    Credentials are told only to a token service of the registry's own domain, never without TLS where the registry has
-    it; to others we go as nobody. Permanent: the realm is no URL that we would ask.
+    Credentials are told to the registry's own host, and to the host that the registry names, if both prove by TLS who
+    they are: a registry that we trust with them says whom it trusts, as for Docker and containerd. Names alone prove
+    nothing (``a.co.uk`` and ``b.co.uk`` have nothing in common). To others we go as nobody. The caller has made sure
+    that the challenge came from the registry itself (CVE-2020-15157). Permanent: the realm is no URL that we would ask.
     """
     realm = challenge.parameters.get("realm", "")
     parts = urlsplit(realm)
@@ -120,7 +121,7 @@ def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endp
     query = {"scope": scope}
     if service := challenge.parameters.get("service"):
         query["service"] = service
-    trusted = _same_domain(urlsplit(endpoint.base).hostname or "", parts.hostname)
+    trusted = parts.hostname == urlsplit(endpoint.base).hostname or (endpoint.proven and parts.scheme == "https")
     if trusted and credentials.identity_token:
         form = query | {
             "grant_type": "refresh_token",
@@ -130,21 +131,3 @@ def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endp
         return TokenRequest("POST", realm, form)
     url = realm + ("&" if parts.query else "?") + urlencode(query)
     return TokenRequest("GET", url, authorization=credentials.basic if trusted else "")
-
-
-def _same_domain(registry: str, service: str) -> bool:
-    """The same host, or hosts of one domain (``registry-1.docker.io`` and ``auth.docker.io``)."""
-    if registry == service:
-        return True
-    if any(_is_address(name) for name in (registry, service)):
-        return False
-    one, other = registry.split("."), service.split(".")
-    return len(one) >= 2 and len(other) >= 2 and one[-2:] == other[-2:]
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -22,7 +22,15 @@ from pykubelet.criserver.images.ports import BlobSink
 from pykubelet.criserver.images.reference import Reference, is_digest
 from pykubelet.criserver.images.registry.auth import Credentials, credentials_for, parse_challenges, token_request
 from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints, find_host
-from pykubelet.criserver.images.registry.http import Request, Wire, failure, load_tls, open_wire, read_bounded
+from pykubelet.criserver.images.registry.http import (
+    Request,
+    Wire,
+    failure,
+    load_tls,
+    open_wire,
+    read_bounded,
+    same_origin,
+)
 from pykubelet.criserver.images.types import AuthConfig, RegistryUnavailable, Unauthenticated
 
 if TYPE_CHECKING:
@@ -218,7 +226,8 @@ class RemoteRepository:
                 yield response
                 return
             challenges = response.headers.getall("WWW-Authenticate", [])
-            if response.status != 401 or not challenges:
+            # After a redirect somebody else asks, who is told nothing of this registry's (CVE-2020-15157).
+            if response.status != 401 or not challenges or not same_origin(str(response.url), url):
                 raise await failure(response, what)
         await self._enter(server, challenges, used, what)
         request = Request(url, headers=headers, authorization=server.authorization)

@@ -49,6 +49,8 @@ class Endpoint:
     """Host and port, to which credentials are bound."""
     namespace: str = ""
     """For a mirror: the registry it stands for, told as ``ns`` as containerd does."""
+    proven: bool = False
+    """Its certificate is checked: what it says is said by the one it is taken for."""
 
     @property
     def plain(self) -> bool:
@@ -64,9 +66,16 @@ def endpoints(host: str, hosts: Mapping[str, Host]) -> tuple[Endpoint, ...]:
     found = []
     for mirror in entry.mirrors if entry else ():
         _check_mirror(mirror, host)
-        found.append(Endpoint(mirror.rstrip("/"), urlsplit(mirror).netloc, host))
-    real = _DOCKER_REGISTRY if host == _DOCKER else host
-    return (*found, Endpoint(f"{'http' if _speaks_plain(host, entry) else 'https'}://{real}", host))
+        name = urlsplit(mirror).netloc
+        proven = mirror.startswith("https://") and _verified(find_host(name, hosts))
+        found.append(Endpoint(mirror.rstrip("/"), name, host, proven=proven))
+    real, plain = (_DOCKER_REGISTRY if host == _DOCKER else host), _speaks_plain(host, entry)
+    base = f"{'http' if plain else 'https'}://{real}"
+    return (*found, Endpoint(base, host, proven=not plain and _verified(entry)))
+
+
+def _verified(entry: Host | None) -> bool:
+    return entry is None or not entry.tls.skip_verify
 
 
 def _check_mirror(mirror: str, host: str) -> None:

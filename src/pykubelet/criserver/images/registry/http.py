@@ -60,7 +60,7 @@ class Wire:
                         yield response
                         return
                     target = urljoin(url, response.headers.get("Location", ""))
-                if _origin(target) != _origin(url):
+                if not same_origin(target, url):
                     authorization = ""
                 _check_redirect(url, target)
                 url = target
@@ -171,6 +171,16 @@ def _certificate_message(url: str, error: Exception) -> str:
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether two URLs are of one server (RFC 6454)."""
+
+    def origin(url: str) -> tuple[str, str | None, int | None]:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+    return origin(one) == origin(other)
 
 
 def _check_redirect(url: str, target: str) -> None:

@@ -1,0 +1,48 @@
+"""Sees to it that the AppArmor profile of a container is loaded when the container is made."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from pykubelet.base import proc
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.spec.apparmor import DEFAULT_PROFILE, PARSER, default_profile, is_loaded
+
+_log = logging.getLogger(__name__)
+_LIST = Path("/sys/kernel/security/apparmor/profiles")
+_SECONDS: Seconds = 60.0
+
+
+class AppArmorProfiles:
+    """What is loaded in the kernel, and our default profile."""
+
+    def __init__(self, listed: Path = _LIST, parser: str = PARSER) -> None:
+        self._listed = listed
+        self._parser = parser
+        self._lock = asyncio.Lock()
+        self._fresh = False
+        """Whether the default profile was loaded by this process: an older release's may be another."""
+
+    async def ensure(self, profile: str) -> None:
+        """Load the default profile if need be; Permanent: another one is not loaded, or ours cannot be."""
+        if profile != DEFAULT_PROFILE:
+            if not await self._has(profile):
+                raise Permanent(f"AppArmor profile {profile!r} is not loaded on this machine")
+            return
+        async with self._lock:
+            if self._fresh and await self._has(profile):
+                return
+            # -K: keep no cache, -r: replace what is there.
+            try:
+                await proc.run([self._parser, "-Kr"], input=default_profile().encode(), timeout=_SECONDS)
+            except (NotFound, proc.ExitError) as error:
+                raise Permanent(f"AppArmor's default profile {profile} cannot be loaded: {error}") from error
+            self._fresh = True
+            _log.info("AppArmor profile loaded", extra={"profile": profile})
+
+    async def _has(self, profile: str) -> bool:
+        try:
+            return is_loaded(profile, await asyncio.to_thread(self._listed.read_text))
+        except OSError as error:
+            raise Permanent(f"AppArmor's profiles cannot be listed: {error}; is securityfs mounted?") from error

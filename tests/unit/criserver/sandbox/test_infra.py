@@ -1,0 +1,142 @@
+"""The process that holds a shared PID namespace: where it comes from. conmon and the OCI runtime are small scripts."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.container.ports import ImageFacts
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.sandbox import Sandbox, SandboxDeps, SandboxFolders
+from pykubelet.criserver.sandbox.infra import Infra
+from pykubelet.criserver.spec import ImageDefaults
+from pykubelet.criserver.types import ContainerID, SandboxID, SandboxRecord, UserNamespace
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.container.rig import CONMON, RUNTIME, NoCgroups
+from tests.unit.criserver.sandbox.test_manager import rig_in
+
+ID = SandboxID("s1")
+NO_PROGRAM = "no-such-init"
+
+
+class FakePause:
+    """One image, unless it cannot be had."""
+
+    def __init__(self, folder: Path, args: tuple[str, ...], error: PykubeletError | None = None) -> None:
+        self._folder = folder
+        self._args = args
+        self._error = error
+        self.asked: list[str] = []
+        self.held: set[str] = set()
+
+    async def ensure(self, reference: str) -> ImageFacts:
+        self.asked.append(reference)
+        if self._error is not None:
+            raise self._error
+        defaults = ImageDefaults(self._args[:1], self._args[1:], ("A=b",), "/w")
+        return ImageFacts("sha256:1", "pause@sha256:2", defaults, "root", "", ())
+
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+        self.held.add(container)
+        return self._folder / "rootfs"
+
+    async def release(self, container: ContainerID) -> None:
+        self.held.discard(container)
+
+
+def _script(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+@asynccontextmanager
+async def infra_in(folder: Path, images: FakePause, program: str, pause_image: str) -> AsyncIterator[Infra]:
+    for name in ("exits", "oci", "tmp", "sandboxes"):
+        (folder / name).mkdir()
+    async with rig_in(folder) as rig:
+        base: SandboxDeps = rig.manager._deps
+        yield Infra(
+            replace(
+                base,
+                images=images,
+                conmon=Conmon(_script(folder / "conmon", CONMON.format(python=sys.executable)), folder / "exits"),
+                runtimes={"runc": OciRuntime(_script(folder / "runc", RUNTIME), folder / "oci", folder / "tmp")},
+                cgroups=cast(CgroupDriver, NoCgroups()),
+                folders=SandboxFolders(folder / "sandboxes", program, pause_image),
+            )
+        )
+
+
+def _sandbox() -> Sandbox:
+    return Sandbox(SandboxRecord(ID, "web", "runc", pb.PodSandboxConfig().SerializeToString(), 1))
+
+
+def _spec(folder: Path) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = json.loads((folder / "sandboxes" / ID / "infra" / "config.json").read_bytes())
+    return found
+
+
+async def test_the_program_of_an_image(tmp_path: Path) -> None:
+    images = FakePause(tmp_path, ("sleep", "60"))
+    async with infra_in(tmp_path, images, NO_PROGRAM, "pause:1") as infra:
+        process = await infra.start(_sandbox(), {}, None)
+        assert is_alive(process)
+        spec = _spec(tmp_path)
+        assert spec["root"] == {"path": str(tmp_path / "rootfs"), "readonly": True}
+        assert (spec["process"]["args"], spec["process"]["cwd"]) == (["sleep", "60"], "/w")
+        assert (images.asked, images.held) == (["pause:1"], {ID})
+        # As when it has ended by itself.
+        (tmp_path / "exits" / ID).write_text("0")
+        for _ in range(2):
+            await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())
+        assert images.held == set()
+        assert not (tmp_path / "sandboxes" / ID / "infra").exists()
+        assert list((tmp_path / "exits").iterdir()) == []
+        # The script that stands for conmon has put its child into a session of its own.
+        async with asyncio.timeout(10):
+            while is_alive(process):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("pause_image", "images", "words"),
+    [
+        ("", FakePause(Path(), ()), ""),
+        ("pause:1", FakePause(Path(), (), Transient("registry is down")), "registry is down"),
+        ("pause:1", FakePause(Path(), ()), "names no program"),
+    ],
+)
+async def test_the_nodes_own_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, pause_image: str, images: FakePause, words: str
+) -> None:
+    async with infra_in(tmp_path, images, "true", pause_image) as infra:
+        # There is no /init on this machine, which is all that the script that stands for conmon looks for.
+        with pytest.raises(Permanent, match="/init"):
+            await infra.start(_sandbox(), {}, None)
+        spec = _spec(tmp_path)
+        assert spec["process"]["args"] == ["/init", "-P"]
+        assert str(spec["root"]["path"]).endswith(f"{ID}/infra/root")
+        warnings = [str(getattr(entry, "why", "")) for entry in caplog.records if entry.levelname == "WARNING"]
+        assert [words in why for why in warnings] == ([True] if words else [])
+        await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())
+
+
+@pytest.mark.parametrize("pause_image", ["", "pause:1"])
+async def test_no_program_at_all(tmp_path: Path, pause_image: str) -> None:
+    images = FakePause(tmp_path, (), Transient("registry is down"))
+    async with infra_in(tmp_path, images, NO_PROGRAM, pause_image) as infra:
+        with pytest.raises(Permanent, match=f"there is no {NO_PROGRAM}: install it .*pause_image") as failed:
+            await infra.start(_sandbox(), {}, None)
+        assert ("registry is down" in str(failed.value)) is bool(pause_image)
+        await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())

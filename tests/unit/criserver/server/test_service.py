@@ -1,0 +1,84 @@
+"""The server's socket: who may have it."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.criserver.server import CriServer
+
+# Listens, leaves the socket to a child, as a server does that is killed at the moment at which it starts a program,
+# and tells the child's number.
+_DYING = """
+import os, socket, sys, time
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+child = os.fork()
+if child == 0:
+    os.close(1)
+    time.sleep(60)
+print(child)
+"""
+
+
+def _connects(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+async def _serve(path: Path) -> None:
+    """Serve on it until somebody has heard an answer."""
+    server = asyncio.create_task(CriServer(path, (), ()).run())
+    try:
+        async with asyncio.timeout(20):
+            while not server.done() and not (path.exists() and path.stat().st_mode & 0o777 == 0o660):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        if server.done():
+            await server
+        async with grpc.aio.insecure_channel(f"unix:{path}", (("grpc.default_authority", "localhost"),)) as channel:
+            await channel.channel_ready()
+    finally:
+        server.cancel()
+        await asyncio.wait({server})
+
+
+async def test_a_dead_servers_socket_is_taken_though_a_child_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    command = [sys.executable, "-c", _DYING, str(path)]
+    child = int(await asyncio.to_thread(subprocess.check_output, command))
+    try:
+        assert _connects(path), "nobody will ever answer"
+        await _serve(path)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+async def test_a_file_that_nobody_listens_on_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as closed:
+        closed.bind(str(path))
+    assert not _connects(path)
+    await _serve(path)
+
+
+async def test_a_living_servers_socket_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        with pytest.raises(Conflict, match="another server listens"):
+            await _serve(path)
+        assert _connects(path)
+
+
+def test_a_path_that_no_socket_can_have(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="longer than 107"):
+        CriServer(tmp_path / ("x" * 107), (), ())
