@@ -27,13 +27,17 @@ from tests.nodetraces import NodeTraces
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
 _ROUNDS = 8
+_PAUSE = "localhost/pykubelet/pause:1"
+"""Holds shared PID namespaces here; everywhere else the machine's catatonit does."""
 
 
 @pytest.fixture(scope="module")
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    made = PrivateCriServer(isolation.home / "d", f"{isolation.bridge}d", "10.201.9.0/24")
+    made = PrivateCriServer(isolation.home / "d", f"{isolation.bridge}d", "10.201.9.0/24", pause_image=_PAUSE)
     made.write_configuration()
     made.load(ImageSpec(BUSYBOX))
+    init = Path(shutil.which("catatonit") or "catatonit is missing").read_bytes()
+    made.load(ImageSpec(_PAUSE, ("-P",), entrypoint=("/init.sh",), files={"init.sh": init}))
     made.start()
     yield made
     made.destroy()
@@ -110,10 +114,10 @@ def test_a_reboot(agent: AgentProcess, server: PrivateCriServer) -> None:
     wait_for(lambda: len(_addresses(server)) == 2, 20, lambda: f"addresses are held: {_addresses(server)}")
 
 
-async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
-    """Start a container with a client that goes away at once. How often it ran, and what a second start is told."""
+def _configs(folder: Path) -> tuple[pb.PodSandboxConfig, pb.ContainerConfig]:
+    """A pod whose one container notes in the folder that it began."""
     sandbox_config = pb.PodSandboxConfig(
-        metadata=pb.PodSandboxMetadata(name="vanish", namespace="n", uid="u"),
+        metadata=pb.PodSandboxMetadata(name=folder.name, namespace="n", uid="u"),
         linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{folder.name}"),
     )
     options = pb.NamespaceOption(pid=pb.CONTAINER)
@@ -124,6 +128,12 @@ async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
         mounts=[pb.Mount(host_path=str(folder), container_path="/notes")],
         linux=pb.LinuxContainerConfig(security_context=pb.LinuxContainerSecurityContext(namespace_options=options)),
     )
+    return sandbox_config, config
+
+
+async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
+    """Start a container with a client that goes away at once. How often it ran, and what a second start is told."""
+    sandbox_config, config = _configs(folder)
     async with CriClient.connect(endpoint) as client:
         sandbox = await client.run_pod_sandbox(sandbox_config)
         identity = await client.create_container(sandbox, config, sandbox_config)
@@ -184,3 +194,111 @@ def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriSer
     assert is_ready(agent.pod("busy"))
     assert "sleep 61" not in agent.exec("busy", "ps -o args")
     assert _ids(agent.wait_running("busy")) == before
+
+
+def test_a_pause_image_holds_shared_pids_and_reaps(agent: AgentProcess, server: PrivateCriServer) -> None:
+    orphan = container(command=["sh", "-c", "(sleep 0.5 &); exec sleep 600"])
+    agent.write("paused.json", pod("paused", orphan, shareProcessNamespace=True))
+    before = _ids(agent.wait_running("paused"))
+
+    def shown() -> str:
+        return agent.exec("paused", "ps -o pid,stat,args")
+
+    wait_for(lambda: "sleep 0.5" not in shown() and " Z" not in shown(), 20, shown)
+    assert "1 S    /init.sh -P" in shown()
+
+    async def pinned() -> bool:
+        async with CriClient.connect(server.endpoint) as client:
+            image = await client.image_status(pb.ImageSpec(image=_PAUSE))
+            return image is not None and image.pinned
+
+    assert asyncio.run(pinned())
+    server.signal(signal.SIGKILL)
+    server.start()
+    wait_for(lambda: agent.cli("exec", "paused", "--", "true").returncode == 0, 20, agent.log_tail)
+    assert _ids(agent.wait_running("paused")) == before
+    (note,) = (server.home / "run" / "sandboxes").glob("*/infra/pid")
+    infra = int(note.read_text())
+    os.kill(infra, signal.SIGTERM)
+    wait_for(lambda: not Path(f"/proc/{infra}").exists(), 10, shown)
+
+
+def _spoil(server: PrivateCriServer, how: str) -> None:
+    path = server.home / "root" / "state.db"
+    match how:
+        case "garbage":
+            path.write_bytes(random.Random(1).randbytes(20_000))
+        case "half":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        case "empty":
+            path.write_bytes(b"")
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def test_a_damaged_state_file_costs_nobody_a_container(agent: AgentProcess, server: PrivateCriServer) -> None:
+    agent.write("own.json", pod("own"))
+    agent.write("shared.json", pod("shared", shareProcessNamespace=True))
+    before, addresses = _ids(agent.wait_running("own", "shared")), _addresses(server)
+    told = server.log.read_text().count("made anew from the copies")
+    for how in ("garbage", "half", "empty"):
+        server.signal(signal.SIGKILL)
+        _spoil(server, how)
+        for file in (server.home / "root" / "network").glob("*.json"):
+            file.write_bytes(b'{"request":{"sandbox":"')
+        server.start()
+        told += 1
+        assert server.log.read_text().count("made anew from the copies") == told
+        wait_for(lambda: agent.cli("exec", "own", "--", "true").returncode == 0, 20, agent.log_tail)
+        assert _ids(agent.wait_running("own", "shared")) == before
+        assert all(container_status(each).restart_count == 0 for each in agent.pods().values())
+        assert _addresses(server) == addresses
+    assert "kept_as=" in server.log.read_text()
+    assert list((server.home / "root").glob("state.db.damaged-*"))
+
+
+def test_a_container_that_no_record_speaks_of_is_left_alone(server: PrivateCriServer, tmp_path: Path) -> None:
+    folder = tmp_path / f"pktest-unknown-{os.getpid()}"
+    folder.mkdir()
+    sandbox_config, config = _configs(folder)
+
+    async def make() -> tuple[str, str]:
+        async with CriClient.connect(server.endpoint) as client:
+            sandbox = await client.run_pod_sandbox(sandbox_config)
+            identity = await client.create_container(sandbox, config, sandbox_config)
+            server.signal(signal.SIGKILL)
+            server.start()
+        async with CriClient.connect(server.endpoint) as client:
+            # The answers were lost: whoever asks again gets what there is.
+            assert await client.run_pod_sandbox(sandbox_config) == sandbox
+            assert await client.create_container(sandbox, config, sandbox_config) == identity
+            await client.start_container(identity)
+        return sandbox, identity
+
+    async def shown() -> list[str]:
+        async with CriClient.connect(server.endpoint) as client:
+            containers, sandboxes = await client.list_containers(), await client.list_pod_sandboxes()
+            return [*(each.id for each in containers), *(each.id for each in sandboxes)]
+
+    sandbox, identity = asyncio.run(make())
+    run, root = server.home / "run", server.home / "root"
+    places = [run / "bundles" / identity, run / "sandboxes" / sandbox, run / "ns" / sandbox, root / "network"]
+    pid, held = int((places[0] / "pid").read_text()), _addresses(server)
+    server.signal(signal.SIGKILL)
+    _spoil(server, "garbage")
+    shutil.rmtree(root / "records")
+    for _ in range(2):  # the second start finds a sound file, and a container that is not in it
+        server.start()
+        assert asyncio.run(shown()) == []
+        assert "no record speaks of is left alone" in server.log.read_text()
+        assert Path(f"/proc/{pid}/root/notes/runs").read_text() == "run\n"
+        assert all(list(place.iterdir()) for place in places)
+        assert _addresses(server) == held
+        server.signal(signal.SIGKILL)
+    for place in (places[0], places[1] / "infra"):
+        for note in ("conmon.pid", "pid"):
+            os.kill(int((place / note).read_text()), signal.SIGKILL)
+    server.start()
+    assert [place for place in places[:3] if place.exists()] == [], server.log.read_text()[-2000:]
+    wait_for(lambda: not list(places[3].iterdir()) and sandbox not in str(_addresses(server)), 10, server.log.read_text)
+    remove_cgroups(f"/{folder.name}")

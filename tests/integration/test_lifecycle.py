@@ -20,6 +20,11 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _CRI_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) (stdout|stderr) F (.*)")
 
 
+@pytest.fixture(scope="module")
+def agent_config() -> dict[str, object]:
+    return {"clusterDomain": "cluster.test"}
+
+
 def test_status_as_kubectl_shows_it(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     resources = {"requests": {"cpu": "10m", "memory": "8Mi"}}
     apply("status", pod("status", container(resources=resources), metadata={"labels": {"app": "x"}}))
@@ -101,8 +106,17 @@ def test_names_inside_the_pod(agent: AgentProcess, apply: Apply) -> None:
         "names",
         pod("names", hostname="web-0", dnsPolicy="None", dnsConfig=dns, hostAliases=aliases),
         pod("hostnet", hostNetwork=True),
+        pod("fqdn", hostname="a", subdomain="b", setHostnameAsFQDN=True),
+        pod("override", hostnameOverride="x.example"),
+        pod("long", subdomain="s" * 60, setHostnameAsFQDN=True),
     )
-    own, shared = agent.wait_running("names", "hostnet")
+    own, shared, full, other = agent.wait_running("names", "hostnet", "fqdn", "override")
+    agent.wait_event("long", "FailedCreatePodSandBox", "is too long (64 characters is the max, ")
+    for pod_, expected in ((full, ["a.b.default.svc.cluster.test", "a"]), (other, ["x.example"])):
+        name = pod_.metadata.name.removesuffix(f"-{agent.node_name}")
+        assert agent.exec(name, "hostname").strip() == expected[0]
+        lines = [line.split() for line in agent.exec(name, "cat /etc/hosts").splitlines()]
+        assert [pod_.status.pod_ip, *expected] in lines
     assert agent.exec("names", "hostname").strip() == "web-0"
     hosts = [line.split() for line in agent.exec("names", "cat /etc/hosts").splitlines()]
     assert [own.status.pod_ip, "web-0"] in hosts

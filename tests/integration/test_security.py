@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.testing.agent import AgentProcess, waiting_reason
+from pykubelet.testing.agent import AgentProcess, container_status, is_ready, waiting_reason
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import Apply, Json, container, pod
 
@@ -156,6 +156,40 @@ async def test_proc_mount(agent: AgentProcess, daemon: PrivateRuntime, apply: Ap
         assert " /proc/sys " in agent.exec("proc", "cat /proc/mounts", "masked")
     else:
         agent.wait_event("proc", "FailedCreatePodSandBox", "user namespaces")
+
+
+async def test_a_user_namespace_of_the_pods_own(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+    if not await _gives_user_namespaces(daemon.endpoint):
+        return  # that it is refused with a reason is tested above
+    shared = {"name": "data", "emptyDir": {}}
+    mount = [{"name": "data", "mountPath": "/data"}]
+    as_user = container("user", volumeMounts=mount, securityContext={"runAsUser": 1000})
+    both = [container("root", volumeMounts=mount), as_user]
+    apply(
+        "own",
+        pod("own", *both, hostUsers=False, volumes=[shared], securityContext={"fsGroup": 5000}),
+        pod("own-too", hostUsers=False),
+    )
+    agent.wait_running("own", "own-too")
+    uid = agent.pod("own").metadata.uid
+    maps = {name: agent.exec(name, "cat /proc/self/uid_map").split() for name in ("own", "own-too")}
+    firsts = {int(first) for _, first, _ in maps.values()}
+    assert {(zero, length) for zero, _, length in maps.values()} == {("0", "65536")}
+    assert len(firsts) == 2 and all(first >= 65536 and first % 65536 == 0 for first in firsts)
+    for name in ("root", "user"):
+        agent.exec("own", f"touch /data/{name}", name)
+    folder = agent.root / "pods" / uid
+    owners = {
+        p.name: (p.stat().st_uid, p.stat().st_gid) for p in (folder / "volumes/kubernetes.io~empty-dir/data").iterdir()
+    }
+    assert owners == {"root": (0, 5000), "user": (1000, 5000)}
+    assert agent.exec("own", "stat -c %u:%g /etc/hosts /data/user").split() == ["0:0", "1000:5000"]
+    agent.kill()
+    agent.start()
+    agent.end_container("own", "root")
+    agent.wait_pod("own", lambda p: container_status(p, "root").restart_count == 1 and is_ready(p))
+    assert agent.exec("own", "cat /proc/self/uid_map", "root").split() == maps["own"]
+    assert (folder / "userns").exists()
 
 
 def test_sysctls(agent: AgentProcess, apply: Apply) -> None:

@@ -40,6 +40,7 @@ class Steps:
         self._busy = threading.local()
         self._lock = threading.Lock()
         self._number = 0
+        self._written = 0
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit hook."""
@@ -63,10 +64,13 @@ class Steps:
 
     def _reach(self, what: str) -> None:
         try:
+            written = self._order.stat().st_mtime_ns
             wanted = int(self._order.read_text())
         except (FileNotFoundError, ValueError):
-            self._number = 0
             return
+        if written != self._written:
+            # Another order than the last one: nothing may have happened while there was none.
+            self._number, self._written = 0, written
         self._number += 1
         self._count.write_text(f"{self._number} {what}")
         if self._number == wanted:

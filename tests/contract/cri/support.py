@@ -107,6 +107,10 @@ class Runtime:
                     return status
                 await asyncio.sleep(0.02)
 
+    async def is_ours(self) -> bool:
+        """Whether it is our own server, which has every feature."""
+        return (await self.client.version()).runtime_name == "pykubelet"
+
     async def clean(self) -> None:
         filter = pb.PodSandboxFilter(label_selector={MARK: self.logs.name})
         for sandbox in await self.client.list_pod_sandboxes(filter):

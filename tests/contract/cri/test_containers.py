@@ -148,8 +148,10 @@ async def test_a_container_starts_once(runtime: Runtime) -> None:
 async def test_a_container_name_is_taken_once_for_each_attempt(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
     await runtime.create(sandbox, STUBBORN)
+    other = runtime.container_config(STUBBORN)
+    other.labels["changed"] = "yes"
     with pytest.raises(Conflict):
-        await runtime.create(sandbox, STUBBORN)
+        await runtime.client.create_container(sandbox, other, runtime.pod_config())
     again = await runtime.create(sandbox, STUBBORN, attempt=1)
     assert (await runtime.status(again)).metadata.attempt == 1
 

@@ -1,11 +1,13 @@
 """Images of a real runtime, pulled from a registry on loopback: the same on ours and on containerd."""
 
 import asyncio
+import json
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -77,6 +79,21 @@ async def test_real_users_by_name(client: CriClient, registry: Registry) -> None
     await client.pull_image(spec(reference))
     image = await client.image_status(spec(reference))
     assert image is not None and image.username == "app" and not image.HasField("uid")
+
+
+async def test_real_labels_are_in_the_verbose_status(client: CriClient, registry: Registry) -> None:
+    """No field of CRI has them; crictl and others read them there."""
+    reference = registry.add("labelled", labels={"org.example/purpose": "to be read", "empty": ""})
+    await client.pull_image(spec(reference))
+    async with grpc.aio.insecure_channel(os.environ[ENDPOINT]) as channel:
+        ask = channel.unary_unary(
+            "/runtime.v1.ImageService/ImageStatus",
+            request_serializer=pb.ImageStatusRequest.SerializeToString,
+            response_deserializer=pb.ImageStatusResponse.FromString,
+        )
+        reply = await ask(pb.ImageStatusRequest(image=spec(reference), verbose=True))
+    labels = json.loads(reply.info["info"])["imageSpec"]["config"]["Labels"]
+    assert labels == {"org.example/purpose": "to be read", "empty": ""}
 
 
 async def test_real_a_pull_by_digest(client: CriClient, registry: Registry) -> None:

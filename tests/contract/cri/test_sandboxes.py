@@ -81,8 +81,10 @@ async def test_sandbox_filters(runtime: Runtime) -> None:
 
 async def test_a_sandbox_name_is_taken_once(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
+    other = runtime.pod_config()
+    other.labels["changed"] = "yes"
     with pytest.raises(Conflict):
-        await runtime.sandbox()
+        await runtime.sandbox(other)
     assert (await runtime.client.pod_sandbox_status(sandbox)).status.state == pb.SANDBOX_READY
 
 

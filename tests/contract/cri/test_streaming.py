@@ -10,16 +10,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
 from pykubelet.kubelet.report.streamproxy.backend import connected
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.streams import V4, all_of, forward, forwarded, spdy, until
 from pykubelet.testing.traces import remove_cgroups
 from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, Program, Runtime
 
-V4 = "v4.channel.k8s.io"
 V5 = "v5.channel.k8s.io"
 _WEB = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 127.0.0.1:8080 -h /www"
 _LINES = "while read line; do echo got $line; echo error $line >&2; done; echo ended"
@@ -52,34 +51,6 @@ async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[
     return await runtime.client.exec(pb.ExecRequest(container_id=container, cmd=command, **asked))
 
 
-@asynccontextmanager
-async def _spdy(url: str, kinds: Sequence[str], protocol: str = V4) -> AsyncIterator[dict[str, SpdyStream]]:
-    async with asyncio.timeout(30), connected(url) as backend:
-        answer = await backend.spdy(protocol)
-        assert answer.status == 101, answer.text
-        async with SpdyConnection.over(StreamLink(backend.reader, backend.writer)) as connection:
-            yield {kind: await connection.open({"streamtype": kind}) for kind in kinds}
-
-
-async def _all(stream: SpdyStream) -> bytes:
-    got = b""
-    try:
-        while piece := await stream.read():
-            got += piece
-    except ConnectionError:
-        return got
-    return got
-
-
-async def _until(stream: SpdyStream, word: bytes) -> bytes:
-    got = b""
-    while word not in got:
-        piece = await stream.read()
-        assert piece, got
-        got += piece
-    return got
-
-
 async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> None:
     """Try until it does."""
     async with asyncio.timeout(20):
@@ -92,16 +63,16 @@ async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> 
 async def test_exec_tells_output_and_exit_code(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("sh", "-c", "echo out; echo err >&2; exit 5"), OUTPUT)
-    async with _spdy(url, ("stdout", "error", "stderr")) as streams:
-        assert (await _all(streams["stdout"]), await _all(streams["stderr"])) == (b"out\n", b"err\n")
-        status = json.loads(await _all(streams["error"]))
+    async with spdy(url, ("stdout", "error", "stderr")) as streams:
+        assert (await all_of(streams["stdout"]), await all_of(streams["stderr"])) == (b"out\n", b"err\n")
+        status = json.loads(await all_of(streams["error"]))
     assert (status["status"], status["reason"]) == ("Failure", "NonZeroExitCode")
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "5"}]
 
 
 async def test_exec_passes_input_and_its_end(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
-    async with _spdy(await _exec_url(runtime, container, ("cat",), INPUT), ("error", "stdin", "stdout")) as streams:
+    async with spdy(await _exec_url(runtime, container, ("cat",), INPUT), ("error", "stdin", "stdout")) as streams:
         data = os.urandom(300_000)
 
         async def write() -> None:
@@ -110,27 +81,27 @@ async def test_exec_passes_input_and_its_end(runtime: Runtime) -> None:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(write())
-            assert await _all(streams["stdout"]) == data
-        assert json.loads(await _all(streams["error"]))["status"] == "Success"
+            assert await all_of(streams["stdout"]) == data
+        assert json.loads(await all_of(streams["error"]))["status"] == "Success"
 
 
 async def test_exec_with_a_terminal(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("sh",), TERMINAL)
-    async with _spdy(url, ("error", "stdin", "stdout", "resize")) as streams:
-        await _until(streams["stdout"], b"# ")
+    async with spdy(url, ("error", "stdin", "stdout", "resize")) as streams:
+        await until(streams["stdout"], b"# ")
         await streams["resize"].write(b'{"Width":91,"Height":27}\n')
         await asyncio.sleep(0.5)
         await streams["stdin"].write(b"stty size; exit 4\n")
-        assert b"27 91" in await _all(streams["stdout"])
-        assert json.loads(await _all(streams["error"]))["details"]["causes"][0]["message"] == "4"
+        assert b"27 91" in await all_of(streams["stdout"])
+        assert json.loads(await all_of(streams["error"]))["details"]["causes"][0]["message"] == "4"
 
 
 async def test_exec_of_what_is_not_there(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("no-such-program",), OUTPUT)
-    async with _spdy(url, ("error", "stdout", "stderr")) as streams:
-        status = json.loads(await _all(streams["error"]))
+    async with spdy(url, ("error", "stdout", "stderr")) as streams:
+        status = json.loads(await all_of(streams["error"]))
     assert status["status"] == "Failure"
     assert "no-such-program" in status["message"]
 
@@ -138,8 +109,8 @@ async def test_exec_of_what_is_not_there(runtime: Runtime) -> None:
 async def test_older_protocols_tell_failures_as_text(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("false",), OUTPUT)
-    async with _spdy(url, ("error", "stdout", "stderr"), "v3.channel.k8s.io") as streams:
-        assert b"exit code" in await _all(streams["error"])
+    async with spdy(url, ("error", "stdout", "stderr"), "v3.channel.k8s.io") as streams:
+        assert b"exit code" in await all_of(streams["error"])
 
 
 async def test_a_url_works_once_and_only_for_what_is_spoken(runtime: Runtime) -> None:
@@ -154,7 +125,7 @@ async def test_a_url_works_once_and_only_for_what_is_spoken(runtime: Runtime) ->
 async def test_a_command_outlives_its_client(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("sh", "-c", "cat; sleep 1; touch /over; sleep 77"), INPUT)
-    async with _spdy(url, ("error", "stdin", "stdout")) as streams:
+    async with spdy(url, ("error", "stdin", "stdout")) as streams:
         await streams["stdin"].write(b"x")
         assert await streams["stdout"].read() == b"x"
     await _succeeds(runtime, container, "test", "-e", "/over")
@@ -168,13 +139,13 @@ async def test_attach(runtime: Runtime) -> None:
     container = await runtime.client.create_container(sandbox, config, runtime.pod_config())
     await runtime.client.start_container(container)
     request = pb.AttachRequest(container_id=container, stdin=True, stdout=True, stderr=True)
-    async with _spdy(await runtime.client.attach(request), ("error", "stdin", "stdout", "stderr")) as streams:
+    async with spdy(await runtime.client.attach(request), ("error", "stdin", "stdout", "stderr")) as streams:
         await streams["stdin"].write(b"one\n")
-        assert await _until(streams["stdout"], b"got one\n") == b"got one\n"
-        assert await _until(streams["stderr"], b"error one\n") == b"error one\n"
+        assert await until(streams["stdout"], b"got one\n") == b"got one\n"
+        assert await until(streams["stderr"], b"error one\n") == b"error one\n"
         streams["stdin"].finish()
-        assert await _all(streams["stdout"]) == b"ended\n"
-        assert json.loads(await _all(streams["error"]))["status"] == "Success"
+        assert await all_of(streams["stdout"]) == b"ended\n"
+        assert json.loads(await all_of(streams["error"]))["status"] == "Success"
     assert (await runtime.ended(container)).exit_code == 0
 
 
@@ -184,21 +155,17 @@ async def test_port_forward(runtime: Runtime) -> None:
     await runtime.client.start_container(container)
     # Its port in hexadecimal.
     await _succeeds(runtime, container, "grep", ":1F90", "/proc/net/tcp")
-    async with asyncio.timeout(30), connected(await runtime.client.port_forward(sandbox, [])) as backend:
-        assert (await backend.spdy("portforward.k8s.io")).status == 101
-        async with SpdyConnection.over(StreamLink(backend.reader, backend.writer)) as connection:
-            for number, (port, answer, failure) in enumerate(
-                [(8080, b"hello\n", b""), (9, b"", b"refused"), (8080, b"hello\n", b"")]
-            ):
-                headers = {"port": str(port), "requestid": str(number)}
-                error = await connection.open(headers | {"streamtype": "error"})
-                data = await connection.open(headers | {"streamtype": "data"})
-                if answer:
-                    await data.write(b"GET /index.html HTTP/1.0\r\n\r\n")
-                assert (await _all(data)).endswith(answer)
-                data.finish()
-                words = await _all(error)
-                assert (failure in words) if failure else words == b""
+    async with forwarded(await runtime.client.port_forward(sandbox, [])) as connection:
+        for number, (port, answer, failure) in enumerate(
+            [(8080, b"hello\n", b""), (9, b"", b"refused"), (8080, b"hello\n", b"")]
+        ):
+            data, error = await forward(connection, port, number)
+            if answer:
+                await data.write(b"GET /index.html HTTP/1.0\r\n\r\n")
+            assert (await all_of(data)).endswith(answer)
+            data.finish()
+            words = await all_of(error)
+            assert (failure in words) if failure else words == b""
 
 
 @asynccontextmanager

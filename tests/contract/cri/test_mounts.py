@@ -1,0 +1,135 @@
+"""What becomes of mounts below mounts: propagation both ways, recursive read-only. On real runtimes only."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.cri import CriError
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.contract.cri.conftest import REAL
+from tests.contract.cri.support import STUBBORN, Runtime
+
+pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A folder of the node that is a shared mount of its own, with places for further mounts."""
+
+    path: Path
+
+    @property
+    def from_host(self) -> Path:
+        return self.path / "from-host"
+
+    @property
+    def from_container(self) -> Path:
+        return self.path / "from-container"
+
+    def mount(self, *, shared: bool = True) -> None:
+        _mount("--bind", str(self.path), str(self.path))
+        _mount("--make-shared" if shared else "--make-private", str(self.path))
+
+    def mount_inside(self) -> None:
+        _mount("-t", "tmpfs", "none", str(self.from_host))
+        (self.from_host / "word").write_text("new")
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
+    made = Shared(tmp_path / "volume")
+    for folder in (made.from_host, made.from_container):
+        folder.mkdir(parents=True)
+    yield made
+    while is_mount_point(str(made.path)):
+        subprocess.run(["umount", "--recursive", "--lazy", str(made.path)], check=True)
+
+
+async def _start(runtime: Runtime, mount: pb.Mount) -> ContainerID:
+    pod = runtime.pod_config()
+    pod.linux.security_context.privileged = True
+    config = runtime.container_config(STUBBORN)
+    config.mounts.append(mount)
+    config.linux.security_context.privileged = True
+    container = await runtime.client.create_container(await runtime.sandbox(pod), config, pod)
+    await runtime.client.start_container(container)
+    return container
+
+
+async def _code(runtime: Runtime, container: ContainerID, command: str) -> int:
+    return (await runtime.client.exec_sync(container, ["sh", "-c", command], 10)).exit_code
+
+
+@pytest.mark.parametrize(
+    ("propagation", "inwards", "outwards"),
+    [
+        (pb.PROPAGATION_PRIVATE, False, False),
+        (pb.PROPAGATION_HOST_TO_CONTAINER, True, False),
+        (pb.PROPAGATION_BIDIRECTIONAL, True, True),
+    ],
+)
+async def test_propagation(
+    runtime: Runtime, shared: Shared, propagation: pb.MountPropagation.ValueType, inwards: bool, outwards: bool
+) -> None:
+    shared.mount()
+    mount = pb.Mount(host_path=str(shared.path), container_path="/volume", propagation=propagation)
+    container = await _start(runtime, mount)
+    shared.mount_inside()
+    assert (await _code(runtime, container, "test -e /volume/from-host/word") == 0) is inwards
+    assert await _code(runtime, container, "mount -t tmpfs none /volume/from-container") == 0
+    assert is_mount_point(str(shared.from_container)) is outwards
+
+
+@pytest.mark.parametrize("propagation", [pb.PROPAGATION_HOST_TO_CONTAINER, pb.PROPAGATION_BIDIRECTIONAL])
+async def test_propagation_needs_a_shared_mount(
+    runtime: Runtime, shared: Shared, propagation: pb.MountPropagation.ValueType
+) -> None:
+    """What could never come through is refused, and not made without a word."""
+    shared.mount(shared=False)
+    mount = pb.Mount(host_path=str(shared.path), container_path="/volume", propagation=propagation)
+    with pytest.raises(CriError, match=f"{shared.path}.* not a shared"):
+        await _start(runtime, mount)
+
+
+async def test_read_only_does_not_reach_below(runtime: Runtime, shared: Shared) -> None:
+    shared.mount()
+    shared.mount_inside()
+    mount = pb.Mount(host_path=str(shared.path), container_path="/volume", readonly=True)
+    container = await _start(runtime, mount)
+    assert await _code(runtime, container, "touch /volume/x") != 0
+    assert await _code(runtime, container, "touch /volume/from-host/x") == 0
+
+
+async def test_recursive_read_only(runtime: Runtime, shared: Shared) -> None:
+    """KEP-3857. A runtime that does not announce it is not asked for it; ours refuses to make less of it."""
+    shared.mount()
+    shared.mount_inside()
+    mount = pb.Mount(host_path=str(shared.path), container_path="/volume", readonly=True, recursive_read_only=True)
+    handlers = {each.name: each.features for each in (await runtime.client.status()).runtime_handlers}
+    if "" not in handlers or not handlers[""].recursive_read_only_mounts:
+        assert not await runtime.is_ours(), "runc has it"
+        return
+    container = await _start(runtime, mount)
+    assert await _code(runtime, container, "touch /volume/x") != 0
+    assert await _code(runtime, container, "touch /volume/from-host/x") != 0
+    (told,) = (await runtime.status(container)).mounts
+    assert told.recursive_read_only
+    unable = [name for name, features in handlers.items() if not features.recursive_read_only_mounts]
+    for handler in unable:
+        pod = runtime.pod_config(attempt=1)
+        pod.linux.security_context.namespace_options.pid = pb.CONTAINER
+        sandbox = await runtime.sandbox(pod, handler)
+        config = runtime.container_config(STUBBORN)
+        config.mounts.append(mount)
+        with pytest.raises(PykubeletError, match=r"/volume.*recursive"):
+            await runtime.client.create_container(sandbox, config, pod)

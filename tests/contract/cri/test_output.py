@@ -1,0 +1,153 @@
+"""What containers and commands write, however hostile: floods, open descriptors, log lines. On real runtimes only."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.units import MIB
+from pykubelet.kubelet.actuate.cri import CriTimeout, CriUnavailable
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.linux.sockets import listener
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.fake_cri import Script
+from tests.contract.cri.conftest import REAL
+from tests.contract.cri.support import ENDPOINT, STUBBORN, Program, Runtime
+
+pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
+
+_CAP = 16 * MIB
+_IMITATION = b"2020-01-01T00:00:00.000000000Z stdout F not what it seems"
+_WRITTEN = (
+    b"first\n",
+    b"x" * 100_000 + b"\n",
+    _IMITATION + b"\n",
+    b"carriage\rreturn\r\n",
+    bytes(range(256)) + b"\n",
+    b"\n",
+    b"2020-01-01T00:00:00.000000000Z stdout P ",
+    b"\nno end",
+)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """One line of a log in CRI's format."""
+
+    stamp: str
+    stream: str
+    tag: str
+    text: bytes
+
+
+def _records(log: Path) -> Iterator[_Record]:
+    for line in log.read_bytes().removesuffix(b"\n").split(b"\n"):
+        stamp, stream, tag, text = line.split(b" ", 3)
+        yield _Record(stamp.decode(), stream.decode(), tag.decode(), text)
+
+
+def _memory(label: str) -> int:
+    """Of the runtime's daemon: ``VmRSS`` or ``VmHWM``, its highest ever, in bytes."""
+    pid = listener(Path(os.environ[ENDPOINT].removeprefix("unix://")))
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition(f"{label}:")[2].split()[0]) * 1024
+
+
+async def test_a_flood_from_a_command_is_cut(runtime: Runtime) -> None:
+    """What fits an answer is given; the rest is read and dropped, so that the command comes to its end.
+
+    containerd 1.6 cuts at the limit of a message, into which the cut output then does not fit.
+    """
+    container = await runtime.start(STUBBORN)
+    flood = "yes 0123456789 | head -c 60000000; yes e | head -c 60000000 >&2; exit 3"
+    if not await runtime.is_ours():
+        with pytest.raises(CriUnavailable, match="larger than max"):
+            await runtime.client.exec_sync(container, ["sh", "-c", flood], 60)
+        return
+    result = await runtime.client.exec_sync(container, ["sh", "-c", flood], 60)
+    assert result.exit_code == 3
+    assert len(result.stdout) > MIB and result.stdout.startswith(b"0123456789\n")
+    assert len(result.stderr) > MIB and len(result.stdout) + len(result.stderr) <= _CAP
+
+
+async def test_an_endless_flood_ends_at_the_timeout(runtime: Runtime) -> None:
+    container = await runtime.start(STUBBORN)
+    before = _memory("VmHWM")
+    for _ in range(2):
+        begin = time.monotonic()
+        with pytest.raises(CriTimeout):
+            await runtime.client.exec_sync(container, ["yes"], 2)
+        assert time.monotonic() - begin < 15
+    # Both streams and one copy of the answer, twice at most.
+    assert _memory("VmHWM") - before < 6 * _CAP
+    result = await runtime.client.exec_sync(container, ["sh", "-c", "ps -o args | grep -c '^yes'"], 10)
+    assert result.stdout.strip() == b"0", "the command was left running"
+
+
+_LIST = ("sh", "-c", "exec ls -l /proc/self/fd")
+
+
+def _descriptors(listing: str) -> set[int]:
+    """What a process has open, but for the folder that it lists."""
+    links = [line.split()[-3::2] for line in listing.splitlines() if "->" in line]
+    return {int(number) for number, target in links if not target.endswith("/fd")}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+async def test_no_descriptor_leaks_into_a_container(runtime: Runtime, terminal: bool) -> None:
+    config = runtime.container_config(Program("lister", _LIST, Script()))
+    config.tty = terminal
+    container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    status = await runtime.ended(container)
+    listing = "\n".join(record.text.decode() for record in _records(Path(status.log_path)))
+    assert _descriptors(listing) == {0, 1, 2}, listing
+
+
+async def test_no_descriptor_leaks_into_a_command(runtime: Runtime) -> None:
+    container = await runtime.start(STUBBORN)
+    listing = (await runtime.client.exec_sync(container, list(_LIST), 10)).stdout.decode()
+    assert _descriptors(listing) == {0, 1, 2}, listing
+
+
+async def test_a_log_holds_what_was_written_and_nothing_else(runtime: Runtime) -> None:
+    """Long lines come in parts, and no content can pass for a line of its own."""
+    (runtime.logs / "input").write_bytes(b"".join(_WRITTEN))
+    config = runtime.container_config(Program("writer", ("cat", "/in/input"), Script()))
+    config.mounts.append(pb.Mount(host_path=str(runtime.logs), container_path="/in", readonly=True))
+    container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    status = await runtime.ended(container)
+    records = list(_records(Path(status.log_path)))
+    lines, line = [], b""
+    for record in records:
+        assert (record.stream, record.stamp[:2]) == ("stdout", "20") and record.tag in ("P", "F"), record
+        line += record.text
+        if record.tag == "F":
+            lines.append(line)
+            line = b""
+    found, written = lines + ([line] if line else []), b"".join(_WRITTEN).split(b"\n")
+    if not await runtime.is_ours():
+        # containerd takes a carriage return before the end of a line for a part of that end.
+        written = [each.removesuffix(b"\r") for each in written]
+    assert found == written
+    assert max(len(record.text) for record in records) <= 16384
+    stamps = [record.stamp for record in records]
+    assert stamps == sorted(stamps) and not any(stamp.startswith("2020") for stamp in stamps)
+
+
+async def test_both_streams_of_a_log_are_told_apart(runtime: Runtime) -> None:
+    command = "printf 'half of'; sleep 0.2; printf 'an error' >&2; sleep 0.2; echo ' a line'; echo >&2"
+    container = await _run(runtime, command)
+    status = await runtime.ended(container)
+    by_stream: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+    for record in _records(Path(status.log_path)):
+        by_stream[record.stream] += record.text + (b"\n" if record.tag == "F" else b"")
+    assert by_stream == {"stdout": b"half of a line\n", "stderr": b"an error\n"}
+
+
+async def _run(runtime: Runtime, command: str) -> ContainerID:
+    return await runtime.start(Program("shell", ("sh", "-c", command), Script()))

@@ -1,0 +1,225 @@
+"""Parts that the runtime server builds on fail: a network plugin hangs, addresses run out, a monitor is killed."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.agent import wait_for
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.leakcheck import Scope, diff, snapshot
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.traces import remove_cgroups
+from tests.manifests import BUSYBOX
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
+
+_TIMEOUT = 3.0 * PATIENCE
+_ADDRESSES = 5
+"""What a /29 has for pods."""
+_PLUGIN = """#!{python} -IS
+import json, os, pathlib, sys, time
+given = json.load(sys.stdin)
+order = pathlib.Path({order!r})
+command = os.environ["CNI_COMMAND"]
+if order.exists() and order.read_text() == command and "K8S_POD_NAME=slow;" in os.environ["CNI_ARGS"]:
+    time.sleep(3600)
+if command == "ADD":
+    json.dump(given["prevResult"], sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
+    """With few addresses, and a plugin that hangs when it is told to."""
+    home = isolation.home / "p"
+    plugins = home / "plugins"
+    plugins.mkdir(parents=True)
+    cni = {"bin_dirs": [str(plugins), "/usr/lib/cni"], "timeout": _TIMEOUT}
+    made = PrivateCriServer(home, f"{isolation.bridge}p", "10.201.11.0/29", cni=cni, chained=("sleepy",))
+    (plugins / "sleepy").write_text(_PLUGIN.format(python=sys.executable, order=str(home / "hang")))
+    (plugins / "sleepy").chmod(0o755)
+    try:
+        made.write_configuration()
+        made.load(ImageSpec(BUSYBOX))
+        made.start()
+        yield made
+    finally:
+        made.destroy()
+        remove_cgroups(f"{isolation.cgroup_root}-p")
+
+
+class Pods:
+    """What a test makes on the server."""
+
+    def __init__(self, client: CriClient, server: PrivateCriServer, cgroup: str) -> None:
+        self.client = client
+        self.server = server
+        self._cgroup = cgroup
+
+    def config(self, name: str) -> pb.PodSandboxConfig:
+        return pb.PodSandboxConfig(
+            metadata=pb.PodSandboxMetadata(name=name, namespace="parts", uid=name),
+            hostname=name,
+            log_directory=str(self.server.home / "logs"),
+            linux=pb.LinuxPodSandboxConfig(cgroup_parent=self._cgroup),
+        )
+
+    async def run(self, name: str) -> SandboxID:
+        return await self.client.run_pod_sandbox(self.config(name))
+
+    async def start(self, name: str, *command: str) -> ContainerID:
+        config = pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name=name),
+            image=pb.ImageSpec(image=BUSYBOX),
+            command=command,
+            log_path=f"{name}.log",
+            linux=pb.LinuxContainerConfig(
+                security_context=pb.LinuxContainerSecurityContext(
+                    namespace_options=pb.NamespaceOption(pid=pb.CONTAINER)
+                )
+            ),
+        )
+        container = await self.client.create_container(await self.run(name), config, self.config(name))
+        await self.client.start_container(container)
+        return container
+
+    async def remove_all(self) -> None:
+        for box in await self.client.list_pod_sandboxes():
+            await self.client.stop_pod_sandbox(SandboxID(box.id))
+            await self.client.remove_pod_sandbox(SandboxID(box.id))
+
+    async def address(self, sandbox: SandboxID) -> str:
+        return (await self.client.pod_sandbox_status(sandbox)).status.network.ip
+
+    def held(self) -> list[str]:
+        """Addresses that the network's plugins have noted as taken."""
+        folder = self.server.home / "root" / "ipam" / self.server.bridge
+        return sorted(path.name for path in folder.iterdir() if path.name[0].isdecimal()) if folder.is_dir() else []
+
+    def hang(self, command: str) -> None:
+        """Let the plugin hang at that command for the pod ``slow``; empty: at none."""
+        (self.server.home / "hang").write_text(command)
+
+
+@pytest.fixture
+async def pods(server: PrivateCriServer, isolation: Isolation) -> AsyncIterator[Pods]:
+    traces = server.traces()
+    scope = Scope(
+        process_marks=traces.process_marks,
+        mount_roots=traces.mount_roots,
+        netns_folders=traces.netns_folders,
+        # What plugins keep beside the addresses is theirs.
+        folders=tuple(folder for folder in traces.folders if not folder.endswith("/ipam")),
+    )
+    before = snapshot(scope)
+    async with CriClient.connect(server.endpoint) as client:
+        made = Pods(client, server, f"{isolation.cgroup_root}-p")
+        yield made
+        made.hang("")
+        await made.remove_all()
+    wait_for(lambda: not diff(before, snapshot(scope)), 10, lambda: diff(before, snapshot(scope)).report())
+    assert made.held() == []
+
+
+async def test_a_plugin_that_hangs_while_it_adds(pods: Pods) -> None:
+    """The pod is undone with a message that says who hung; others start meanwhile."""
+    pods.hang("ADD")
+    begin = time.monotonic()
+    slow = asyncio.ensure_future(pods.run("slow"))
+    await asyncio.sleep(0.1)
+    quick = await pods.run("quick")
+    assert not slow.done() and await pods.address(quick)
+    with pytest.raises(Transient, match=rf"CNI plugin sleepy \(ADD\) took over {_TIMEOUT:g} s and was killed"):
+        await slow
+    assert time.monotonic() - begin < _TIMEOUT + 10 * PATIENCE
+    assert [box.metadata.name for box in await pods.client.list_pod_sandboxes()] == ["quick"]
+    assert pods.held() == [await pods.address(quick)], "the address of the pod that failed is free again"
+    pods.hang("")
+    assert await pods.address(await pods.run("slow"))
+
+
+async def test_a_plugin_that_hangs_while_it_deletes(pods: Pods) -> None:
+    """The stop fails until the plugin has been there; the address is not given to anybody meanwhile."""
+    slow = await pods.run("slow")
+    address = await pods.address(slow)
+    pods.hang("DEL")
+    stop = asyncio.ensure_future(pods.client.stop_pod_sandbox(slow))
+    await asyncio.sleep(0.1)
+    quick = await pods.run("quick")
+    assert not stop.done() and await pods.address(quick) != address
+    with pytest.raises(Transient, match=rf"CNI plugin sleepy \(DEL\) took over {_TIMEOUT:g} s"):
+        await stop
+    status = (await pods.client.pod_sandbox_status(slow)).status
+    assert status.state == pb.SANDBOX_NOTREADY
+    assert address in pods.held()
+    pods.hang("")
+    # Also without another call it is tried again.
+    wait_for(lambda: address not in pods.held(), 20, lambda: f"held: {pods.held()}")
+    await pods.client.stop_pod_sandbox(slow)
+    await pods.client.remove_pod_sandbox(slow)
+
+
+async def test_addresses_run_out(pods: Pods) -> None:
+    boxes = [await pods.run(f"pod-{number}") for number in range(_ADDRESSES)]
+    taken = [await pods.address(box) for box in boxes]
+    assert pods.held() == sorted(taken)
+    with pytest.raises(Transient, match="no IP addresses available"):
+        await pods.run("one-more")
+    assert len(await pods.client.list_pod_sandboxes()) == _ADDRESSES
+    await pods.client.stop_pod_sandbox(boxes[2])
+    assert await pods.address(await pods.run("one-more")) == taken[2]
+
+
+def _monitor(server: PrivateCriServer, container: ContainerID) -> int:
+    return int((server.home / "run" / "bundles" / container / "conmon.pid").read_text())
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["beside", "while-down"])
+async def test_a_monitor_that_is_killed(pods: Pods, restarted: bool) -> None:
+    """Its container goes on and is never lost; that it ended is seen, only its exit code is not known."""
+    kept = await pods.start("kept", "sleep", "3600")
+    short = await pods.start("short", "sh", "-c", "while [ ! -e /over ]; do sleep 0.05; done; exit 7")
+    writer = await pods.start("writer", "sh", "-c", "while echo more; do sleep 0.05; done; exit 9")
+    containers = (kept, short, writer)
+    if restarted:
+        pods.server.signal(signal.SIGKILL)
+    for container in containers:
+        os.kill(_monitor(pods.server, container), signal.SIGKILL)
+    if restarted:
+        pods.server.start()
+    assert {each.id for each in await pods.client.list_containers()} == set(containers)
+    # Nobody reads what it writes any more.
+    await _ended(pods.client, writer)
+    for container in (kept, short):
+        assert (await pods.client.container_status(container)).status.state == pb.CONTAINER_RUNNING
+    assert (await pods.client.exec_sync(kept, ["true"], 20)).exit_code == 0
+    with pytest.raises(PykubeletError, match="monitor"):
+        await pods.client.reopen_container_log(kept)
+    await pods.client.exec_sync(short, ["touch", "/over"], 20)
+    await _ended(pods.client, short)
+    await pods.client.stop_container(kept, 0)
+    for container in containers:
+        status = await _ended(pods.client, container)
+        assert (status.exit_code, status.reason) == (255, "Unknown"), status
+        assert "monitor was killed" in status.message and status.finished_at >= status.started_at > 0
+        await pods.client.remove_container(container)
+
+
+async def _ended(client: CriClient, container: ContainerID) -> pb.ContainerStatus:
+    async with asyncio.timeout(20 * PATIENCE):
+        while True:
+            status = (await client.container_status(container)).status
+            if status.state == pb.CONTAINER_EXITED:
+                return status
+            await asyncio.sleep(0.05)

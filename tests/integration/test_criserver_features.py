@@ -1,0 +1,143 @@
+"""What our runtime server does with the machine's own parts: devices described by CDI files, the infra process."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.kubelet.actuate.cri import CriClient, CriError
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.traces import remove_cgroups
+from tests.contract.cri.support import CGROUP, STUBBORN, Program, Runtime
+from tests.manifests import BUSYBOX
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
+
+_DEVICE = "test.example/thing=one"
+_SEEN = "echo $THING $KIND; stat -c '%t:%T %a %u' /dev/thing; cat /thing/word; touch /thing/x || id -G"
+_STATES = ["ps", "-o", "pid,stat,args"]
+
+
+@pytest.fixture
+async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
+    (tmp_path / "logs").mkdir()
+    async with CriClient.connect(daemon.endpoint) as client:
+        made = Runtime(client, BUSYBOX, tmp_path / "logs")
+        try:
+            yield made
+        finally:
+            await made.clean()
+            remove_cgroups(CGROUP)
+
+
+@pytest.fixture
+def cdi(daemon: PrivateRuntime) -> Path:
+    """The server's folder of CDI files."""
+    folder = daemon.home / "cdi"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    return folder
+
+
+def _document(folder: Path) -> dict[str, object]:
+    """A device file (that of /dev/full), variables, a mount, a group, and a hook that writes down what it is given."""
+    hook = {
+        "hookName": "createRuntime",
+        "path": "/bin/sh",
+        "args": ["sh", "-c", f'cat > "{folder}/state"; echo "$HOOKED" > "{folder}/hooked"'],
+        "env": ["HOOKED=yes", f"PATH={os.environ['PATH']}"],
+    }
+    edits = {
+        "env": ["THING=1"],
+        "deviceNodes": [{"path": "/dev/thing", "hostPath": "/dev/full", "fileMode": 0o640, "uid": 12}],
+        "mounts": [{"hostPath": str(folder), "containerPath": "/thing", "options": ["ro", "bind"]}],
+        "hooks": [hook],
+        "additionalGids": [4711],
+    }
+    return {
+        "cdiVersion": "0.6.0",
+        "kind": "test.example/thing",
+        "containerEdits": {"env": ["KIND=all"]},
+        "devices": [{"name": "one", "containerEdits": edits}],
+    }
+
+
+async def _create(runtime: Runtime, *devices: str, command: str = "") -> ContainerID:
+    program = Program("asker", ("sh", "-c", command), Script()) if command else STUBBORN
+    config = runtime.container_config(program)
+    for device in devices:
+        config.CDI_devices.add(name=device)
+    return await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+
+
+async def test_a_cdi_device(runtime: Runtime, cdi: Path, tmp_path: Path) -> None:
+    (tmp_path / "word").write_text("from the node\n")
+    (cdi / "thing.json").write_text(json.dumps(_document(tmp_path)))
+    (cdi / "broken.yaml").write_text("cdiVersion: [")
+    container = await _create(runtime, _DEVICE, command=f"({_SEEN}; echo x > /dev/thing) 2>&1")
+    await runtime.client.start_container(container)
+    status = await runtime.ended(container)
+    lines = [line.split(" ", 3)[3] for line in Path(status.log_path).read_text().splitlines()]
+    assert lines[:3] == ["1 all", "1:7 640 12", "from the node"], lines
+    assert "Read-only" in lines[3] and "4711" in lines[4].split()
+    assert "No space left" in lines[5]
+    assert json.loads((tmp_path / "state").read_text())["id"] == container
+    assert (tmp_path / "hooked").read_text() == "yes\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "device", "words"),
+    [
+        ({}, "test.example/thing=two", r"test\.example/thing=two is in no file"),
+        ({}, "nonsense", "must be written as vendor/class=name"),
+        ({"devices": "many"}, _DEVICE, r"thing\.json: Expected `array`"),
+        ({"containerEdits": {"hooks": [{"hookName": "never", "path": "/x"}]}}, _DEVICE, "unknown hooks: never"),
+        ({"containerEdits": {"mounts": [{"hostPath": "/", "containerPath": "x"}]}}, _DEVICE, "must be absolute"),
+        (
+            {"containerEdits": {"deviceNodes": [{"path": "/dev/none-such"}]}},
+            _DEVICE,
+            "device node /dev/none-such does not exist",
+        ),
+    ],
+)
+async def test_cdi_devices_that_are_refused(
+    runtime: Runtime, cdi: Path, tmp_path: Path, change: dict[str, object], device: str, words: str
+) -> None:
+    """Before anything is made, by a message that names the device or the file and what is wrong with it."""
+    (cdi / "thing.json").write_text(json.dumps({**_document(tmp_path), **change}))
+    with pytest.raises(CriError, match=words):
+        await _create(runtime, device)
+    assert await runtime.client.list_containers(pb.ContainerFilter(pod_sandbox_id=runtime.sandboxes[0])) == []
+
+
+async def test_a_hook_that_fails(runtime: Runtime, cdi: Path, tmp_path: Path) -> None:
+    change = {"hooks": [{"hookName": "createRuntime", "path": "/bin/false"}]}
+    (cdi / "thing.json").write_text(json.dumps({**_document(tmp_path), "containerEdits": change}))
+    container = await _create(runtime, _DEVICE)
+    with pytest.raises(CriError, match="hook"):
+        await runtime.client.start_container(container)
+    status = await runtime.status(container)
+    assert (status.state, status.exit_code, status.reason) == (pb.CONTAINER_EXITED, 128, "StartError")
+
+
+async def test_orphans_are_reaped_in_a_shared_pid_namespace(runtime: Runtime) -> None:
+    """The sandbox's first process takes in who has lost their parent, and leaves no zombies."""
+    pod = runtime.pod_config()
+    pod.linux.security_context.namespace_options.pid = pb.POD
+    orphans = "for n in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.1 &); done; exec sleep 3600"
+    config = runtime.container_config(Program("parent", ("sh", "-c", orphans), Script()))
+    config.linux.security_context.namespace_options.pid = pb.POD
+    container = await runtime.client.create_container(await runtime.sandbox(pod), config, pod)
+    await runtime.client.start_container(container)
+    async with asyncio.timeout(20):
+        while b"sleep 0.1" in (seen := (await runtime.client.exec_sync(container, _STATES, 20)).stdout):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    states = [row.split()[1] for row in seen.decode().splitlines()[1:]]
+    assert len(states) >= 2 and not [state for state in states if state.startswith("Z")], seen.decode()
