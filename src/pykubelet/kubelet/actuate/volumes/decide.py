@@ -16,7 +16,9 @@ from pykubelet.models.scalars import Quantity
 
 EMPTY_DIR: Final = "empty_dir"
 HUGE_PAGES: Final = "HugePages"
-_SUPPORTED: Final = "configMap, downwardAPI, emptyDir, hostPath, image, projected and secret"
+_SUPPORTED: Final = (
+    "configMap, csi, downwardAPI, emptyDir, ephemeral, hostPath, image, nfs, persistentVolumeClaim, projected, secret"
+)
 _NEVER: Final = {
     "git_repo": "gitRepo volumes are not supported, since they let pods run commands on the node (CVE-2024-10220); "
     "clone into an emptyDir with an init container instead"
@@ -37,7 +39,7 @@ def unsupported(source: str) -> str:
         return _NEVER[source]
     first, *rest = source.split("_")
     kind = first + "".join(part.capitalize() for part in rest)
-    return f"volumes of kind {kind} are not supported yet by this agent, only {_SUPPORTED}"
+    return f"volumes of kind {kind} are not supported by this agent, only {_SUPPORTED}"
 
 
 def tmpfs_size(pod: Pod, allocatable: Quantity | None, size_limit: Quantity | None) -> Bytes | None:

@@ -5,30 +5,35 @@ ended; the pod runtime asks `container_mounts` when it makes a container.
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pykubelet.base.errors import PykubeletError, Unsupported
-from pykubelet.base.safe_path import open_regular_in_root
-from pykubelet.base.units import KIB
-from pykubelet.kubelet.actuate.criconfig.types import EnvFile
+from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice
 from pykubelet.kubelet.actuate.types import HostMount, VolumeError
 from pykubelet.kubelet.actuate.volumes import decide, teardown
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
 from pykubelet.kubelet.actuate.volumes.config_map import ConfigMapVolume
+from pykubelet.kubelet.actuate.volumes.devices import devices_of, groups_of
 from pykubelet.kubelet.actuate.volumes.downward_api import DownwardApi
 from pykubelet.kubelet.actuate.volumes.empty_dir import EmptyDir
+from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
+from pykubelet.kubelet.actuate.volumes.growth import Growth
 from pykubelet.kubelet.actuate.volumes.host_path import HostPath
 from pykubelet.kubelet.actuate.volumes.image import ImageVolume
+from pykubelet.kubelet.actuate.volumes.local import LocalVolume
 from pykubelet.kubelet.actuate.volumes.planning import MountedVolume, Place, PlannedMount, plan
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.projected import Projected
+from pykubelet.kubelet.actuate.volumes.remote import KINDS, RemoteVolumes
 from pykubelet.kubelet.actuate.volumes.secret import SecretVolume
-from pykubelet.kubelet.actuate.volumes.subpath import SubPath, bind_sub_path
+from pykubelet.kubelet.actuate.volumes.source import LOCAL, Source
+from pykubelet.kubelet.actuate.volumes.sources import Sources
+from pykubelet.kubelet.actuate.volumes.subpath import bind_all
 from pykubelet.kubelet.actuate.volumes.types import (
+    Attributes,
     Plugin,
     Ready,
     Request,
@@ -40,13 +45,12 @@ from pykubelet.kubelet.actuate.volumes.types import (
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
-from pykubelet.models.core_v1 import Pod, Volume
+from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_MAX_ENV_FILE: Final = 64 * KIB
-"""Limit of KEP-3721 for a file of environment variables."""
 
 
 @dataclass(slots=True)
@@ -55,6 +59,8 @@ class _PodState:
 
     prepared: bool = False
     """The pod's folders are there."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """By volume name, as far as they could be found."""
     ready: dict[str, Ready | None] = field(default_factory=dict)
     """By volume name; None for one that need not be looked at again."""
 
@@ -71,6 +77,10 @@ class VolumeManager:
         self._dirs = dirs
         self._deps = deps
         self._blocking = Blocking(config.parallel, config.deadline)
+        self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi)
+        self._sources = Sources(deps.claims)
+        can_grow = deps.claims is not None and deps.csi is not None
+        self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock) if can_grow else None
         self._states: dict[PodUID, _PodState] = {}
         self._plugins: Mapping[str, Plugin] = {
             decide.EMPTY_DIR: EmptyDir(),
@@ -80,6 +90,7 @@ class VolumeManager:
             "downward_api": DownwardApi(),
             "projected": Projected(),
             "image": ImageVolume(),
+            LOCAL: LocalVolume(),
         }
 
     async def mount(self, pod: Pod, context: VolumeContext) -> None:
@@ -89,21 +100,38 @@ class VolumeManager:
         the volumes that could not be set up. One that is set up already but cannot be refreshed (its ConfigMap
         is gone, say) keeps what it shows; that gives an event, as in the reference.
         """
-        uid = ref_of(pod).uid
-        state = self._states.setdefault(uid, _PodState())
+        state = self._states.setdefault(ref_of(pod).uid, _PodState())
+        # What is not set up yet is looked up again: its claim may be another one now.
+        known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
+        found, unknown = await self._sources.find(pod, known)
+        state.sources |= found
         jobs: dict[str, _Job] = {}
+        remote: dict[str, Source] = {}
         problems: dict[str, str] = {}
-        for volume in pod.spec.volumes:
-            try:
-                job = self._prepare(pod, volume, context)
-            except PykubeletError as error:
-                problems[volume.name] = str(error)
+        for name, source in state.sources.items():
+            if name in unknown:
                 continue
-            if not _is_ready(state, volume.name, job):
-                jobs[volume.name] = job
+            if source.kind in KINDS:
+                if name not in state.ready or self._remote.is_due(pod, source):
+                    remote[name] = source
+                continue
+            try:
+                job = self._prepare(pod, source, context)
+            except PykubeletError as error:
+                problems[name] = str(error)
+                continue
+            if not _is_ready(state, name, job):
+                jobs[name] = job
         if jobs or not state.prepared:
             problems |= await self._run(pod, state, jobs)
-        self._report(pod, state, problems)
+        if remote and state.prepared:
+            failed = await self._remote.set_up(pod, remote)
+            state.ready |= dict.fromkeys(remote.keys() - failed.keys())
+            problems |= failed
+        if self._growth is not None:
+            for name in [name for name in state.sources if name in state.ready]:
+                await self._growth.look(pod, name, state.sources[name])
+        self._report(pod, state, problems, unknown)
 
     async def container_mounts(
         self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
@@ -119,6 +147,16 @@ class VolumeManager:
             await self._bind(pod, container, planned)
         return tuple(found)
 
+    def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
+        """The devices that a container has of the pod's volumes. VolumeError for one that is not there."""
+        uid = ref_of(pod).uid
+        return devices_of(container, lambda name: self._ready_source(uid, name), lambda each: self._path(uid, each))
+
+    def extra_groups(self, pod: Pod) -> tuple[int, ...]:
+        """Groups that persistent volumes of the pod ask for."""
+        state = self._states.get(ref_of(pod).uid)
+        return groups_of(state.sources.values()) if state is not None else ()
+
     async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
         """Contents of files in the pod's volumes, for `fileKeyRef`; those that cannot be read are left out.
 
@@ -128,8 +166,27 @@ class VolumeManager:
         wanted = [(file, root) for file in files if (root := self._root_of(pod, file.volume))]
         if not wanted:
             return {}
-        texts = await self._block(ref_of(pod).uid, lambda: [(f, _read(root, f.path)) for f, root in wanted])
+        texts = await self._block(ref_of(pod).uid, lambda: [(f, read_env_file(root, f.path)) for f, root in wanted])
         return {file: text for file, text in texts if text is not None}
+
+    async def sizes(self, pod: Pod) -> dict[str, VolumeSizes]:
+        """How full the pod's volumes of storage systems are, by name, as far as somebody says."""
+        state = self._states.get(ref_of(pod).uid)
+        if state is None:
+            return {}
+        found: dict[str, VolumeSizes] = {}
+        for name, source in list(state.sources.items()):
+            if name not in state.ready or (source.kind not in KINDS and not source.claim) or source.block:
+                continue
+            try:
+                sizes = await self._remote.sizes(pod, source, self._path(ref_of(pod).uid, source))
+            except PykubeletError as error:
+                told = {"pod": str(ref_of(pod)), "volume": name, "error": str(error)}
+                _log.info("nobody says how full a volume is", extra=told)
+                continue
+            if sizes is not None:
+                found[name] = replace(sizes, claim=source.claim)
+        return found
 
     async def unmount(self, uid: PodUID) -> None:
         """Take down all volumes of a pod whose containers have ended, also of one this process never knew.
@@ -137,37 +194,55 @@ class VolumeManager:
         Its termination logs stay until `remove`. May be repeated; raises VolumeError naming what stays.
         """
         self._states.pop(uid, None)
+        await self._let_go(uid)
         await self._block(uid, lambda: teardown.remove_volumes(self._dirs, uid))
 
     async def remove(self, uid: PodUID) -> None:
         """Remove everything a pod has here, when it is forgotten. May be repeated; raises VolumeError."""
         self._states.pop(uid, None)
+        await self._let_go(uid)
         await self._block(uid, lambda: teardown.remove_pod(self._dirs, uid))
 
     def pods_on_disk(self) -> set[PodUID]:
         """Pods that have a folder here; those nobody knows any more should be given to `remove`."""
         return self._dirs.uids()
 
-    def _prepare(self, pod: Pod, volume: Volume, context: VolumeContext) -> "_Job":
-        source = decide.source_of(volume)
-        plugin = self._plugins.get(source)
+    async def _let_go(self, uid: PodUID) -> None:
+        """Before anything is unmounted: drivers unmount their volumes themselves."""
+        if self._deps.csi is None:
+            return
+        if self._growth is not None:
+            self._growth.forget(uid)
+        await self._block(uid, lambda: teardown.unmount_sub_paths(self._dirs, uid))
+        try:
+            await self._remote.tear_down(uid)
+        except PykubeletError as error:
+            raise VolumeError("", f"volumes of pod {uid}: {error}") from error
+
+    def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> "_Job":
+        plugin = self._plugins.get(source.kind)
         if plugin is None:
-            raise Unsupported(decide.unsupported(source))
-        path = self._path(ref_of(pod).uid, volume, plugin)
+            raise Unsupported(decide.unsupported(source.kind))
+        path = self._path(ref_of(pod).uid, source)
         request = Request(
             pod=pod,
-            volume=volume,
+            volume=source.volume,
             path=path,
             context=context,
             tokens=self._deps.tokens,
             now=self._deps.clock.now(),
+            source=source,
         )
         return _Job(path, plugin.prepare(request))
 
-    def _path(self, uid: PodUID, volume: Volume, plugin: Plugin) -> Path:
-        if volume.host_path is not None:
-            return Path(volume.host_path.path)
-        return self._dirs.volume(uid, plugin.name, volume.name)
+    def _path(self, uid: PodUID, source: Source) -> Path:
+        if source.kind in KINDS:
+            return self._remote.path(uid, source)
+        if source.volume.host_path is not None:
+            return Path(source.volume.host_path.path)
+        if source.block and source.pv is not None and source.pv.spec.local is not None:
+            return Path(source.pv.spec.local.path)
+        return self._dirs.volume(uid, self._plugins[source.kind].name, source.name)
 
     async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, "_Job"]) -> dict[str, str]:
         """Do what is to be done in a thread; returns the problems by volume."""
@@ -187,25 +262,27 @@ class VolumeManager:
         state.ready |= done
         return problems
 
-    def _report(self, pod: Pod, state: _PodState, problems: Mapping[str, str]) -> None:
-        messages = {name: _message(name, text) for name, text in problems.items()}
+    def _report(self, pod: Pod, state: _PodState, problems: Mapping[str, str], unknown: Mapping[str, str]) -> None:
+        """``problems`` are of volumes whose sources are known, ``unknown`` of the others."""
+        messages = {name: _message(state.sources.get(name), text) for name, text in problems.items()}
         for name in [name for name in messages if name in state.ready]:
             self._deps.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
+        if unknown:
+            messages[next(iter(unknown))] = _not_processed(unknown)
         if messages:
             raise VolumeError(next(iter(messages)), "; ".join(messages.values()))
 
     def _plan(self, pod: Pod, container: AnyContainer, index: int, env: Mapping[str, str]) -> PlannedMount:
         mount = container.volume_mounts[index]
-        volume = next((v for v in pod.spec.volumes if v.name == mount.name), None)
         place = Place(ref_of(pod).uid, container.name, index)
-        state = self._states.get(place.uid)
-        if volume is None or state is None or mount.name not in state.ready:
+        source = self._ready_source(place.uid, mount.name)
+        if source is None:
             raise VolumeError(
                 mount.name, f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
             )
-        plugin = self._plugins[decide.source_of(volume)]
-        path = "" if volume.image else str(self._path(place.uid, volume, plugin))
-        mounted = MountedVolume(path, plugin.attributes, volume.image)
+        image = source.volume.image
+        path = "" if image else str(self._path(place.uid, source))
+        mounted = MountedVolume(path, self._attributes(source), image)
         try:
             rro = self._deps.recursive_read_only(pod)
             return plan(self._dirs, place, mount, mounted, env=env, rro=rro)
@@ -221,7 +298,7 @@ class VolumeManager:
 
     async def _bind(self, pod: Pod, container: AnyContainer, planned: Iterable[PlannedMount]) -> None:
         todo = [(p.mount.name, p.sub_path) for p in planned if p.sub_path]
-        problem = await self._block(ref_of(pod).uid, lambda: _bind_all(todo))
+        problem = await self._block(ref_of(pod).uid, lambda: bind_all(todo))
         if problem is None:
             return
         name, text = problem
@@ -236,11 +313,17 @@ class VolumeManager:
     def _root_of(self, pod: Pod, name: str) -> Path | None:
         """Root of a volume that is set up and has one."""
         uid = ref_of(pod).uid
+        source = self._ready_source(uid, name)
+        return self._path(uid, source) if source is not None and source.volume.image is None else None
+
+    def _ready_source(self, uid: PodUID, name: str) -> Source | None:
+        """The volume of that name if it is set up."""
         state = self._states.get(uid)
-        for volume in pod.spec.volumes:
-            if volume.name == name and state is not None and name in state.ready and volume.image is None:
-                return self._path(uid, volume, self._plugins[decide.source_of(volume)])
-        return None
+        return state.sources.get(name) if state is not None and name in state.ready else None
+
+    def _attributes(self, source: Source) -> Attributes:
+        attributes = self._plugins[source.kind].attributes if source.kind in self._plugins else Attributes()
+        return replace(attributes, read_only=True) if source.read_only else attributes
 
     async def _block(self, uid: PodUID, job: Callable[[], _T]) -> _T:
         try:
@@ -257,10 +340,20 @@ class _Job:
     work: Work
 
 
-def _message(volume: str, text: str) -> str:
-    if not volume:
+def _message(source: Source | None, text: str) -> str:
+    if source is None:
         return f"error making pod data directories: {text}"
-    return f'MountVolume.SetUp failed for volume "{volume}" : {text}'
+    claim = f" (of claim {source.claim})" if source.claim else ""
+    return f'MountVolume.SetUp failed for volume "{source.name}"{claim} : {text}'
+
+
+def _not_processed(problems: Mapping[str, str]) -> str:
+    """As the reference says it of volumes that it cannot even begin with."""
+    names = " ".join(problems)
+    return (
+        f"Unable to attach or mount volumes: unmounted volumes=[{names}], unattached volumes=[], "
+        f"failed to process volumes=[{names}]: {'; '.join(problems.values())}"
+    )
 
 
 def _is_ready(state: _PodState, name: str, job: _Job) -> bool:
@@ -293,27 +386,3 @@ def _set_up(jobs: Mapping[str, _Job]) -> tuple[dict[str, Ready | None], dict[str
             continue
         done[name] = None if job.work.lasting else _observe(job)
     return done, problems
-
-
-def _bind_all(sub_paths: Iterable[tuple[str, SubPath]]) -> tuple[str, str] | None:
-    """Bind all; the first that fails with the reason. Runs in a thread."""
-    for name, sub_path in sub_paths:
-        try:
-            bind_sub_path(sub_path)
-        except (PykubeletError, OSError) as error:
-            return name, str(error)
-    return None
-
-
-def _read(root: Path, relative: str) -> str | None:
-    """Text of a file of a volume; None if it cannot be had. Runs in a thread."""
-    try:
-        with os.fdopen(open_regular_in_root(root, relative), "rb") as file:
-            data = file.read(_MAX_ENV_FILE + 1)
-    except (PykubeletError, OSError) as error:
-        _log.info("cannot read a file of a volume", extra={"path": relative, "error": str(error)})
-        return None
-    if len(data) > _MAX_ENV_FILE:
-        _log.warning("a file of environment variables is too large", extra={"path": relative})
-        return None
-    return data.decode("utf-8", "surrogateescape")

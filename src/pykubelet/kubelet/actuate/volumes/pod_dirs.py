@@ -2,6 +2,8 @@
 
     ROOT/pods/UID/                                      0750
         etc-hosts                                       the pod's /etc/hosts
+        resources                                       what the pod was allotted (podruntime/ledger.py)
+        userns                                          the ids of its user namespace (actuate/userns)
         containers/NAME/XXXXXXXX                        termination logs, one for each attempt
         volumes/kubernetes.io~empty-dir/VOLUME/         what a volume shows
         volume-subpaths/VOLUME/CONTAINER/INDEX          bind mounts for subPath
@@ -55,6 +57,12 @@ class PodDirs:
 
     def etc_hosts(self, uid: PodUID) -> Path:
         return self.pod(uid) / "etc-hosts"
+
+    def resources(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "resources"
+
+    def user_namespace(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "userns"
 
     def volumes(self, uid: PodUID) -> Path:
         return self.pod(uid) / "volumes"

@@ -11,7 +11,12 @@ from pykubelet.kubelet.actuate.volumes.content import (
 from pykubelet.kubelet.actuate.volumes.payload import DEFAULT_MODE, FileProjection, aggregate, downward_payload
 from pykubelet.kubelet.actuate.volumes.types import Request, Work
 from pykubelet.kubelet.types.podspec import each_container
-from pykubelet.models.core_v1 import ServiceAccountTokenProjection, VolumeProjection
+from pykubelet.models.core_v1 import (
+    ClusterTrustBundleProjection,
+    PodCertificateProjection,
+    ServiceAccountTokenProjection,
+    VolumeProjection,
+)
 
 _TOKEN_MODE = 0o600
 """Of a token whose pod has its own user or fsGroup; the latter makes it 0640."""
@@ -28,9 +33,9 @@ class Projected:
         assert source is not None
         payload: dict[str, FileProjection] = {}
         problems: list[str] = []
-        for part in source.sources:
+        for index, part in enumerate(source.sources):
             try:
-                payload |= _part(request, part, source.default_mode)
+                payload |= _part(request, part, index, source.default_mode)
             except PykubeletError as error:
                 problems.append(str(error))
         if problems:
@@ -38,7 +43,7 @@ class Projected:
         return content_work(request, payload, in_memory)
 
 
-def _part(request: Request, part: VolumeProjection, mode: int | None) -> dict[str, FileProjection]:
+def _part(request: Request, part: VolumeProjection, index: int, mode: int | None) -> dict[str, FileProjection]:
     match part:
         case VolumeProjection(secret=secret) if secret is not None:
             return read_secret(request, secret.name, secret.items, mode, optional=bool(secret.optional))
@@ -49,11 +54,9 @@ def _part(request: Request, part: VolumeProjection, mode: int | None) -> dict[st
         case VolumeProjection(service_account_token=token) if token is not None:
             return _token(request, token, mode)
         case VolumeProjection(cluster_trust_bundle=bundle) if bundle is not None:
-            if bundle.optional:
-                return {}
-            raise Unsupported("clusterTrustBundle sources are not supported yet by this agent")
+            return _bundle(request, bundle, mode)
         case VolumeProjection(pod_certificate=certificate) if certificate is not None:
-            raise Unsupported("podCertificate sources are not supported yet by this agent")
+            return _certificate(request, certificate, index, mode)
         case _:
             raise Invalid("a source of a projected volume names nothing to show")
 
@@ -66,11 +69,40 @@ def _token(
             "a serviceAccountToken needs an API server, which issues it; this agent has none. "
             "Set automountServiceAccountToken: false or remove the source"
         )
+    return {token.path: _private(request, request.tokens.token(request.pod, token), default_mode)}
+
+
+def _bundle(
+    request: Request, bundle: ClusterTrustBundleProjection, default_mode: int | None
+) -> dict[str, FileProjection]:
+    if request.tokens is None:
+        raise Unsupported(
+            "a clusterTrustBundle needs an API server, which has it; this agent has none. Use a ConfigMap"
+        )
+    return {bundle.path: _private(request, request.tokens.trust_anchors(bundle), default_mode)}
+
+
+def _certificate(
+    request: Request, certificate: PodCertificateProjection, index: int, default_mode: int | None
+) -> dict[str, FileProjection]:
+    if request.tokens is None:
+        raise Unsupported("a podCertificate needs an API server, whose signers issue it; this agent has none")
+    key, chain = request.tokens.pod_certificate(request.pod, request.volume.name, index)
+    files = (
+        (certificate.credential_bundle_path, key + chain),
+        (certificate.key_path, key),
+        (certificate.certificate_chain_path, chain),
+    )
+    return {path: _private(request, data, default_mode) for path, data in files if path}
+
+
+def _private(request: Request, data: bytes, default_mode: int | None) -> FileProjection:
+    """A file that is for the pod's own user, or for its fsGroup, if it has one."""
     user = _common_user(request)
     mode = DEFAULT_MODE if default_mode is None else default_mode
     if user is not None or request.fs_group is not None:
         mode = _TOKEN_MODE
-    return {token.path: FileProjection(request.tokens.token(request.pod, token), mode, user)}
+    return FileProjection(data, mode, user)
 
 
 def _common_user(request: Request) -> int | None:

@@ -7,11 +7,12 @@ path of that bind mount, which no pod can reach.
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point
@@ -47,6 +48,16 @@ def bind_sub_path(sub: SubPath) -> None:
         mounts.bind(proc_path(source), str(sub.target), recursive=False)
     finally:
         close_quietly(source)
+
+
+def bind_all(sub_paths: Iterable[tuple[str, SubPath]]) -> tuple[str, str] | None:
+    """Bind all; the first that fails with the reason. Runs in a thread."""
+    for name, sub_path in sub_paths:
+        try:
+            bind_sub_path(sub_path)
+        except (PykubeletError, OSError) as error:
+            return name, str(error)
+    return None
 
 
 def _open(sub: SubPath) -> int:

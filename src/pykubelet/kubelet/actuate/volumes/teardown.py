@@ -15,7 +15,13 @@ from pykubelet.linux import mounts
 
 _log = logging.getLogger(__name__)
 
-_VOLUME_FOLDERS: Final = ("volume-subpaths", "volumes", "volume-devices")
+_SUB_PATHS: Final = "volume-subpaths"
+_VOLUME_FOLDERS: Final = (_SUB_PATHS, "volumes", "volume-devices", "volumeDevices")
+
+
+def unmount_sub_paths(dirs: PodDirs, uid: PodUID) -> None:
+    """Unmount parts of volumes, which would hold up whoever unmounts the volumes. Errors as below."""
+    _unmount(dirs.pod(uid) / _SUB_PATHS)
 
 
 def remove_volumes(dirs: PodDirs, uid: PodUID) -> None:

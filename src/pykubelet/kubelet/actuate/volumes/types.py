@@ -3,19 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
 from pykubelet.kubelet.actuate.volumes.ports import (
+    ClaimReader,
     ConfigReader,
     RecursiveReadOnly,
     TokenSource,
     VolumeImages,
 )
+from pykubelet.kubelet.actuate.volumes.source import Source
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.models.core_v1 import Pod, Volume
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,10 @@ class VolumeDeps:
     tokens: TokenSource | None = None
     """None without an API server: nobody issues tokens."""
     recursive_read_only: RecursiveReadOnly = lambda pod: False
+    claims: ClaimReader | None = None
+    """None without an API server: nobody has claims."""
+    csi: "CsiVolumes | None" = None
+    """None without an API server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +78,8 @@ class Request:
     context: VolumeContext
     tokens: TokenSource | None
     now: Seconds
+    source: Source | None = None
+    """For what only the claim or the PersistentVolume says."""
 
     @property
     def fs_group(self) -> int | None:

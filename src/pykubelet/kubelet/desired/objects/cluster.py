@@ -15,11 +15,22 @@ from pykubelet.apiclient.resources import RUNTIME_CLASSES, SERVICES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.desired.objects.apiserver import PATIENCE, ApiObjects
+from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
 from pykubelet.kubelet.desired.objects.ports import Changed, Objects
+from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
+from pykubelet.kubelet.desired.objects.trust import TrustBundles
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.updates import is_static
-from pykubelet.models.core_v1 import ConfigMap, Pod, Secret, Service, ServiceAccountTokenProjection
+from pykubelet.models.core_v1 import (
+    ClusterTrustBundleProjection,
+    ConfigMap,
+    Node,
+    Pod,
+    Secret,
+    Service,
+    ServiceAccountTokenProjection,
+)
 from pykubelet.models.node_v1 import RuntimeClass
 
 _log = logging.getLogger(__name__)
@@ -39,6 +50,10 @@ class ClusterObjects:
         self._touched: list[PodsTouched] = []
         self._objects = ApiObjects(client, local, clock)
         self._tokens = ServiceAccountTokens(client, clock, self._renewed)
+        self.storage = StorageObjects(client, self._tokens, self._touch, clock)
+        """Claims and all that belongs to them."""
+        self._trust = TrustBundles(client, self._touch, clock, PATIENCE)
+        self._certificates = PodCertificates(client, self._touch, clock, PATIENCE)
         self._services: Mapping[Key, Service] = {}
         self._classes: Mapping[Key, RuntimeClass] = {}
         self._services_read = asyncio.Event()
@@ -53,6 +68,9 @@ class ClusterObjects:
             "services": self._service_watch.run(),
             "runtime-classes": self._class_watch.run(),
             "tokens": self._tokens.run(),
+            **self.storage.parts(),
+            **self._trust.parts(),
+            **self._certificates.parts(),
         }
 
     def use(self, pod: Pod) -> None:
@@ -64,6 +82,13 @@ class ClusterObjects:
         """A pod is gone from its source. Repeatable."""
         self._objects.release(uid)
         self._tokens.release(uid)
+        self._trust.release(uid)
+        self._certificates.release(uid)
+
+    def node_seen(self, node: Node) -> None:
+        """The API server told of the node's object."""
+        self.storage.node_seen(node)
+        self._certificates.node_seen(node)
 
     async def ready(self, pod: Pod) -> None:
         """Wait until all that the pod needs has been read; at once for a static pod. Raises base errors."""
@@ -73,7 +98,12 @@ class ClusterObjects:
             await _first(self._services_read, "services", self._service_watch.fault)
         if pod.spec.runtime_class_name and not self._classes_read.is_set():
             await _first(self._classes_read, "runtime classes", self._class_watch.fault)
-        await asyncio.gather(self._objects.ready(ref_of(pod).uid), self._tokens.ready(pod))
+        await asyncio.gather(
+            self._objects.ready(ref_of(pod).uid),
+            self._tokens.ready(pod),
+            self._trust.ready(pod),
+            self._certificates.ready(pod),
+        )
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
         """The ConfigMap; raises NotFound."""
@@ -94,6 +124,15 @@ class ClusterObjects:
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
         """A token for a projected volume; Transient if there is none."""
         return self._tokens.token(pod, projection)
+
+    def trust_anchors(self, source: ClusterTrustBundleProjection) -> bytes:
+        """Certificates for a projected volume, as PEM; NotFound, Invalid, Transient."""
+        return self._trust.anchors(source)
+
+    def pod_certificate(self, pod: Pod, volume: str, index: int) -> tuple[bytes, bytes]:
+        """Key and certificates of a source of a projected volume, in PEM; Transient, Permanent."""
+        found = self._certificates.credentials(pod, volume, index)
+        return found.key, found.chain
 
     def services(self) -> Iterable[Service]:
         """All services of the cluster."""
@@ -117,8 +156,11 @@ class ClusterObjects:
         self._classes_read.set()
 
     def _renewed(self, uid: PodUID) -> None:
+        self._touch(frozenset({uid}))
+
+    def _touch(self, uids: frozenset[PodUID]) -> None:
         for callback in self._touched:
-            callback(frozenset({uid}))
+            callback(uids)
 
 
 async def _first(read: asyncio.Event, what: str, fault: object) -> None:

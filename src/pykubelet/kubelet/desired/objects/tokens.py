@@ -85,6 +85,15 @@ class ServiceAccountTokens:
             raise Transient(f"no token of service account {wanted.account!r} yet: the API server has not given one")
         return token.value
 
+    async def fetch(self, pod: Pod, audience: str, life: int | None) -> tuple[bytes, Seconds]:
+        """A token for a storage driver and when it expires (Unix seconds); kept, and renewed as the others."""
+        wanted = _Wanted(ref_of(pod), pod.spec.service_account_name or "default", audience, life or _DEFAULT_LIFE)
+        token = self._tokens.get(wanted)
+        if token is None or token.expires <= self._clock.now():
+            await self._ask(wanted)
+            token = self._tokens[wanted]
+        return token.value, token.expires
+
     def release(self, uid: PodUID) -> None:
         """The pod is gone. Repeatable."""
         for wanted in [key for key in self._tokens if key.ref.uid == uid]:

@@ -135,8 +135,13 @@ async def test_a_volume_that_cannot_be_refreshed_keeps_its_content(kit: Kit) -> 
 @pytest.mark.parametrize(
     ("volume", "text"),
     [
-        ({"nfs": {"server": "s", "path": "/"}}, "volumes of kind nfs are not supported yet by this agent"),
-        ({"persistentVolumeClaim": {"claimName": "c"}}, "persistentVolumeClaim are not supported yet"),
+        (
+            {"iscsi": {"lun": 1, "iqn": "i", "targetPortal": "t"}},
+            "volumes of kind iscsi are not supported by this agent",
+        ),
+        ({"nfs": {"server": "s", "path": "relative"}}, "an absolute path 'relative' are needed"),
+        ({"persistentVolumeClaim": {"claimName": "c"}}, "error processing PVC shop/c: a claim needs an API server"),
+        ({"csi": {"driver": "d"}}, "CSI volumes need an API server"),
         ({"gitRepo": {"repository": "r"}}, "CVE-2024-10220"),
         ({"hostPath": {"path": "/a/../b"}}, "invalid HostPath `/a/../b`: must not contain '..'"),
         ({"hostPath": {"path": ""}}, "must not be empty"),
@@ -148,13 +153,17 @@ async def test_a_volume_that_cannot_be_refreshed_keeps_its_content(kit: Kit) -> 
             {"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
             "a serviceAccountToken needs an API server",
         ),
-        ({"projected": {"sources": [{"podCertificate": {"keyType": "x"}}, {}]}}, "podCertificate sources are not"),
+        (
+            {"projected": {"sources": [{"podCertificate": {"keyType": "x"}}, {}]}},
+            "a podCertificate needs an API server",
+        ),
     ],
 )
 async def test_what_cannot_be_set_up_says_why(kit: Kit, volume: Fields, text: str) -> None:
     with pytest.raises(VolumeError) as caught:
-        await kit.mount(pod_with({"name": "v", **volume}))
-    assert str(caught.value).startswith('MountVolume.SetUp failed for volume "v" : ')
+        await kit.mount(pod_with({"name": "v", **volume}, containers=[{"volumeMounts": [{"name": "v"}]}]))
+    begins = ('MountVolume.SetUp failed for volume "v" : ', "Unable to attach or mount volumes: unmounted volumes=[v]")
+    assert str(caught.value).startswith(begins)
     assert text in str(caught.value)
 
 

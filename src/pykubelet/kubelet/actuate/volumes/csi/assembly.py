@@ -1,0 +1,39 @@
+"""Puts the parts of CSI together; called by the stage's assembly when there is an API server."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
+from pykubelet.kubelet.actuate.volumes.csi.manager import CsiDeps, CsiVolumes
+from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
+from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
+
+_PARALLEL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CsiParts:
+    """The drivers of the node and their volumes."""
+
+    drivers: DriverRegistry
+    volumes: CsiVolumes
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name."""
+        return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run()}
+
+
+def build_csi(dirs: PodDirs, objects: CsiObjects, clock: Clock, node: str, config: CsiConfig) -> CsiParts:
+    """The parts, for the node of that name; nothing runs yet."""
+    layout = CsiLayout(dirs)
+    drivers = DriverRegistry(layout.registry, clock, config.call_timeout)
+    blocking = Blocking(_PARALLEL, config.call_timeout)
+    volumes = CsiVolumes(
+        CsiDeps(layout=layout, drivers=drivers, objects=objects, blocking=blocking, clock=clock, node=node), config
+    )
+    drivers.on_registered(volumes.registered)
+    return CsiParts(drivers, volumes)

@@ -1,0 +1,47 @@
+"""A CSI driver's refusal, in the words of the reference: ``rpc error: code = Internal desc = …``."""
+
+from typing import Final
+
+from grpc import StatusCode
+
+from pykubelet.base.errors import Transient
+
+_NOT_FINAL: Final = frozenset(
+    {
+        StatusCode.CANCELLED,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.UNAVAILABLE,
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusCode.ABORTED,
+    }
+)
+_INFEASIBLE: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE, StatusCode.NOT_FOUND})
+
+
+class CsiFailed(Transient):
+    """A call to a driver failed. Always worth another try: the storage behind it may come back."""
+
+    def __init__(self, code: StatusCode, details: str) -> None:
+        name = "".join(part.capitalize() for part in code.name.split("_"))
+        super().__init__(f"rpc error: code = {name} desc = {details or 'no message'}")
+        self.code = code
+
+    @property
+    def is_infeasible(self) -> bool:
+        """The driver will never be able to do this."""
+        return self.code in _INFEASIBLE
+
+    @property
+    def is_final(self) -> bool:
+        """The driver has given up; otherwise it may still be at work, and what was asked for may yet happen."""
+        return self.code not in _NOT_FINAL
+
+
+class DriverMissing(Transient):
+    """No driver of that name is registered on this node."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"driver name {name} not found in the list of registered CSI drivers; "
+            "its node plugin has to run on this node and register below plugins_registry"
+        )

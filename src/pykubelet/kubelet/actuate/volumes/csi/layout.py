@@ -1,0 +1,226 @@
+"""Where CSI volumes are on this node and what is written beside them: the reference's layout. All of it blocks.
+
+    ROOT/plugins_registry/NAME-reg.sock                                     drivers make themselves known
+    ROOT/plugins/DRIVER/csi.sock                                            drivers serve (they choose the place)
+    ROOT/plugins/kubernetes.io/csi/DRIVER/SHA256/globalmount                a staged volume
+    ROOT/plugins/kubernetes.io/csi/DRIVER/SHA256/vol_data.json              which one it is
+    ROOT/pods/UID/volumes/kubernetes.io~csi/NAME/mount                      a published volume
+    ROOT/pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json              which one it is
+    ROOT/plugins/kubernetes.io/csi/volumeDevices/staging/NAME               a staged device
+    ROOT/plugins/kubernetes.io/csi/volumeDevices/publish/NAME/UID           a published device
+    ROOT/plugins/kubernetes.io/csi/volumeDevices/NAME/data/vol_data.json    which one it is
+    ROOT/pods/UID/volumeDevices/kubernetes.io~csi/NAME                      link to the published device
+
+A record is written before the driver is asked, and removed after it has undone what was asked. So whatever a crash
+leaves can be found and undone, by this agent or by the reference's.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.kubelet.actuate.volumes.csi.types import MOUNT, PLUGIN, CsiVolume, Published, Record, Staged, VolumeRef
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs, component
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux.mountinfo import is_mount_point
+
+_log = logging.getLogger(__name__)
+
+_RECORD: Final = "vol_data.json"
+_GLOBAL: Final = "globalmount"
+_DEVICES: Final = "volumeDevices"
+_FOLDER_MODE: Final = 0o750
+_FILE_MODE: Final = 0o644
+_EPHEMERAL: Final = "Ephemeral"
+_PERSISTENT: Final = "Persistent"
+_ESCAPED: Final = PLUGIN.replace("/", "~")
+
+
+class CsiLayout:
+    """Paths and records below the agent's root folder."""
+
+    def __init__(self, dirs: PodDirs) -> None:
+        self._dirs = dirs
+        self.registry = dirs.root / "plugins_registry"
+        self._staging = dirs.root / "plugins" / PLUGIN
+
+    # -- places
+
+    def path(self, uid: PodUID, name: str, *, block: bool) -> Path:
+        """What the driver publishes a volume at."""
+        if block:
+            return self._devices / "publish" / component(name) / component(uid)
+        return self._dirs.volume(uid, PLUGIN, name) / MOUNT
+
+    def stage(self, volume: CsiVolume) -> Path:
+        """What the driver stages a volume at."""
+        if volume.block:
+            return self._devices / "staging" / component(volume.name)
+        digest = sha256(volume.ref.handle.encode()).hexdigest()
+        return self._staging / component(volume.ref.driver) / digest / _GLOBAL
+
+    def device(self, uid: PodUID, name: str) -> Path:
+        """The link to a pod's device."""
+        return self._dirs.pod(uid) / _DEVICES / _ESCAPED / component(name)
+
+    @property
+    def _devices(self) -> Path:
+        return self._staging / _DEVICES
+
+    # -- before the driver is asked
+
+    def prepare_stage(self, volume: CsiVolume) -> Path:
+        """Make the folder to stage at, and the record."""
+        path = self.stage(volume)
+        path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        fields = {"driverName": volume.ref.driver, "volumeHandle": volume.ref.handle}
+        _write(self._record_of_device(volume.name) if volume.block else path.parent, fields)
+        return path
+
+    def prepare_publish(self, uid: PodUID, volume: CsiVolume, node: str, attachment: str) -> Path:
+        """Make the folder above the target, and the record. The target is the driver's to make."""
+        target = self.path(uid, volume.name, block=volume.block)
+        target.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        fields = {
+            "attachmentID": attachment,
+            "driverName": volume.ref.driver,
+            "nodeName": node,
+            "specVolID": volume.name,
+            "volumeHandle": volume.ref.handle,
+            "volumeLifecycleMode": _EPHEMERAL if volume.ephemeral else _PERSISTENT,
+        }
+        if volume.block:
+            link = self.device(uid, volume.name)
+            link.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            if not link.is_symlink():
+                link.symlink_to(target)
+        _write(self._record_of_device(volume.name) if volume.block else target.parent, fields)
+        return target
+
+    def _record_of_device(self, name: str) -> Path:
+        folder = self._devices / component(name) / "data"
+        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        return folder
+
+    # -- what is there
+
+    def published(self, uid: PodUID) -> list[Published]:
+        """All that was published to a pod, or may have been."""
+        found = []
+        for folder in _folders(self._dirs.volumes(uid) / _ESCAPED):
+            record = _read(folder)
+            if record is not None:
+                found.append(Published(uid, record, str(folder / MOUNT)))
+        with suppress(FileNotFoundError):
+            for link in (self._dirs.pod(uid) / _DEVICES / _ESCAPED).iterdir():
+                record = _read(self._devices / link.name / "data")
+                if record is not None:
+                    target = self._devices / "publish" / link.name / uid
+                    found.append(Published(uid, record, str(target), block=True))
+        return found
+
+    def staged(self) -> list[Staged]:
+        """All that was staged, or may have been."""
+        found = []
+        for driver in _folders(self._staging):
+            if driver.name == _DEVICES:
+                continue
+            for folder in _folders(driver):
+                record = _read(folder)
+                if record is not None:
+                    found.append(Staged(record.ref, str(folder / _GLOBAL)))
+        for folder in _folders(self._devices):
+            record = _read(folder / "data")
+            if record is not None:
+                path = self._devices / "staging" / folder.name
+                found.append(Staged(record.ref, str(path), folder.name))
+        return found
+
+    def used(self) -> set[VolumeRef]:
+        """Persistent volumes that are published to any pod on this disk."""
+        return {
+            each.record.ref for uid in self._dirs.uids() for each in self.published(uid) if not each.record.ephemeral
+        }
+
+    # -- after the driver has undone it
+
+    def forget_published(self, published: Published) -> None:
+        """Remove what was made for it. What is still mounted there stays, with its record."""
+        target = Path(published.target)
+        if published.block:
+            target.unlink(missing_ok=True)
+            _remove_empty(target.parent)
+            self.device(published.uid, published.record.spec_name).unlink(missing_ok=True)
+        elif _clear(target):
+            _forget(target.parent)
+
+    def forget_staged(self, staged: Staged) -> None:
+        """The same for a staged volume."""
+        if _clear(Path(staged.path)):
+            if staged.block_name:
+                folder = self._devices / staged.block_name
+                _forget(folder / "data")
+                _remove_empty(folder)
+            else:
+                _forget(Path(staged.path).parent)
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for child in sorted(path.iterdir()):
+            if child.is_dir() and not child.is_symlink():
+                yield child
+
+
+def _write(folder: Path, fields: Mapping[str, str]) -> None:
+    data = msgspec.json.encode(fields) + b"\n"
+    path = folder / _RECORD
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return
+    write_atomic(path, data, _FILE_MODE)
+
+
+def _read(folder: Path) -> Record | None:
+    """The record in a folder; None if there is none, or none that can be used, which is logged."""
+    path = folder / _RECORD
+    try:
+        fields = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        ref = VolumeRef(fields["driverName"], fields["volumeHandle"])
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, KeyError) as error:
+        _log.error("a volume's record cannot be read, it is left as it is", extra={"path": path, "error": repr(error)})
+        return None
+    return Record(
+        spec_name=fields.get("specVolID", folder.name),
+        ref=ref,
+        node=fields.get("nodeName", ""),
+        ephemeral=fields.get("volumeLifecycleMode") == _EPHEMERAL,
+    )
+
+
+def _clear(target: Path) -> bool:
+    """Remove the driver's empty folder, which it should have done itself; whether nothing is mounted there."""
+    if is_mount_point(target):
+        _log.error("a volume is still mounted though its driver says that it is not", extra={"path": target})
+        return False
+    with suppress(FileNotFoundError):
+        target.rmdir()
+    return True
+
+
+def _forget(folder: Path) -> None:
+    (folder / _RECORD).unlink(missing_ok=True)
+    _remove_empty(folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

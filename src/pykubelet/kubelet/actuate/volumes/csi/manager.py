@@ -1,0 +1,375 @@
+"""Stages and publishes volumes of CSI drivers for pods, and undoes it, also what an earlier agent has left.
+
+The volume manager calls it for the pods' volumes; `run` follows the drivers and unstages what nobody uses any more.
+A driver that hangs holds up only the pods that want its volumes.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.csi import decide
+from pykubelet.kubelet.actuate.volumes.csi.client import CsiClient, Use
+from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
+from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
+from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
+from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
+from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
+from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.models.core_v1 import Pod, SecretReference
+from pykubelet.models.storage_v1 import CSIDriver
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_ONE_POD: Final = "ReadWriteOncePod"
+_RETRY: Final[Seconds] = 1.0
+_MAX_RETRY: Final[Seconds] = 122.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiDeps:
+    """Whom it acts through."""
+
+    layout: CsiLayout
+    drivers: DriverRegistry
+    objects: CsiObjects
+    blocking: Blocking
+    clock: Clock
+    node: str
+
+
+@dataclass(slots=True)
+class _Held:
+    """What this process knows of one volume of one pod."""
+
+    volume: CsiVolume
+    attach: bool = False
+    republish: bool = False
+    published_at: Seconds | None = None
+    """Monotonic; None: not published by this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What one set-up works with."""
+
+    pod: Pod
+    volume: CsiVolume
+    driver: CSIDriver | None
+    client: CsiClient
+    context: dict[str, str] = field(default_factory=dict)
+    """What the controller gave when it attached the volume."""
+
+    @property
+    def uid(self) -> PodUID:
+        return ref_of(self.pod).uid
+
+    @property
+    def group(self) -> int | None:
+        security = self.pod.spec.security_context
+        return security.fs_group if security else None
+
+
+class CsiVolumes:
+    """All CSI volumes of the node. Calls about one pod come one after the other, those of several at once."""
+
+    def __init__(self, deps: CsiDeps, config: CsiConfig | None = None) -> None:
+        self._deps = deps
+        self._config = config or CsiConfig()
+        self._held: dict[tuple[PodUID, str], _Held] = {}
+        self._locks = _Locks()
+        self._in_use_changed: Callable[[], None] = lambda: None
+        self._staged: set[VolumeRef] = set()
+        """As read from the disk at the start; for the node's status."""
+        self._waiting: dict[str, set[PodUID]] = {}
+        """Pods by the driver that they wait for."""
+        self._sweep = asyncio.Event()
+
+    # -- for the volume manager
+
+    def path(self, uid: PodUID, source: Source) -> Path:
+        """Where a pod's volume is to be found: what its containers mount, or have as a device."""
+        return self._deps.layout.path(uid, source.name, block=source.block)
+
+    def is_due(self, pod: Pod, source: Source) -> bool:
+        """Whether a volume has to be published (again)."""
+        held = self._held.get((ref_of(pod).uid, source.name))
+        if held is None or held.published_at is None:
+            return True
+        age = self._deps.clock.monotonic() - held.published_at
+        return held.republish and age >= self._config.republish_every
+
+    async def set_up(self, pod: Pod, source: Source) -> None:
+        """Attach (wait for it), stage and publish. Repeatable. Raises base errors with the reference's text."""
+        uid = ref_of(pod).uid
+        volume = decide.volume_of(pod, source)
+        self._check_alone(uid, volume)
+        try:
+            client = self._deps.drivers.client(volume.ref.driver)
+        except DriverMissing:
+            self._waiting.setdefault(volume.ref.driver, set()).add(uid)
+            raise
+        driver = await self._deps.objects.driver(volume.ref.driver)
+        decide.check_lifecycle(volume, driver)
+        held = self._held.setdefault((uid, volume.name), _Held(volume))
+        held.volume = volume
+        held.republish = driver is not None and bool(driver.spec.requires_republish)
+        again = held.published_at is not None
+        setting = _Setting(pod, volume, driver, client)
+        if not volume.ephemeral and not again:
+            held.attach = self._config.wait_attach and decide.needs_attach(driver)
+            if held.attach:
+                self._in_use_changed()
+                setting.context.update(await self._attached(volume.ref))
+        if volume.ephemeral or again:
+            await self._publish(setting, "", again=again)
+        else:
+            async with self._locks.hold(volume.ref):
+                await self._publish(setting, await self._stage(setting), again=False)
+        held.published_at = self._deps.clock.monotonic()
+
+    async def tear_down(self, uid: PodUID) -> None:
+        """Unpublish all volumes of a pod, and unstage those that no other pod has. Repeatable.
+
+        Works from the disk, so it serves pods of an earlier process too. Raises Transient naming what stays.
+        """
+        found = await self._block(f"csi-{uid}", lambda: self._deps.layout.published(uid))
+        held = [
+            each.volume.ref for (owner, _), each in self._held.items() if owner == uid and not each.volume.ephemeral
+        ]
+        if not found and not held:
+            self._forget(uid)
+            return
+        problems = [text for each in found if (text := await self._unpublish(each)) is not None]
+        if problems:
+            raise Transient("; ".join(problems))
+        self._forget(uid)
+        refs = {each.record.ref for each in found if not each.record.ephemeral} | set(held)
+        problems = [text for text in [await self._release(ref) for ref in sorted(refs)] if text is not None]
+        if problems:
+            # The pod may go: what nobody uses is unstaged as soon as the driver answers.
+            _log.warning("volumes not unstaged yet, trying again", extra={"uid": uid, "error": "; ".join(problems)})
+            self._sweep.set()
+        self._in_use_changed()
+
+    async def sizes(self, pod: Pod, source: Source) -> VolumeSizes | None:
+        """How full a volume is, as its driver says; None if it does not. Raises base errors."""
+        ref = decide.volume_of(pod, source).ref
+        path = self.path(ref_of(pod).uid, source)
+        return await self._deps.drivers.client(ref.driver).sizes(ref, str(path))
+
+    async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
+        """Have the driver grow a volume of a pod to that size. Raises base errors."""
+        volume = decide.volume_of(pod, source)
+        client = self._deps.drivers.client(volume.ref.driver)
+        if not (await client.capabilities()).expand:
+            raise Unsupported(f"NodeExpand is not supported by the CSI driver {volume.ref.driver}")
+        secrets = await self._secret(volume.expand_secret)
+        paths = str(self.path(ref_of(pod).uid, source)), str(self._deps.layout.stage(volume))
+        async with self._locks.hold(volume.ref):
+            await client.expand(volume, paths, size, secrets)
+
+    def is_infeasible(self, error: PykubeletError) -> bool:
+        """Whether trying to grow a volume again is of no use."""
+        return isinstance(error, CsiFailed) and error.is_infeasible
+
+    def in_use(self) -> tuple[str, ...]:
+        """Volumes that may not be detached from the node, by the names that its status has them under."""
+        held = {each.volume.ref: each.attach for each in self._held.values()}
+        names = {ref.unique_name for ref, attach in held.items() if attach}
+        return tuple(sorted(names | {ref.unique_name for ref in self._staged - held.keys()}))
+
+    def on_in_use(self, callback: Callable[[], None]) -> None:
+        """Have it told when :meth:`in_use` may have changed."""
+        self._in_use_changed = callback
+
+    # -- core tasks
+
+    def registered(self, driver: str) -> None:
+        """A driver has come: pods that wait for it are looked at, and what it left can be unstaged."""
+        self._sweep.set()
+        if uids := self._waiting.pop(driver, None):
+            self._deps.objects.touch(frozenset(uids))
+
+    async def run(self) -> None:
+        """Unstage what no pod uses, at the start and when something was left; until cancelled."""
+        backoff = Backoff(_RETRY, _MAX_RETRY)
+        self._staged = {each.ref for each in await self._block("csi", self._deps.layout.staged)}
+        self._sweep.set()
+        while True:
+            await self._sweep.wait()
+            self._sweep.clear()
+            try:
+                left = await self._sweep_once()
+            except PykubeletError as error:
+                left = str(error)
+            if not left:
+                backoff.reset("")
+                continue
+            _log.warning("staged volumes are left", extra={"error": left})
+            try:
+                async with asyncio.timeout(backoff.next("", self._deps.clock.monotonic())):
+                    await self._sweep.wait()
+            except TimeoutError:
+                self._sweep.set()
+
+    async def _sweep_once(self) -> str:
+        """Unstage what no pod on this disk uses; what could not be."""
+        layout = self._deps.layout
+        staged = {each.ref for each in await self._block("csi", layout.staged)}
+        used = await self._block("csi", layout.used)
+        self._staged = staged
+        problems = [text for ref in sorted(staged - used) if (text := await self._release(ref)) is not None]
+        return "; ".join(problems)
+
+    # -- set up
+
+    def _check_alone(self, uid: PodUID, volume: CsiVolume) -> None:
+        """Conflict when another pod has a volume that only one pod may have (KEP-2485)."""
+        if _ONE_POD in volume.access_modes and any(
+            owner != uid and held.volume.ref == volume.ref for (owner, _), held in self._held.items()
+        ):
+            raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
+
+    async def _attached(self, ref: VolumeRef) -> dict[str, str]:
+        attachment = decide.attachment_name(ref, self._deps.node)
+        await self._deps.objects.wait_attached(ref.unique_name, attachment)
+        return dict(await self._deps.objects.attachment_metadata(attachment))
+
+    async def _stage(self, setting: _Setting) -> str:
+        """The path the volume is staged at; empty if the driver does not stage."""
+        volume, client = setting.volume, setting.client
+        if not (await client.capabilities()).stage:
+            return ""
+        secrets = await self._secret(volume.stage_secret)
+        path = await self._block(str(volume.ref), lambda: self._deps.layout.prepare_stage(volume))
+        self._staged.add(volume.ref)
+        use = Use(
+            group=setting.group,
+            publish_context=setting.context,
+            attributes=dict(volume.attributes),
+            secrets=secrets,
+        )
+        try:
+            await client.stage(volume, str(path), use)
+        except CsiFailed as error:
+            if error.is_final:
+                self._sweep.set()
+            raise
+        return str(path)
+
+    async def _publish(self, setting: _Setting, staged: str, *, again: bool) -> None:
+        volume, driver, layout = setting.volume, setting.driver, self._deps.layout
+        secrets = await self._secret(volume.publish_secret)
+        requests = driver.spec.token_requests if driver is not None else ()
+        tokens = await self._deps.objects.driver_tokens(setting.pod, requests) if requests else ""
+        attributes, more = decide.publish_context_of(volume, setting.pod, driver, tokens)
+        use = Use(group=setting.group, publish_context=setting.context, attributes=attributes, secrets=secrets | more)
+        if again and not volume.ephemeral and (await setting.client.capabilities()).stage:
+            staged = str(layout.stage(volume))
+        attachment = decide.attachment_name(volume.ref, self._deps.node)
+        target = await self._block(
+            str(volume.ref), lambda: layout.prepare_publish(setting.uid, volume, self._deps.node, attachment)
+        )
+        await setting.client.publish(volume, staged, str(target), use)
+        if not again:
+            await self._give_to_group(setting, target)
+
+    async def _give_to_group(self, setting: _Setting, target: Path) -> None:
+        group, volume = setting.group, setting.volume
+        if group is None or (await setting.client.capabilities()).mount_group:
+            return
+        if not decide.supports_fs_group(volume, setting.driver):
+            return
+        security = setting.pod.spec.security_context
+        policy = security.fs_group_change_policy if security else ""
+        await self._block(str(volume.ref), lambda: give_to_group(target, group, policy))
+
+    async def _secret(self, reference: SecretReference | None) -> dict[str, str]:
+        if reference is None or not reference.name:
+            return {}
+        secret = await self._deps.objects.secret(reference.namespace, reference.name)
+        return decide.secret_values(secret.data)
+
+    # -- take down
+
+    async def _unpublish(self, published: Published) -> str | None:
+        """Undo one publication; the problem, if there is one."""
+        ref, layout = published.record.ref, self._deps.layout
+        try:
+            async with self._locks.hold(ref):
+                await self._deps.drivers.client(ref.driver).unpublish(ref, published.target)
+                await self._block(str(ref), lambda: layout.forget_published(published))
+        except PykubeletError as error:
+            return f'UnmountVolume.TearDown failed for volume "{published.record.spec_name}" ({ref}): {error}'
+        return None
+
+    async def _release(self, ref: VolumeRef) -> str | None:
+        """Unstage a volume unless a pod still has it; the problem, if there is one."""
+        try:
+            async with self._locks.hold(ref):
+                if self._wanted(ref) or ref in await self._block(str(ref), self._deps.layout.used):
+                    return None
+                for staged in await self._block(str(ref), self._deps.layout.staged):
+                    if staged.ref == ref:
+                        await self._unstage(staged)
+        except PykubeletError as error:
+            return f"UnmountDevice failed for volume {ref}: {error}"
+        self._staged.discard(ref)
+        self._in_use_changed()
+        return None
+
+    async def _unstage(self, staged: Staged) -> None:
+        client = self._deps.drivers.client(staged.ref.driver)
+        if (await client.capabilities()).stage:
+            await client.unstage(staged.ref, staged.path)
+        await self._block(str(staged.ref), lambda: self._deps.layout.forget_staged(staged))
+
+    def _wanted(self, ref: VolumeRef) -> bool:
+        return any(held.volume.ref == ref for held in self._held.values())
+
+    def _forget(self, uid: PodUID) -> None:
+        for key in [key for key in self._held if key[0] == uid]:
+            del self._held[key]
+        for uids in self._waiting.values():
+            uids.discard(uid)
+
+    async def _block(self, key: str, job: Callable[[], _T]) -> _T:
+        try:
+            return await self._deps.blocking.run(key, job)
+        except OSError as error:
+            raise Transient(str(error)) from error
+
+
+class _Locks:
+    """One lock per volume, kept only while somebody has it or waits for it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[VolumeRef, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, ref: VolumeRef) -> AsyncIterator[None]:
+        lock, users = self._locks.get(ref, (asyncio.Lock(), 0))
+        self._locks[ref] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            users = self._locks[ref][1] - 1
+            if users:
+                self._locks[ref] = (lock, users)
+            else:
+                del self._locks[ref]

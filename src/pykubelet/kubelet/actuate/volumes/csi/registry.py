@@ -1,0 +1,215 @@
+"""Which CSI drivers are on this node: they put a socket into ``ROOT/plugins_registry``, and say there who they are.
+
+(The protocol of the node-driver-registrar, `pluginregistration` v1.) A driver is there as long as its socket is.
+"""
+
+import asyncio
+import logging
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
+from grpc.aio import AioRpcError
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, UnaryCall, socket_path
+from pykubelet.kubelet.actuate.volumes.csi import decide
+from pykubelet.kubelet.actuate.volumes.csi.client import CsiClient
+from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
+from pykubelet.kubelet.actuate.volumes.csi.ports import DriverReports
+from pykubelet.pb import plugin_registration_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+_Request = TypeVar("_Request", bound=Message)
+_Reply = TypeVar("_Reply", bound=Message)
+_Identity = tuple[int, int, int]
+"""Device, inode and time of making: another socket at the same path is another plugin."""
+
+_KIND: Final = "CSIPlugin"
+_SERVICE: Final = "pluginregistration.Registration"
+_GET_INFO: Final = UnaryCall(_SERVICE, "GetInfo", "", pb.InfoRequest, pb.PluginInfo)
+_NOTIFY: Final = UnaryCall(
+    _SERVICE, "NotifyRegistrationStatus", "", pb.RegistrationStatus, pb.RegistrationStatusResponse
+)
+_TIMEOUT: Final[Seconds] = 10.0
+_FIRST_DELAY: Final[Seconds] = 0.5
+_MAX_DELAY: Final[Seconds] = 122.0
+_RESCAN: Final[Seconds] = 20.0
+_FOLDER_MODE: Final = 0o750
+
+
+@dataclass(slots=True)
+class _Plugin:
+    """One registration socket."""
+
+    path: Path
+    identity: _Identity
+    name: str = ""
+    """The driver's, once it is registered."""
+    task: "asyncio.Task[None] | None" = None
+
+
+class DriverRegistry:
+    """Follows the folder and knows the drivers' clients."""
+
+    def __init__(self, folder: Path, clock: Clock, timeout: Seconds) -> None:
+        self._folder = folder
+        self._reports: DriverReports | None = None
+        self._registered: list[Callable[[str], None]] = []
+        self._clock = clock
+        self._timeout = timeout
+        self._plugins: dict[Path, _Plugin] = {}
+        self._drivers: dict[str, CsiClient] = {}
+
+    def report_to(self, reports: DriverReports) -> None:
+        """Have the cluster told of drivers that come and go from now on."""
+        self._reports = reports
+
+    def on_registered(self, callback: Callable[[str], None]) -> None:
+        """Have the names of drivers told when they have come."""
+        self._registered.append(callback)
+
+    def client(self, name: str) -> CsiClient:
+        """The driver of that name. DriverMissing if it is not (or no more) registered."""
+        found = self._drivers.get(name)
+        if found is None:
+            raise DriverMissing(name)
+        return found
+
+    def names(self) -> frozenset[str]:
+        """The drivers that are registered."""
+        return frozenset(self._drivers)
+
+    async def run(self) -> None:
+        """Follow the folder until cancelled. Drivers stay registered at the cluster when the agent ends."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._follow(group)
+        finally:
+            for client in self._drivers.values():
+                await client.close()
+            self._drivers.clear()
+
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        from asyncinotify import Inotify, Mask  # costs memory only where there can be drivers
+
+        backoff = Backoff(_FIRST_DELAY, _RESCAN)
+        ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
+        changes = Mask.CREATE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.DELETE_SELF | Mask.MOVE_SELF
+        while True:
+            try:
+                await asyncio.to_thread(self._folder.mkdir, mode=_FOLDER_MODE, parents=True, exist_ok=True)
+                with Inotify() as inotify:
+                    inotify.add_watch(self._folder, changes)
+                    await self._scan(group)
+                    while not (await inotify.get()).mask & ended:
+                        await self._scan(group)
+            except OSError as error:
+                told = {"folder": self._folder, "error": str(error)}
+                _log.warning("cannot look for CSI drivers, trying again", extra=told)
+                await self._clock.sleep(backoff.next("", self._clock.monotonic()))
+
+    async def _scan(self, group: asyncio.TaskGroup) -> None:
+        """Start with sockets that are new, end with those that have gone."""
+        found = await asyncio.to_thread(_sockets, self._folder)
+        for path, plugin in list(self._plugins.items()):
+            if found.get(path) != plugin.identity:
+                del self._plugins[path]
+                await self._end(plugin)
+        for path, identity in found.items():
+            if path not in self._plugins:
+                plugin = self._plugins[path] = _Plugin(path, identity)
+                plugin.task = group.create_task(self._register_at_last(plugin), name=f"csi-driver {path.name}")
+
+    async def _end(self, plugin: _Plugin) -> None:
+        if plugin.task is not None and not plugin.task.done():
+            plugin.task.cancel()
+            await asyncio.wait([plugin.task])
+        if not plugin.name or any(other.name == plugin.name for other in self._plugins.values()):
+            return
+        _log.info("CSI driver gone", extra={"driver": plugin.name})
+        client = self._drivers.pop(plugin.name, None)
+        if self._reports is not None:
+            self._reports.removed(plugin.name)
+        if client is not None:
+            await client.close()
+
+    async def _register_at_last(self, plugin: _Plugin) -> None:
+        """Register what is behind a socket, trying again until it works or it is clear that it never will."""
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
+        transport = GrpcTransport(socket_path(str(plugin.path)))
+        try:
+            while True:
+                try:
+                    await self._register(transport, plugin)
+                    return
+                except Unsupported as error:
+                    _log.warning("plugin not taken", extra={"socket": plugin.path, "error": str(error)})
+                    return
+                except PykubeletError as error:
+                    _log.warning("plugin not registered yet", extra={"socket": plugin.path, "error": str(error)})
+                    await self._clock.sleep(backoff.next("", self._clock.monotonic()))
+        finally:
+            await transport.close()
+
+    async def _register(self, transport: GrpcTransport, plugin: _Plugin) -> None:
+        """Unsupported: it will never work; other base errors: not now. The plugin is told in both cases."""
+        info = await _call(transport, _GET_INFO, pb.InfoRequest())
+        try:
+            if info.type != _KIND:
+                raise Unsupported(f"no handler registered for plugin type: {info.type} at socket {plugin.path}")
+            decide.check_versions(info.name, info.supported_versions)
+            decide.driver_name(info.name)
+            await self._install(info.name, info.endpoint or str(plugin.path))
+        except PykubeletError as error:
+            text = f"plugin registration failed with err: {error}"
+            await _call(transport, _NOTIFY, pb.RegistrationStatus(plugin_registered=False, error=text))
+            raise
+        plugin.name = info.name
+        _log.info("CSI driver registered", extra={"driver": info.name, "endpoint": info.endpoint})
+        for callback in self._registered:
+            callback(info.name)
+        await _call(transport, _NOTIFY, pb.RegistrationStatus(plugin_registered=True))
+
+    async def _install(self, name: str, endpoint: str) -> None:
+        """Make the driver known here and to the cluster; one of the same name before it is replaced."""
+        client = CsiClient.connect(endpoint, self._timeout)
+        try:
+            node = await client.info()
+            if not node.node_id:
+                raise Invalid(f"CSI driver {name}: NodeGetInfo gave no node id")
+        except BaseException:
+            await client.close()
+            raise
+        before = self._drivers.pop(name, None)
+        self._drivers[name] = client
+        if self._reports is not None:
+            self._reports.installed(name, node)
+        if before is not None:
+            await before.close()
+
+
+async def _call(transport: GrpcTransport, call: UnaryCall[_Request, _Reply], request: _Request) -> _Reply:
+    try:
+        return await transport.unary(call, request, _TIMEOUT)
+    except AioRpcError as error:
+        raise CsiFailed(error.code(), error.details() or "") from error
+
+
+def _sockets(folder: Path) -> dict[Path, _Identity]:
+    """The sockets in the folder. Raises OSError if it cannot be read."""
+    found: dict[Path, _Identity] = {}
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # gone between two looks
+            info = path.lstat()
+            if stat.S_ISSOCK(info.st_mode) and not path.name.startswith("."):
+                found[path] = (info.st_dev, info.st_ino, info.st_mtime_ns)
+    return found

@@ -1,0 +1,55 @@
+"""local: a folder of this node that a PersistentVolume gives away; shown by a bind mount in the pod's folder.
+
+The folder has to be there; nothing of it is removed with the pod. As a device (`volumeMode: Block`) it is handed to
+containers as it is.
+"""
+
+import stat
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import is_mount_point
+
+_FOLDER_MODE: Final = 0o750
+
+
+class LocalVolume:
+    """The plugin."""
+
+    name = "kubernetes.io/local-volume"
+    attributes = Attributes()
+
+    def prepare(self, request: Request) -> Work:
+        source = request.source
+        assert source is not None and source.pv is not None and source.pv.spec.local is not None
+        path = source.pv.spec.local.path
+        if not path.startswith("/"):
+            raise Invalid(f"PersistentVolume {source.name}: spec.local.path {path!r} is not absolute")
+        if ".." in path.split("/"):
+            raise Invalid(f"invalid path: {path}: must not contain '..'")
+        if source.block:
+            return Work(lambda: _check_device(path), lasting=True)
+        security = request.pod.spec.security_context
+        policy = security.fs_group_change_policy if security else ""
+        return Work(lambda: _show(request, path, policy, read_only=source.read_only))
+
+
+def _check_device(path: str) -> None:
+    if not stat.S_ISBLK(Path(path).stat().st_mode):
+        raise Conflict(f"{path} is no block device")
+
+
+def _show(request: Request, path: str, policy: str, *, read_only: bool) -> None:
+    mode = Path(path).stat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise Conflict(f"{path} is no folder; make and mount the volume's file system on the node beforehand")
+    if is_mount_point(request.path):
+        return
+    request.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    if request.fs_group is not None and not read_only:
+        give_to_group(path, request.fs_group, policy)
+    mounts.bind(path, str(request.path), read_only=read_only)

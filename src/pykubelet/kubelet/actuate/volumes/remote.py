@@ -1,0 +1,105 @@
+"""Volumes that somebody else has to answer for: CSI drivers and file servers.
+
+Each is set up by itself, at the same time as the pod's others, so that one that hangs delays no other.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pykubelet.base.errors import PykubeletError, Unsupported
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.volumes import nfs
+from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.linux import fsusage
+from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.models.core_v1 import Pod
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
+
+KINDS: Final = frozenset({CSI, NFS})
+_FOLDER_MODE: Final = 0o750
+
+
+def _filesystem_sizes(path: str) -> VolumeSizes:
+    """Of the whole file system that a path lies on. Blocks. Raises base errors."""
+    found = fsusage.filesystem(path)
+    return VolumeSizes(
+        capacity=found.capacity,
+        available=found.available,
+        used=found.used,
+        inodes=found.inodes,
+        inodes_free=found.inodes_free,
+        inodes_used=found.inodes_used,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteVolumes:
+    """Those of all pods. ``csi`` is None without an API server, which has the objects about drivers."""
+
+    dirs: PodDirs
+    blocking: Blocking
+    timeout: Seconds
+    csi: "CsiVolumes | None" = None
+
+    def path(self, uid: PodUID, source: Source) -> Path:
+        """Where it is to be found."""
+        if source.kind == CSI:
+            assert self.csi is not None
+            return self.csi.path(uid, source)
+        return self.dirs.volume(uid, nfs.NAME, source.name)
+
+    def is_due(self, pod: Pod, source: Source) -> bool:
+        """Whether a volume that was set up has to be so again."""
+        return source.kind == CSI and self.csi is not None and self.csi.is_due(pod, source)
+
+    async def set_up(self, pod: Pod, sources: Mapping[str, Source]) -> dict[str, str]:
+        """Set up volumes, by their names in the pod; what went wrong with some."""
+        found = await asyncio.gather(*(self._set_up(pod, source) for source in sources.values()))
+        return {name: text for name, text in zip(sources, found, strict=True) if text}
+
+    async def tear_down(self, uid: PodUID) -> None:
+        """Have drivers let go of a pod's volumes. Repeatable; raises Transient naming what stays."""
+        if self.csi is not None:
+            await self.csi.tear_down(uid)
+
+    async def sizes(self, pod: Pod, source: Source, path: Path) -> VolumeSizes | None:
+        """How full a volume is, by its driver or its file system; None if nobody says. Raises base errors."""
+        if source.kind == CSI:
+            return await self.csi.sizes(pod, source) if self.csi is not None else None
+        return await self.blocking.run(f"sizes-{path}", lambda: _filesystem_sizes(str(path)))
+
+    async def _set_up(self, pod: Pod, source: Source) -> str:
+        try:
+            if source.kind == NFS:
+                await self._mount_nfs(ref_of(pod).uid, source)
+            elif self.csi is None:
+                raise Unsupported(
+                    "CSI volumes need an API server, which this agent has not: it has the objects about their drivers"
+                )
+            else:
+                await self.csi.set_up(pod, source)
+        except (PykubeletError, OSError) as error:
+            return str(error)
+        return ""
+
+    async def _mount_nfs(self, uid: PodUID, source: Source) -> None:
+        target = self.dirs.volume(uid, nfs.NAME, source.name)
+
+        def is_needed() -> bool:
+            # By the mount table alone: looking at the folder itself may hang.
+            if mounts_below(str(target)):
+                return False
+            target.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            return True
+
+        if await self.blocking.run(f"nfs-{uid}-{source.name}", is_needed):
+            await nfs.mount(source, target, self.timeout)

@@ -1,0 +1,58 @@
+"""Looks up where the volumes of a pod come from: the pod's spec itself, or the PersistentVolume behind a claim."""
+
+import asyncio
+from collections.abc import Collection
+
+from pykubelet.base.errors import PykubeletError, Unsupported
+from pykubelet.kubelet.actuate.volumes import decide, decide_claims
+from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
+from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
+from pykubelet.models.core_v1 import Pod, Volume
+
+_FOR_WHOEVER_USES_THEM = (CSI, NFS)
+"""Kinds that are left alone unless a container uses them, as in the reference; the others cost nothing."""
+
+
+class Sources:
+    """Reads claims and volumes when a pod needs them; a node may not follow them."""
+
+    def __init__(self, claims: ClaimReader | None) -> None:
+        self._claims = claims
+
+    async def find(self, pod: Pod, known: Collection[str]) -> tuple[dict[str, Source], dict[str, str]]:
+        """The sources of the volumes that are not known yet, and what is wrong with the others, both by name."""
+        used = decide_claims.used_volumes(pod)
+        found: dict[str, Source] = {}
+        claimed: list[Volume] = []
+        for volume in pod.spec.volumes:
+            if volume.name in known:
+                continue
+            kind = decide.source_of(volume)
+            if decide_claims.claim_name(pod, volume):
+                if volume.name in used:
+                    claimed.append(volume)
+            elif kind not in _FOR_WHOEVER_USES_THEM or volume.name in used:
+                found[volume.name] = Source(kind=kind, name=volume.name, volume=volume)
+        problems: dict[str, str] = {}
+        looked_up = await asyncio.gather(*(self._look_up(pod, volume) for volume in claimed))
+        for volume, result in zip(claimed, looked_up, strict=True):
+            if isinstance(result, Source):
+                found[volume.name] = result
+            else:
+                problems[volume.name] = result
+        return found, problems
+
+    async def _look_up(self, pod: Pod, volume: Volume) -> Source | str:
+        namespace = pod.metadata.namespace or "default"
+        name = decide_claims.claim_name(pod, volume)
+        try:
+            if self._claims is None:
+                raise Unsupported(
+                    "a claim needs an API server, which this agent has not; mount a hostPath or an emptyDir"
+                )
+            claim = await self._claims.claim(namespace, name)
+            decide_claims.check_claim(pod, volume, claim)
+            pv = await self._claims.volume(claim.spec.volume_name)
+            return decide_claims.source_of_claim(pod, volume, claim, pv)
+        except PykubeletError as error:
+            return f"error processing PVC {namespace}/{name}: {error}"

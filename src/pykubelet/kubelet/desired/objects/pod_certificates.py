@@ -1,0 +1,209 @@
+"""Certificates for pods (KEP-4317): for each source the agent makes a key and asks a signer, by an object at the API.
+
+Keys stay in memory; after a restart of the agent every pod gets a new one. A certificate is renewed when its signer
+says so. A request that was denied, or that failed, is final for its pod.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.resources import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.desired.objects.decide_trust import chain
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
+from pykubelet.models.certificates_v1beta1 import PodCertificateRequest, PodCertificateRequestSpec
+from pykubelet.models.core_v1 import Node, Pod, PodCertificateProjection
+from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY: Final = 30.0
+_JITTER: Final = 300.0
+_ISSUED: Final = "Issued"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One source of one projected volume of one pod."""
+
+    ref: PodRef
+    volume: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A key and its certificates, both in PEM."""
+
+    key: bytes
+    chain: bytes
+    refresh_at: Seconds
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of one place."""
+
+    pod: Pod
+    source: PodCertificateProjection
+    current: Credentials | None = None
+    key: bytes = b""
+    request: str = ""
+    """Name of the request that is under way; empty if there is none."""
+    refusal: str = ""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there is a certificate, or a refusal."""
+
+
+class PodCertificates:
+    """All certificates of this node's pods."""
+
+    def __init__(
+        self, client: ApiClient, touched: Callable[[frozenset[PodUID]], None], clock: Clock, patience: Seconds
+    ) -> None:
+        self._client = client
+        self._touched = touched
+        self._clock = clock
+        self._patience = patience
+        self._entries: dict[Place, _Entry] = {}
+        self._node: Node | None = None
+        self._node_known = asyncio.Event()
+        self._wanted = asyncio.Event()
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name."""
+        return {"pod-certificate-requests": self._follow(), "pod-certificates": self._renew()}
+
+    def node_seen(self, node: Node) -> None:
+        """The node's object, which requests name."""
+        self._node = node
+        self._node_known.set()
+
+    def release(self, uid: PodUID) -> None:
+        """The pod is gone. Repeatable."""
+        for place in [place for place in self._entries if place.ref.uid == uid]:
+            del self._entries[place]
+
+    async def ready(self, pod: Pod) -> None:
+        """Wait for the certificates that the pod's volumes show. Transient when that takes long, Permanent if never."""
+        waiting = []
+        for place, source in _wanted_by(pod):
+            entry = self._entries.setdefault(place, _Entry(pod, source))
+            if entry.current is None and not entry.request and not entry.refusal:
+                await self._ask(place, entry)
+            waiting.append((place, entry))
+        try:
+            async with asyncio.timeout(self._patience):
+                for _, entry in waiting:
+                    await entry.settled.wait()
+        except TimeoutError as error:
+            late = next(entry for _, entry in waiting if not entry.settled.is_set())
+            raise Transient(
+                f"credential bundle is not issued yet: signer {late.source.signer_name} has not answered "
+                f"PodCertificateRequest {ref_of(pod).namespace}/{late.request}"
+            ) from error
+
+    def credentials(self, pod: Pod, volume: str, index: int) -> Credentials:
+        """Key and certificates of one source. Transient if they are not issued, Permanent if they never will be."""
+        entry = self._entries.get(Place(ref_of(pod), volume, index))
+        if entry is None or (entry.current is None and not entry.refusal):
+            raise Transient("credential bundle is not issued yet")
+        if entry.current is None:
+            raise Permanent(entry.refusal)
+        return entry.current
+
+    # -- requests
+
+    async def _ask(self, place: Place, entry: _Entry) -> None:
+        self._wanted.set()
+        if self._node is None:
+            raise Transient("the node is not registered yet; certificates of pods name it")
+        ref, account = place.ref, entry.pod.spec.service_account_name or "default"
+        found = await self._client.get(SERVICE_ACCOUNTS.at(ref.namespace, account))
+        # Only here: cryptography is not small, and few pods want it.
+        from pykubelet.kubelet.desired.objects.keys import new_key_and_request
+
+        key, request = await asyncio.to_thread(new_key_and_request, entry.source.key_type)
+        owner = OwnerReference(api_version="v1", kind="Pod", name=ref.name, uid=ref.uid)
+        value = PodCertificateRequest(
+            api_version="certificates.k8s.io/v1beta1",
+            kind="PodCertificateRequest",
+            metadata=ObjectMeta(generate_name="req-", namespace=ref.namespace, owner_references=(owner,)),
+            spec=PodCertificateRequestSpec(
+                signer_name=entry.source.signer_name,
+                pod_name=ref.name,
+                pod_uid=ref.uid,
+                service_account_name=account,
+                service_account_uid=found.metadata.uid,
+                node_name=self._node.metadata.name,
+                node_uid=self._node.metadata.uid,
+                max_expiration_seconds=entry.source.max_expiration_seconds,
+                stub_pkcs10_request=request,
+                unverified_user_annotations=entry.source.user_annotations,
+            ),
+        )
+        made = await self._client.create(POD_CERTIFICATE_REQUESTS.all(ref.namespace), value)
+        entry.key, entry.request = key, made.metadata.name
+
+    async def _follow(self) -> None:
+        await self._wanted.wait()
+        await self._node_known.wait()
+        assert self._node is not None
+        select = Select(fields=f"spec.nodeName={self._node.metadata.name}")
+        await Reflector(self._client, Query(POD_CERTIFICATE_REQUESTS.all(), select), self._take, self._clock).run()
+
+    def _take(self, requests: Mapping[Key, PodCertificateRequest]) -> None:
+        renewed = set()
+        for place, entry in self._entries.items():
+            request = requests.get((place.ref.namespace, entry.request)) if entry.request else None
+            if request is not None and self._settle(entry, request):
+                renewed.add(place.ref.uid)
+        if renewed:
+            self._touched(frozenset(renewed))
+
+    def _settle(self, entry: _Entry, request: PodCertificateRequest) -> bool:
+        """Take up what became of a request; whether it is decided."""
+        decided = next((c for c in request.status.conditions if c.type in (_ISSUED, "Denied", "Failed")), None)
+        if decided is None:
+            return False
+        entry.request = ""
+        if decided.type == _ISSUED:
+            begin = request.status.begin_refresh_at
+            refresh_at = (begin.timestamp() if begin else self._clock.now()) + random.random() * _JITTER
+            entry.current = Credentials(entry.key, chain(request.status.certificate_chain), refresh_at)
+        else:
+            told = f'reason="{decided.reason}" message="{decided.message}"'
+            entry.refusal = f"PodCertificateRequest was permanently {decided.type.lower()}: {told}"
+        entry.settled.set()
+        return True
+
+    async def _renew(self) -> None:
+        """Ask anew for what is due, until cancelled; what cannot be renewed stays in use."""
+        await self._wanted.wait()
+        while True:
+            await self._clock.sleep(_LOOK_EVERY)
+            now = self._clock.now()
+            for place, entry in list(self._entries.items()):
+                due = entry.current is not None and entry.current.refresh_at <= now
+                if not due or entry.request or entry.refusal:
+                    continue
+                try:
+                    await self._ask(place, entry)
+                except PykubeletError as error:
+                    told = {"pod": str(place.ref), "volume": place.volume, "error": str(error)}
+                    _log.warning("certificate of a pod not renewed, trying again", extra=told)
+
+
+def _wanted_by(pod: Pod) -> Iterator[tuple[Place, PodCertificateProjection]]:
+    for volume in pod.spec.volumes:
+        for index, source in enumerate(volume.projected.sources if volume.projected else ()):
+            if source.pod_certificate is not None:
+                yield Place(ref_of(pod), volume.name, index), source.pod_certificate

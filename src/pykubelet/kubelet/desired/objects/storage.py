@@ -1,0 +1,143 @@
+"""What pods with persistent volumes need of the API server: claims, volumes, attachments, drivers' objects and secrets.
+
+A node may read a claim, a volume or an attachment by its name, and only those that its pods use; it may not follow
+them. So they are read when a pod needs them. CSIDriver objects are few and followed, from the first that is needed on.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final
+
+from pykubelet.apiclient import ApiClient, PatchKind, Query, Reflector, Select
+from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.resources import (
+    CSI_DRIVERS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SECRETS,
+    VOLUME_ATTACHMENTS,
+)
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.desired.objects.apiserver import PATIENCE
+from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
+from pykubelet.models.scalars import time_from_unix
+from pykubelet.models.storage_v1 import CSIDriver, TokenRequest, VolumeAttachment
+
+ATTACH_PATIENCE: Final[Seconds] = 120.0
+"""How long a pod waits for a volume to be attached before that is told as a failure and tried again."""
+
+
+class StorageObjects:
+    """Implements what the volume manager asks of a cluster. One thread."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        tokens: ServiceAccountTokens,
+        touched: Callable[[frozenset[PodUID]], None],
+        clock: Clock,
+        patience: Seconds = ATTACH_PATIENCE,
+    ) -> None:
+        self._client = client
+        self._tokens = tokens
+        self._touched = touched
+        self._patience = patience
+        self._drivers: Mapping[Key, CSIDriver] = {}
+        self._wanted = asyncio.Event()
+        self._read = asyncio.Event()
+        self._driver_watch = Reflector(client, Query(CSI_DRIVERS.all(), Select()), self._take_drivers, clock)
+        self._in_use: frozenset[str] = frozenset()
+        self._attached: frozenset[str] = frozenset()
+        self._node_news = asyncio.Event()
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name."""
+        return {"csi-drivers": self._follow_drivers()}
+
+    def node_seen(self, node: Node) -> None:
+        """The API server told of the node's object, whose status says what is attached."""
+        self._in_use = frozenset(node.status.volumes_in_use)
+        self._attached = frozenset(volume.name for volume in node.status.volumes_attached)
+        self._node_news.set()
+        self._node_news = asyncio.Event()
+
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        """A claim as it is now. NotFound, Transient."""
+        return await self._client.get(PERSISTENT_VOLUME_CLAIMS.at(namespace, name))
+
+    async def volume(self, name: str) -> PersistentVolume:
+        """A volume as it is now. NotFound, Transient."""
+        return await self._client.get(PERSISTENT_VOLUMES.at("", name))
+
+    async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
+        """Change a claim's status by a strategic merge patch; Conflict if that names an old version."""
+        target = PERSISTENT_VOLUME_CLAIMS.at(claim.metadata.namespace, claim.metadata.name, "status")
+        return await self._client.patch(target, patch, PatchKind.STRATEGIC)
+
+    async def secret(self, namespace: str, name: str) -> Secret:
+        """A Secret that a volume names, as it is now. NotFound, Transient."""
+        return await self._client.get(SECRETS.at(namespace, name))
+
+    async def driver(self, name: str) -> CSIDriver | None:
+        """The driver's object; None if there is none. Transient if they cannot be read."""
+        self._wanted.set()
+        if not self._read.is_set():
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self._read.wait()
+            except TimeoutError as error:
+                fault = self._driver_watch.fault
+                raise Transient(f"CSIDriver objects not read yet{f': {fault}' if fault else ''}") from error
+        return self._drivers.get(("", name))
+
+    async def wait_attached(self, unique_name: str, attachment: str) -> None:
+        """Wait until the node's status lists the volume as in use and as attached. Transient says what is missing."""
+        try:
+            async with asyncio.timeout(self._patience):
+                while unique_name not in self._in_use or unique_name not in self._attached:
+                    await self._node_news.wait()
+        except TimeoutError as error:
+            why = await self._why_not(attachment)
+            raise Transient(f"volume not attached according to node status: {unique_name}: {why}") from error
+
+    async def attachment_metadata(self, name: str) -> Mapping[str, str]:
+        """What the controller said when it attached the volume. NotFound, Transient."""
+        attachment = await self._client.get(VOLUME_ATTACHMENTS.at("", name))
+        return attachment.status.attachment_metadata if attachment.status is not None else {}
+
+    async def driver_tokens(self, pod: Pod, requests: tuple[TokenRequest, ...]) -> str:
+        """Tokens of the pod's service account by audience, as JSON in the form of TokenRequestStatus."""
+        found = {}
+        for request in requests:
+            token, expires = await self._tokens.fetch(pod, request.audience, request.expiration_seconds)
+            at = time_from_unix(expires).strftime("%Y-%m-%dT%H:%M:%SZ")
+            found[request.audience] = {"token": token.decode(), "expirationTimestamp": at}
+        return json.dumps(found, separators=(",", ":"))
+
+    def touch(self, uids: frozenset[PodUID]) -> None:
+        """Have these pods looked at."""
+        self._touched(uids)
+
+    async def _follow_drivers(self) -> None:
+        await self._wanted.wait()
+        await self._driver_watch.run()
+
+    def _take_drivers(self, drivers: Mapping[Key, CSIDriver]) -> None:
+        self._drivers = drivers
+        self._read.set()
+
+    async def _why_not(self, name: str) -> str:
+        try:
+            found: VolumeAttachment = await self._client.get(VOLUME_ATTACHMENTS.at("", name))
+        except NotFound:
+            return f"there is no VolumeAttachment {name}; is the cluster's attach/detach controller running?"
+        except Transient as error:
+            return str(error)
+        if found.status is not None and found.status.attach_error is not None:
+            return f"VolumeAttachment {name}: {found.status.attach_error.message}"
+        return f"see kubectl describe volumeattachment {name}; is the driver's external-attacher running?"

@@ -1,0 +1,228 @@
+"""Persistent volumes for real: a CSI driver in a process of its own, claims bound by hand, since no controller runs."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.agent import container_status, environment, wait_for
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.traces import remove_mounts
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import container, mount, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+DRIVER = "fake.csi"
+_STORAGE = "/apis/storage.k8s.io/v1"
+_CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+_VOLUMES = "/api/v1/persistentvolumes"
+_MIB = {"storage": "1Mi"}
+
+
+class Storage:
+    """The driver, and the objects that a cluster's controllers would make."""
+
+    def __init__(self, cluster: Cluster, home: Path) -> None:
+        self.cluster = cluster
+        self.home = home
+        self.log = home / "calls"
+        self.log.write_text("")
+        command = [sys.executable, "-m", "pykubelet.testing.fake_csi", "--name", DRIVER]
+        command += ["--root", str(cluster.agent.root), "--data", str(home / "data"), "--log", str(self.log)]
+        self.process = subprocess.Popen(command, env=environment())
+
+    def calls(self, method: str) -> list[Json]:
+        """Requests of a method until now."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [request for name, request in lines if name == method]
+
+    def bind(self, name: str, **spec: object) -> None:
+        """A claim ``NAME`` bound to a volume ``pv-NAME``."""
+        api = self.cluster.api
+        modes = ["ReadWriteOnce"]
+        claim = {"accessModes": modes, "resources": {"requests": _MIB}, "volumeName": f"pv-{name}"}
+        claim["storageClassName"] = ""
+        meta = {"name": name}
+        made = api.create(
+            _CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim}
+        )
+        reference = {"name": name, "namespace": "default", "uid": made["metadata"]["uid"]}
+        volume = {"capacity": _MIB, "accessModes": modes, "claimRef": reference, **spec}
+        meta = {"name": f"pv-{name}"}
+        api.create(_VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": volume})
+        api.merge(f"{_CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
+
+    def attach(self, *handles: str) -> None:
+        """What the attach/detach controller and the driver's attacher do, once the node says that it waits."""
+        api = self.cluster.api
+        names = [f"kubernetes.io/csi/{DRIVER}^{handle}" for handle in handles]
+        wait_for(lambda: set(names) <= set(self.status("volumesInUse")), 30.0, self.cluster.agent.log_tail)
+        for handle in handles:
+            self._attachment(handle)
+        attached = {"volumesAttached": [{"name": name, "devicePath": ""} for name in names]}
+        api.merge(f"/api/v1/nodes/{NODE}/status", {"status": attached})
+
+    def _attachment(self, handle: str) -> None:
+        api = self.cluster.api
+        meta = {"name": f"csi-{sha256(f'{handle}{DRIVER}{NODE}'.encode()).hexdigest()}"}
+        spec = {"attacher": DRIVER, "nodeName": NODE, "source": {"persistentVolumeName": "pv-data"}}
+        attachments = f"{_STORAGE}/volumeattachments"
+        if api.find(f"{attachments}/{meta['name']}") is None:
+            api.create(
+                attachments,
+                {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": meta, "spec": spec},
+            )
+        status = {"attached": True, "attachmentMetadata": {"device": "sdz"}}
+        api.merge(f"{attachments}/{meta['name']}/status", {"status": status})
+
+    def status(self, field: str) -> list[str]:
+        node = self.cluster.api.node(NODE)
+        assert node is not None
+        return list(node["status"].get(field, ()))
+
+    def until(self, condition: Callable[[], object]) -> None:
+        wait_for(lambda: bool(condition()), 30.0, lambda: self.log.read_text() + self.cluster.agent.log_tail())
+
+
+@pytest.fixture(scope="module")
+def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
+    home = isolation.home / "csi"
+    home.mkdir(exist_ok=True)
+    made = Storage(cluster, home)
+    spec = {
+        "attachRequired": True,
+        "podInfoOnMount": True,
+        "volumeLifecycleModes": ["Persistent", "Ephemeral"],
+        "fsGroupPolicy": "File",
+    }
+    driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": DRIVER}, "spec": spec}
+    cluster.api.create(f"{_STORAGE}/csidrivers", driver)
+    made.bind("data", csi={"driver": DRIVER, "volumeHandle": "vol-1", "fsType": "ext4"})
+    try:
+        yield made
+    finally:
+        made.process.terminate()
+        made.process.wait(timeout=20)
+        remove_mounts(home)
+        shutil.rmtree(home)
+        for folder in (f"{_STORAGE}/csidrivers", f"{_STORAGE}/volumeattachments", _CLAIMS, _VOLUMES):
+            for item in cluster.api.get(folder)["items"]:
+                cluster.api.delete(f"{folder}/{item['metadata']['name']}")
+
+
+def test_the_driver_is_in_the_csi_node(storage: Storage) -> None:
+    api = storage.cluster.api
+    storage.until(lambda: (api.find(f"{_STORAGE}/csinodes/{NODE}") or {}).get("spec", {}).get("drivers"))
+    found = api.get(f"{_STORAGE}/csinodes/{NODE}")
+    assert found["spec"]["drivers"] == [
+        {
+            "name": DRIVER,
+            "nodeID": "node-1",
+            "topologyKeys": ["topology.fake.csi/node"],
+            "allocatable": {"count": 9},
+        }
+    ]
+    node = api.get(f"/api/v1/nodes/{NODE}")
+    assert found["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+    assert node["metadata"]["labels"]["topology.fake.csi/node"] == "a"
+    assert json.loads(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"]) == {DRIVER: "node-1"}
+
+
+def test_a_pod_keeps_its_volumes_over_a_restart_of_the_agent(storage: Storage) -> None:
+    cluster = storage.cluster
+    local = storage.home / "disk"
+    local.mkdir()
+    affinity = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}]}
+    storage.bind(
+        "disk",
+        local={"path": str(local)},
+        nodeAffinity={"required": {"nodeSelectorTerms": [affinity]}},
+        storageClassName="local",
+    )
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "disk", "persistentVolumeClaim": {"claimName": "disk", "readOnly": True}},
+        {"name": "scratch", "csi": {"driver": DRIVER, "volumeAttributes": {"kind": "scratch"}}},
+        {"name": "unused", "persistentVolumeClaim": {"claimName": "nowhere"}},
+    ]
+    mounts = [mount("data", "/data"), mount("disk", "/disk"), mount("scratch", "/scratch", subPath="part")]
+    made = cluster.run(pod("stateful", container(volumeMounts=mounts), volumes=volumes, securityContext={"fsGroup": 7}))
+    storage.attach("vol-1")
+    before = container_status(cluster.ready("stateful"))
+    (local / "hello").write_text("from the node")
+    script = "echo kept > /data/file; stat -c %g /data/file; cat /disk/hello; touch /disk/x 2>&1; echo s > /scratch/f"
+    told = cluster.agent.exec("stateful", script)
+    assert told.split("\n")[0] == "7" and "from the node" in told and "Read-only" in told
+    assert storage.calls("NodeStageVolume")[0]["publish_context"] == {"device": "sdz"}
+    inline = next(call for call in storage.calls("NodePublishVolume") if "staging_target_path" not in call)
+    assert inline["volume_context"]["csi.storage.k8s.io/pod.name"] == "stateful"
+    assert inline["volume_context"]["kind"] == "scratch"
+
+    cluster.agent.kill()
+    cluster.agent.start()
+    wait_for(lambda: "stateful" in cluster.agent.pods(), 30.0, cluster.agent.log_tail)
+    after = container_status(cluster.ready("stateful"))
+    assert (after.container_id, after.restart_count) == (before.container_id, 0)
+    assert cluster.agent.exec("stateful", "cat /data/file").strip() == "kept"
+    assert (storage.home / "data" / "vol-1" / "file").read_text() == "kept\n"
+
+    cluster.delete("stateful")
+    storage.until(lambda: storage.calls("NodeUnstageVolume"))
+    assert len({call["target_path"] for call in storage.calls("NodeUnpublishVolume")}) == 2
+    uid = made["metadata"]["uid"]
+    storage.until(lambda: not (cluster.agent.root / "pods" / uid).exists())
+    storage.until(lambda: not storage.status("volumesInUse"))
+    assert (storage.home / "data" / "vol-1" / "file").read_text() == "kept\n"
+    assert (local / "hello").exists()
+
+
+def test_a_device_and_how_full_volumes_are(storage: Storage) -> None:
+    cluster = storage.cluster
+    storage.bind("block", csi={"driver": DRIVER, "volumeHandle": "vol-2"}, volumeMode="Block")
+    volumes = [
+        {"name": "blk", "persistentVolumeClaim": {"claimName": "block"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+    ]
+    device = {"name": "blk", "devicePath": "/dev/blk"}
+    main = container(volumeMounts=[mount("data", "/data")], volumeDevices=[device])
+    made = cluster.run(pod("raw", main, volumes=volumes))
+    storage.attach("vol-1", "vol-2")
+    cluster.ready("raw")
+    # The driver gives /dev/null for a device.
+    assert cluster.agent.exec("raw", "echo gone > /dev/blk && stat -c %t:%T /dev/blk").strip() == "1:3"
+    link = cluster.agent.root / "pods" / made["metadata"]["uid"] / "volumeDevices/kubernetes.io~csi/pv-block"
+    assert link.is_symlink()
+
+    def claimed() -> list[Json]:
+        found = cluster.api.get(f"/api/v1/nodes/{NODE}/proxy/stats/summary")
+        return [volume for each in found["pods"] for volume in each.get("volume", ()) if volume.get("pvcRef")]
+
+    storage.until(claimed)
+    (usage,) = claimed()
+    assert usage["pvcRef"] == {"name": "data", "namespace": "default"}
+    assert (usage["name"], usage["capacityBytes"], usage["usedBytes"], usage["inodes"]) == ("data", 1000, 300, 10)
+    cluster.delete("raw")
+    storage.until(lambda: any(call["volume_id"] == "vol-2" for call in storage.calls("NodeUnstageVolume")))
+    assert not link.is_symlink()
+
+
+def test_a_pod_that_went_while_the_agent_was_down_leaves_nothing(storage: Storage) -> None:
+    cluster = storage.cluster
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    made = cluster.run(pod("short", container(volumeMounts=[mount("data", "/data")]), volumes=volumes))
+    storage.attach("vol-1")
+    cluster.ready("short")
+    cluster.agent.kill()
+    unpublished, unstaged = len(storage.calls("NodeUnpublishVolume")), len(storage.calls("NodeUnstageVolume"))
+    cluster.api.delete_pod("short", 0)
+    cluster.agent.start()
+    storage.until(lambda: len(storage.calls("NodeUnstageVolume")) > unstaged)
+    assert len(storage.calls("NodeUnpublishVolume")) > unpublished
+    storage.until(lambda: not (cluster.agent.root / "pods" / made["metadata"]["uid"]).exists())
+    assert not list((cluster.agent.root / "plugins/kubernetes.io/csi" / DRIVER).iterdir())

@@ -1,0 +1,200 @@
+"""What is asked of CSI drivers, by the objects of the API."""
+
+from hashlib import sha256
+
+import pytest
+
+from pykubelet.base.errors import Invalid, Unsupported
+from pykubelet.kubelet.actuate.volumes.csi import decide
+from pykubelet.kubelet.actuate.volumes.csi.types import Capabilities, CsiVolume, VolumeRef
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import PersistentVolume, Pod
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.storage_v1 import CSIDriver, CSIDriverSpec
+from pykubelet.pb import csi_v1_pb2 as pb
+
+REF = VolumeRef("d.example.com", "vol-1")
+POD = from_builtins(
+    {
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
+        "spec": {
+            "serviceAccountName": "robot",
+            "containers": [],
+            "volumes": [
+                {
+                    "name": "data",
+                    "csi": {
+                        "driver": "d.example.com",
+                        "fsType": "ext4",
+                        "readOnly": True,
+                        "volumeAttributes": {"a": "b"},
+                        "nodePublishSecretRef": {"name": "s"},
+                    },
+                }
+            ],
+        },
+    },
+    Pod,
+)
+
+
+def _driver(**spec: object) -> CSIDriver:
+    return from_builtins({"metadata": {"name": "d.example.com"}, "spec": spec}, CSIDriver)
+
+
+def test_an_inline_volume_has_a_handle_of_its_own() -> None:
+    volume = decide.inline_volume(POD, POD.spec.volumes[0])
+    assert volume.ref.handle == f"csi-{sha256(b'u1data').hexdigest()}"
+    assert volume.ephemeral and volume.read_only and volume.fs_type == "ext4" and volume.attributes == {"a": "b"}
+    assert volume.publish_secret is not None and volume.publish_secret.namespace == "shop"
+
+
+def test_a_persistent_volume() -> None:
+    pv = from_builtins(
+        {
+            "metadata": {"name": "pv1"},
+            "spec": {
+                "csi": {"driver": "d.example.com", "volumeHandle": "h", "fsType": "xfs"},
+                "volumeMode": "Block",
+                "accessModes": ["ReadWriteMany"],
+                "mountOptions": ["noatime"],
+            },
+        },
+        PersistentVolume,
+    )
+    volume = decide.persistent_volume(pv, read_only=True)
+    assert volume == CsiVolume(
+        ref=VolumeRef("d.example.com", "h"),
+        name="pv1",
+        block=True,
+        read_only=True,
+        fs_type="xfs",
+        access_modes=("ReadWriteMany",),
+        mount_options=("noatime",),
+    )
+    assert volume.ref.unique_name == "kubernetes.io/csi/d.example.com^h"
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a-", "a" * 64, "a b"])
+def test_what_cannot_be_a_driver(name: str) -> None:
+    with pytest.raises(Invalid, match="cannot be a CSI driver's name"):
+        decide.driver_name(name)
+
+
+def test_the_attachment_has_the_reference_s_name() -> None:
+    assert decide.attachment_name(REF, "node-a") == f"csi-{sha256(b'vol-1d.example.comnode-a').hexdigest()}"
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [(None, True), (_driver(), True), (_driver(attachRequired=True), True), (_driver(attachRequired=False), False)],
+)
+def test_who_is_attached(driver: CSIDriver | None, expected: bool) -> None:
+    assert decide.needs_attach(driver) is expected
+
+
+@pytest.mark.parametrize(
+    ("ephemeral", "driver", "complaint"),
+    [
+        (False, None, ""),
+        (True, None, "no CSIDriver object"),
+        (False, _driver(), ""),
+        (True, _driver(), 'only supports \\["Persistent"\\]'),
+        (True, _driver(volumeLifecycleModes=["Ephemeral"]), ""),
+        (False, _driver(volumeLifecycleModes=["Ephemeral"]), 'volume mode "Persistent" not supported'),
+        (False, _driver(volumeLifecycleModes=["Persistent", "Ephemeral"]), ""),
+    ],
+)
+def test_lifecycle_modes(ephemeral: bool, driver: CSIDriver | None, complaint: str) -> None:
+    volume = CsiVolume(ref=REF, name="v", ephemeral=ephemeral)
+    if complaint:
+        with pytest.raises(Unsupported, match=complaint):
+            decide.check_lifecycle(volume, driver)
+    else:
+        decide.check_lifecycle(volume, driver)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fs_type", "modes", "read_only", "ephemeral", "expected"),
+    [
+        ("", "ext4", ("ReadWriteOnce",), False, False, True),
+        ("", "ext4", ("ReadWriteOncePod",), False, False, True),
+        ("", "", ("ReadWriteOnce",), False, False, False),
+        ("", "ext4", ("ReadWriteMany",), False, False, False),
+        ("", "ext4", (), False, False, False),
+        ("", "ext4", (), False, True, True),
+        ("", "ext4", ("ReadWriteOnce",), True, False, False),
+        ("File", "", ("ReadWriteMany",), False, False, True),
+        ("File", "", ("ReadWriteMany",), True, False, False),
+        ("None", "ext4", ("ReadWriteOnce",), False, False, False),
+    ],
+)
+def test_fs_group(
+    policy: str, fs_type: str, modes: tuple[str, ...], read_only: bool, ephemeral: bool, expected: bool
+) -> None:
+    volume = CsiVolume(ref=REF, name="v", fs_type=fs_type, access_modes=modes, read_only=read_only, ephemeral=ephemeral)
+    driver = CSIDriver(metadata=ObjectMeta(name="d"), spec=CSIDriverSpec(fs_group_policy=policy)) if policy else None
+    assert decide.supports_fs_group(volume, driver) is expected
+
+
+def test_pod_info_and_tokens_are_among_the_attributes() -> None:
+    volume = CsiVolume(ref=REF, name="v", ephemeral=True, attributes={"a": "b"})
+    attributes, secrets = decide.publish_context_of(volume, POD, _driver(podInfoOnMount=True), "{}")
+    assert attributes == {
+        "a": "b",
+        "csi.storage.k8s.io/pod.name": "web",
+        "csi.storage.k8s.io/pod.namespace": "shop",
+        "csi.storage.k8s.io/pod.uid": "u1",
+        "csi.storage.k8s.io/serviceAccount.name": "robot",
+        "csi.storage.k8s.io/ephemeral": "true",
+        "csi.storage.k8s.io/serviceAccount.tokens": "{}",
+    }
+    assert secrets == {}
+
+
+def test_tokens_go_into_the_secrets_of_drivers_that_want_it_so() -> None:
+    volume = CsiVolume(ref=REF, name="v")
+    attributes, secrets = decide.publish_context_of(volume, POD, _driver(serviceAccountTokenInSecrets=True), "{}")
+    assert attributes == {} and secrets == {"csi.storage.k8s.io/serviceAccount.tokens": "{}"}
+    assert decide.publish_context_of(volume, POD, None, "")[0] == {}
+
+
+@pytest.mark.parametrize(
+    ("modes", "multi", "expected"),
+    [
+        ((), False, "SINGLE_NODE_WRITER"),
+        (("ReadWriteOnce",), True, "SINGLE_NODE_MULTI_WRITER"),
+        (("ReadWriteOncePod",), True, "SINGLE_NODE_SINGLE_WRITER"),
+        (("ReadWriteOncePod",), False, "SINGLE_NODE_WRITER"),
+        (("ReadOnlyMany", "ReadWriteOnce"), False, "MULTI_NODE_READER_ONLY"),
+        (("ReadWriteMany",), True, "MULTI_NODE_MULTI_WRITER"),
+    ],
+)
+def test_access_modes(modes: tuple[str, ...], multi: bool, expected: str) -> None:
+    found = decide.access_mode(modes, Capabilities(single_node_multi_writer=multi))
+    assert pb.VolumeCapability.AccessMode.Mode.Name(found) == expected
+
+
+def test_the_group_is_the_driver_s_business_only_if_it_says_so() -> None:
+    volume = CsiVolume(ref=REF, name="v", fs_type="ext4", mount_options=("ro",))
+    found = decide.capability(volume, Capabilities(mount_group=True), 7)
+    assert found.mount.volume_mount_group == "7" and list(found.mount.mount_flags) == ["ro"]
+    assert decide.capability(volume, Capabilities(), 7).mount.volume_mount_group == ""
+    assert decide.capability(CsiVolume(ref=REF, name="v", block=True), Capabilities(), 7).HasField("block")
+
+
+@pytest.mark.parametrize(
+    ("versions", "fine"), [(["1.0.0"], True), (["v1.2"], True), (["0.3", "2.0"], False), ([], False)]
+)
+def test_versions(versions: list[str], fine: bool) -> None:
+    if fine:
+        decide.check_versions("d", versions)
+    else:
+        with pytest.raises(Unsupported):
+            decide.check_versions("d", versions)
+
+
+def test_secrets_are_text() -> None:
+    assert decide.secret_values({"a": b"b"}) == {"a": "b"}
+    with pytest.raises(Invalid):
+        decide.secret_values({"a": b"\xff"})

@@ -1,0 +1,426 @@
+"""Staging and publishing against a driver behind real gRPC; without mounts, so that it needs no privileges."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import grpc
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Conflict, NotFound, Transient, Unsupported
+from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.csi import (
+    CsiConfig,
+    CsiDeps,
+    CsiLayout,
+    CsiVolumes,
+    DriverRegistry,
+    decide,
+)
+from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.storage import DriverNodeInfo, VolumeSizes
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import PersistentVolume, Pod, Secret, Volume
+from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.fake_csi import FakeDriver, Fault, serve
+
+NAME = "fake.csi"
+
+
+def claimed(
+    handle: str = "vol-1", name: str = "pv1", more: Mapping[str, object] | None = None, **spec: object
+) -> Source:
+    """The volume behind a claim."""
+    csi = {"driver": NAME, "volumeHandle": handle, "fsType": "ext4", **(more or {})}
+    fields = {"csi": csi, "accessModes": ["ReadWriteOnce"], **spec}
+    pv = from_builtins({"metadata": {"name": name}, "spec": fields}, PersistentVolume)
+    block = pv.spec.volume_mode == "Block"
+    return Source(kind="csi", name=name, volume=Volume(name=name), pv=pv, claim="ns/claim", block=block)
+
+
+VOLUME = claimed()
+INLINE = Source(kind="csi", name="scratch", volume=from_builtins({"name": "scratch", "csi": {"driver": NAME}}, Volume))
+
+
+@dataclass
+class Objects:
+    """The API server's part."""
+
+    drivers: dict[str, CSIDriver] = field(default_factory=dict)
+    secrets: dict[str, Secret] = field(default_factory=dict)
+    attached: asyncio.Event = field(default_factory=asyncio.Event)
+    waited: list[str] = field(default_factory=list)
+    metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    touched: set[PodUID] = field(default_factory=set)
+
+    async def driver(self, name: str) -> CSIDriver | None:
+        return self.drivers.get(name)
+
+    async def secret(self, namespace: str, name: str) -> Secret:
+        if name not in self.secrets:
+            raise NotFound(f'secrets "{name}" not found')
+        return self.secrets[name]
+
+    async def wait_attached(self, unique_name: str, attachment: str) -> None:
+        self.waited.append(unique_name)
+        await self.attached.wait()
+
+    async def attachment_metadata(self, name: str) -> Mapping[str, str]:
+        return self.metadata.get(name, {})
+
+    def touch(self, uids: frozenset[PodUID]) -> None:
+        self.touched |= uids
+
+    async def driver_tokens(self, pod: Pod, requests: tuple[TokenRequest, ...]) -> str:
+        return json.dumps({request.audience: pod.metadata.name for request in requests})
+
+
+@dataclass
+class Reports:
+    """The CSINode object's part."""
+
+    there: dict[str, DriverNodeInfo] = field(default_factory=dict)
+
+    def installed(self, driver: str, info: DriverNodeInfo) -> None:
+        self.there[driver] = info
+
+    def removed(self, driver: str) -> None:
+        del self.there[driver]
+
+
+class World:
+    """One agent's part of CSI, over a folder that outlives it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.dirs = PodDirs.at(root)
+        self.layout = CsiLayout(self.dirs)
+        self.clock = VirtualClock()
+        self.objects = Objects()
+        self.objects.drivers[NAME] = driver_object(attachRequired=False)
+        self.reports = Reports()
+        self.news = asyncio.Event()
+        self.registry = DriverRegistry(self.layout.registry, SystemClock(), 5.0)
+        self.registry.report_to(self.reports)
+        self.registry.on_registered(self._registered)
+        deps = CsiDeps(
+            layout=self.layout,
+            drivers=self.registry,
+            objects=self.objects,
+            blocking=Blocking(4, 10.0),
+            clock=self.clock,
+            node="node-a",
+        )
+        self.csi = CsiVolumes(deps, CsiConfig())
+
+    def _registered(self, name: str) -> None:
+        self.csi.registered(name)
+        self.news.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.registry.run()), group.create_task(self.csi.run())]
+            try:
+                async with asyncio.timeout(30):
+                    yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    def pod(self, uid: str, **security: object) -> Pod:
+        fields = {"securityContext": security} if security else {}
+        made = from_builtins(
+            {"metadata": {"name": uid, "namespace": "ns", "uid": uid}, "spec": {"containers": [], **fields}}, Pod
+        )
+        self.dirs.prepare(ref_of(made).uid)
+        return made
+
+    def staged_at(self) -> Path:
+        assert VOLUME.pv is not None
+        return self.layout.stage(decide.persistent_volume(VOLUME.pv, read_only=False))
+
+
+def driver_object(**spec: object) -> CSIDriver:
+    modes = {"volumeLifecycleModes": ["Persistent", "Ephemeral"]}
+    return from_builtins({"metadata": {"name": NAME}, "spec": {**modes, **spec}}, CSIDriver)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> FakeDriver:
+    return FakeDriver(NAME, tmp_path / "data", mounting=False, topology={"zone": "z"}, max_volumes=3)
+
+
+@asynccontextmanager
+async def ready(root: Path, driver: FakeDriver) -> AsyncIterator[World]:
+    """A world whose driver is registered."""
+    world = World(root)
+    async with serve(driver, root), world.running():
+        await world.news.wait()
+        yield world
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what real sockets and threads bring about."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - there is nothing to wait on
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "kubelet"
+
+
+async def test_a_driver_registers_and_leaves(root: Path, driver: FakeDriver) -> None:
+    world = World(root)
+    async with world.running():
+        async with serve(driver, root):
+            await until(lambda: driver.status)
+            assert driver.status == [(True, "")]
+            assert world.reports.there == {NAME: DriverNodeInfo("node-1", 3, {"zone": "z"})}
+        await until(lambda: not world.reports.there)
+        with pytest.raises(
+            DriverMissing, match=r"driver name fake\.csi not found in the list of registered CSI drivers"
+        ):
+            world.registry.client(NAME)
+        async with serve(driver, root):  # it comes back
+            await until(lambda: len(driver.status) == 2)
+            assert world.registry.names() == {NAME}
+
+
+async def test_a_driver_that_cannot_say_where_it_is_is_asked_again(root: Path, driver: FakeDriver) -> None:
+    driver.faults["NodeGetInfo"] = Fault(grpc.StatusCode.UNAVAILABLE, "starting")
+    async with ready(root, driver):
+        await until(lambda: len(driver.status) == 2)
+        assert [taken for taken, _ in driver.status] == [False, True] and "starting" in driver.status[0][1]
+
+
+async def test_published_and_unpublished(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        pod = world.pod("u1")
+        uid = ref_of(pod).uid
+        await world.csi.set_up(pod, VOLUME)
+        target = root / "pods/u1/volumes/kubernetes.io~csi/pv1/mount"
+        assert world.csi.path(uid, VOLUME) == target and target.is_dir()
+        (stage,) = driver.made("NodeStageVolume")
+        (publish,) = driver.made("NodePublishVolume")
+        assert stage["staging_target_path"] == publish["staging_target_path"] == str(world.staged_at())
+        assert publish["target_path"] == str(target)
+        assert publish["volume_capability"] == {
+            "mount": {"fs_type": "ext4"},
+            "access_mode": {"mode": "SINGLE_NODE_MULTI_WRITER"},
+        }
+        record = json.loads((target.parent / "vol_data.json").read_text())
+        assert record["driverName"] == NAME and record["volumeHandle"] == "vol-1" and record["specVolID"] == "pv1"
+        assert record["volumeLifecycleMode"] == "Persistent" and record["nodeName"] == "node-a"
+        assert json.loads((world.staged_at().parent / "vol_data.json").read_text()) == {
+            "driverName": NAME,
+            "volumeHandle": "vol-1",
+        }
+        assert not world.csi.is_due(pod, VOLUME)
+        await world.csi.tear_down(uid)
+        assert [name for name, _ in driver.calls][-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+        assert not target.parent.exists() and not world.staged_at().parent.exists()
+        await world.csi.tear_down(uid)  # again
+
+
+async def test_a_volume_is_unstaged_after_its_last_pod(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        first, second = world.pod("u1"), world.pod("u2")
+        await asyncio.gather(world.csi.set_up(first, VOLUME), world.csi.set_up(second, VOLUME))
+        await world.csi.tear_down(ref_of(first).uid)
+        assert not driver.made("NodeUnstageVolume")
+        await world.csi.tear_down(ref_of(second).uid)
+        assert len(driver.made("NodeUnstageVolume")) == 1
+
+
+async def test_what_an_agent_that_was_killed_left_is_undone(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        await world.csi.set_up(world.pod("u1"), INLINE)
+    async with ready(root, driver) as world:
+        assert world.csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+        await world.csi.tear_down(PodUID("u1"))
+        assert len(driver.made("NodeUnpublishVolume")) == 2 and len(driver.made("NodeUnstageVolume")) == 1
+        assert world.csi.in_use() == ()
+
+
+async def test_a_stage_that_nobody_uses_is_undone_at_the_start(root: Path, driver: FakeDriver) -> None:
+    assert VOLUME.pv is not None
+    World(root).layout.prepare_stage(decide.persistent_volume(VOLUME.pv, read_only=False))
+    async with ready(root, driver) as world:
+        await until(lambda: driver.made("NodeUnstageVolume"))
+        await until(lambda: not world.staged_at().parent.exists())
+
+
+async def test_without_its_driver_nothing_of_a_pod_is_forgotten(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+    world = World(root)
+    async with world.running():
+        with pytest.raises(
+            Transient, match=r'failed for volume "pv1".*not found in the list of registered CSI drivers'
+        ):
+            await world.csi.tear_down(PodUID("u1"))
+        async with serve(driver, root):
+            await world.news.wait()
+            await world.csi.tear_down(PodUID("u1"))
+    assert not (root / "pods/u1/volumes/kubernetes.io~csi/pv1").exists()
+
+
+async def test_an_unstage_that_fails_is_tried_again_and_lets_the_pod_go(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        driver.faults["NodeUnstageVolume"] = Fault(times=1)
+        await world.csi.tear_down(PodUID("u1"))
+        await until(lambda: len(driver.made("NodeUnstageVolume")) >= 2)
+        await until(lambda: not world.staged_at().parent.exists())
+
+
+async def test_an_unpublish_that_fails_keeps_the_pod(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        driver.faults["NodeUnpublishVolume"] = Fault(grpc.StatusCode.INTERNAL, "disk on fire")
+        with pytest.raises(Transient, match="rpc error: code = Internal desc = disk on fire"):
+            await world.csi.tear_down(PodUID("u1"))
+        await world.csi.tear_down(PodUID("u1"))
+
+
+async def test_a_driver_that_hangs_holds_up_its_own_volume_only(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        driver.faults["NodeStageVolume"] = Fault(hang=True)
+        stuck = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
+        await until(lambda: driver.made("NodeStageVolume"))
+        await world.csi.set_up(world.pod("u2"), claimed("vol-2", "pv2"))
+        stuck.cancel()  # the pod is deleted meanwhile
+        with pytest.raises(asyncio.CancelledError):
+            await stuck
+        await world.csi.tear_down(PodUID("u1"))
+        assert len(driver.made("NodeUnstageVolume")) == 1
+        assert not world.staged_at().parent.exists()
+
+
+async def test_inline_volumes_are_never_staged_nor_attached(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        world.objects.drivers[NAME] = driver_object(podInfoOnMount=True)
+        await world.csi.set_up(world.pod("u1"), INLINE)
+        assert not driver.made("NodeStageVolume") and not world.objects.waited
+        (publish,) = driver.made("NodePublishVolume")
+        context = publish["volume_context"]
+        assert isinstance(context, dict) and context["csi.storage.k8s.io/ephemeral"] == "true"
+        assert "staging_target_path" not in publish
+        world.objects.drivers.clear()
+        with pytest.raises(Unsupported, match="no CSIDriver object"):
+            await world.csi.set_up(world.pod("u2"), INLINE)
+
+
+async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        world.objects.drivers.clear()
+        task = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
+        await until(lambda: world.objects.waited)
+        assert world.csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+        assert not driver.made("NodeStageVolume")
+        name = sha256(b"vol-1fake.csinode-a").hexdigest()
+        world.objects.metadata[f"csi-{name}"] = {"device": "/dev/x"}
+        world.objects.attached.set()
+        await task
+        assert driver.made("NodeStageVolume")[0]["publish_context"] == {"device": "/dev/x"}
+        await world.csi.tear_down(PodUID("u1"))
+        assert world.csi.in_use() == ()
+
+
+async def test_secrets_tokens_and_republishing(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        world.objects.drivers[NAME] = driver_object(
+            attachRequired=False, requiresRepublish=True, tokenRequests=[{"audience": "vault"}]
+        )
+        secret = {"namespace": "ns", "name": "key"}
+        volume = claimed(more={"nodeStageSecretRef": secret, "nodePublishSecretRef": secret})
+        with pytest.raises(NotFound):
+            await world.csi.set_up(world.pod("u1"), volume)
+        world.objects.secrets["key"] = Secret(data={"password": b"hunter2"})
+        await world.csi.set_up(world.pod("u1"), volume)
+        assert driver.made("NodeStageVolume")[-1]["secrets"] == {"password": "hunter2"}
+        publish = driver.made("NodePublishVolume")[-1]
+        assert publish["volume_context"] == {"csi.storage.k8s.io/serviceAccount.tokens": '{"vault": "u1"}'}
+        assert not world.csi.is_due(world.pod("u1"), volume)
+        await world.clock.advance(31)
+        assert world.csi.is_due(world.pod("u1"), volume)
+        await world.csi.set_up(world.pod("u1"), volume)
+        assert driver.made("NodePublishVolume")[-1] == publish and len(driver.made("NodeStageVolume")) == 1
+
+
+async def test_the_fs_group_is_applied_unless_the_driver_does_it(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        group = root.stat().st_gid
+        await world.csi.set_up(world.pod("u1", fsGroup=group), VOLUME)
+        target = world.csi.path(PodUID("u1"), VOLUME)
+        assert target.stat().st_mode & 0o2070 == 0o2070
+
+
+async def test_a_device(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        volume = claimed(volumeMode="Block")
+        await world.csi.set_up(world.pod("u1"), volume)
+        link = root / "pods/u1/volumeDevices/kubernetes.io~csi/pv1"
+        published = root / "plugins/kubernetes.io/csi/volumeDevices/publish/pv1/u1"
+        assert link.readlink() == published and published.exists()
+    async with ready(root, driver) as world:
+        await world.csi.tear_down(PodUID("u1"))
+        assert not link.is_symlink() and not published.exists()
+        assert not (root / "plugins/kubernetes.io/csi/volumeDevices/pv1").exists()
+        unstage = driver.made("NodeUnstageVolume")[-1]
+        assert unstage["staging_target_path"] == str(root / "plugins/kubernetes.io/csi/volumeDevices/staging/pv1")
+
+
+async def test_a_pod_is_looked_at_when_its_driver_comes(root: Path, driver: FakeDriver) -> None:
+    world = World(root)
+    async with world.running():
+        with pytest.raises(DriverMissing):
+            await world.csi.set_up(world.pod("u1"), VOLUME)
+        async with serve(driver, root):
+            await world.news.wait()
+            assert world.objects.touched == {PodUID("u1")}
+
+
+async def test_a_volume_of_one_pod_is_not_given_to_another(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        volume = claimed(accessModes=["ReadWriteOncePod"])
+        await world.csi.set_up(world.pod("u1"), volume)
+        with pytest.raises(Conflict, match="ReadWriteOncePod access mode and is already in use by another pod"):
+            await world.csi.set_up(world.pod("u2"), volume)
+        await world.csi.tear_down(PodUID("u1"))
+        await world.csi.set_up(world.pod("u2"), volume)
+
+
+async def test_a_refusal_is_told_in_the_driver_s_words(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        driver.faults["NodeStageVolume"] = Fault(grpc.StatusCode.INVALID_ARGUMENT, "no such pool")
+        with pytest.raises(CsiFailed, match="rpc error: code = InvalidArgument desc = no such pool") as caught:
+            await world.csi.set_up(world.pod("u1"), VOLUME)
+        assert caught.value.is_final
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+
+
+async def test_how_full_a_volume_is(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        pod = world.pod("u1")
+        await world.csi.set_up(pod, VOLUME)
+        sizes = await world.csi.sizes(pod, VOLUME)
+        assert sizes == VolumeSizes("", 1000, 700, 300, 10, 7, 3)
+        (asked,) = driver.made("NodeGetVolumeStats")
+        assert asked == {"volume_id": "vol-1", "volume_path": str(world.csi.path(PodUID("u1"), VOLUME))}
+    driver.capabilities = ()
+    async with ready(root, driver) as world:
+        assert await world.csi.sizes(pod, VOLUME) is None

@@ -1,0 +1,123 @@
+"""Certificates for pods: asked for, waited for, renewed, refused."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from pykubelet.base.errors import Invalid, Permanent, Transient
+from pykubelet.kubelet.desired.objects.keys import new_key_and_request
+from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import Node, Pod
+from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+
+PREFIX = "/apis/certificates.k8s.io/v1beta1"
+ONE, TWO = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("b25l", "dHdv"))
+NODE = from_builtins({"metadata": {"name": "n", "uid": "n-1"}}, Node)
+
+
+def pod(uid: str = "u1") -> Pod:
+    certificate = {
+        "signerName": "example.com/s", "keyType": "ED25519", "maxExpirationSeconds": 3600, "keyPath": "key",
+        "userAnnotations": {"example.com/a": "b"},
+    }  # fmt: skip
+    sources = [{"configMap": {"name": "x"}}, {"podCertificate": certificate}]
+    spec = {"serviceAccountName": "robot", "volumes": [{"name": "v", "projected": {"sources": sources}}]}
+    return from_builtins({"metadata": {"name": "web", "namespace": "default", "uid": uid}, "spec": spec}, Pod)
+
+
+@dataclass
+class Rig:
+    api: Api
+    certificates: PodCertificates
+    touched: list[frozenset[PodUID]] = field(default_factory=list)
+
+    def requests(self) -> list[Any]:
+        return self.api.all("podcertificaterequests", PREFIX)
+
+    def decide(self, kind: str, chain: str = "", begin: str = "2199-01-01T00:00:00Z") -> None:
+        """A signer's answer to the newest request."""
+        name = self.requests()[-1]["metadata"]["name"]
+        condition = {"type": kind, "status": "True", "reason": "Because", "message": "of you"}
+        status = {"conditions": [condition], "certificateChain": chain, "beginRefreshAt": begin}
+        self.api.change("podcertificaterequests", name, prefix=PREFIX, status=status)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with fake_api() as api:
+        api.put("serviceaccounts", "robot")
+        touched: list[frozenset[PodUID]] = []
+        certificates = PodCertificates(api.client, touched.append, api.clock, 0.3)
+        async with running(*certificates.parts().values()):
+            yield Rig(api, certificates, touched)
+
+
+async def test_a_certificate_is_asked_for_and_renewed(rig: Rig) -> None:
+    rig.certificates.node_seen(NODE)
+    with pytest.raises(Transient, match=r"credential bundle is not issued yet: signer example\.com/s"):
+        await rig.certificates.ready(pod())
+    (request,) = rig.requests()
+    spec = request["spec"]
+    assert spec["podUID"] == "u1" and spec["nodeName"] == "n" and spec["nodeUID"] == "n-1"
+    assert spec["serviceAccountUID"] and spec["maxExpirationSeconds"] == 3600
+    assert spec["unverifiedUserAnnotations"] == {"example.com/a": "b"}
+    assert request["metadata"]["ownerReferences"][0]["uid"] == "u1"
+    with pytest.raises(Transient):
+        rig.certificates.credentials(pod(), "v", 1)
+    rig.decide("Issued", f"leaf:\n{ONE}", begin="2000-01-01T00:00:00Z")
+    await rig.certificates.ready(pod())
+    first = rig.certificates.credentials(pod(), "v", 1)
+    assert first.chain == ONE.encode() and first.key.startswith(b"-----BEGIN PRIVATE KEY-----")
+    rig.touched.clear()
+    await until(lambda: len(rig.requests()) == 2)  # it says of itself that it is due
+    assert rig.certificates.credentials(pod(), "v", 1) == first
+    rig.decide("Issued", TWO + ONE)
+    await until(lambda: rig.touched)
+    second = rig.certificates.credentials(pod(), "v", 1)
+    assert second.chain == (TWO + ONE).encode() and second.key != first.key
+    await settle()
+    assert len(rig.requests()) == 2
+    rig.certificates.release(PodUID("u1"))
+    with pytest.raises(Transient):
+        rig.certificates.credentials(pod(), "v", 1)
+
+
+@pytest.mark.parametrize("kind", ["Denied", "Failed"])
+async def test_a_refusal_is_final(rig: Rig, kind: str) -> None:
+    rig.certificates.node_seen(NODE)
+    with pytest.raises(Transient):
+        await rig.certificates.ready(pod())
+    rig.decide(kind)
+    await rig.certificates.ready(pod())
+    with pytest.raises(Permanent, match=f'permanently {kind.lower()}: reason="Because" message="of you"'):
+        rig.certificates.credentials(pod(), "v", 1)
+    await rig.certificates.ready(pod())
+    assert len(rig.requests()) == 1
+
+
+async def test_nothing_is_asked_before_the_node_is_known(rig: Rig) -> None:
+    with pytest.raises(Transient, match="the node is not registered yet"):
+        await rig.certificates.ready(pod())
+    assert not rig.requests()
+
+
+@pytest.mark.parametrize("kind", ["RSA3072", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"])
+def test_keys_of_all_kinds_prove_themselves(kind: str) -> None:
+    key, request = new_key_and_request(kind)
+    made = x509.load_der_x509_csr(request)
+    assert made.is_signature_valid and not list(made.subject)
+    form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    own = serialization.load_pem_private_key(key, None).public_key()
+    assert own.public_bytes(*form) == made.public_key().public_bytes(*form)
+    assert key.startswith(b"-----BEGIN PRIVATE KEY-----")
+
+
+def test_other_kinds_are_refused() -> None:
+    with pytest.raises(Invalid, match='unknown key type "DSA"'):
+        new_key_and_request("DSA")

@@ -1,0 +1,113 @@
+"""Claims, volumes, attachments, drivers and their tokens at the API server."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.kubelet.desired.objects.storage import StorageObjects
+from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models import core_v1 as core
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.storage_v1 import TokenRequest
+from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+
+STORAGE = "/apis/storage.k8s.io/v1"
+POD = core.Pod(
+    metadata=ObjectMeta(name="web", namespace="default", uid="u1"), spec=core.PodSpec(service_account_name="robot")
+)
+
+
+@dataclass
+class Rig:
+    api: Api
+    storage: StorageObjects
+    touched: list[frozenset[PodUID]] = field(default_factory=list)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with fake_api() as api:
+        tokens = ServiceAccountTokens(api.client, api.clock, lambda uid: None)
+        touched: list[frozenset[PodUID]] = []
+        storage = StorageObjects(api.client, tokens, touched.append, api.clock, patience=0.3)
+        async with running(*storage.parts().values()):
+            yield Rig(api, storage, touched)
+
+
+async def test_claims_and_volumes_are_read_as_they_are(rig: Rig) -> None:
+    rig.api.put("persistentvolumeclaims", "c", spec={"volumeName": "pv"})
+    rig.api.put("persistentvolumes", "pv", namespace="", spec={"local": {"path": "/x"}})
+    rig.api.put("secrets", "s", stringData={"k": "v"})
+    assert (await rig.storage.claim("default", "c")).spec.volume_name == "pv"
+    local = (await rig.storage.volume("pv")).spec.local
+    assert local is not None and local.path == "/x"
+    assert (await rig.storage.secret("default", "s")).data == {"k": b"v"}
+    with pytest.raises(NotFound):
+        await rig.storage.claim("default", "other")
+
+
+async def test_drivers_are_followed_from_the_first_that_is_needed(rig: Rig) -> None:
+    await settle()
+    assert rig.api.fake.count(f"GET {STORAGE}/csidrivers") == 0
+    rig.api.put("csidrivers", "d", namespace="", prefix=STORAGE, spec={"attachRequired": False})
+    found = await rig.storage.driver("d")
+    assert found is not None and found.spec.attach_required is False
+    assert await rig.storage.driver("other") is None
+    rig.api.put("csidrivers", "other", namespace="", prefix=STORAGE, spec={})
+    async with asyncio.timeout(5):
+        while await rig.storage.driver("other") is None:
+            await settle()
+
+
+def _node(in_use: tuple[str, ...], attached: tuple[str, ...]) -> core.Node:
+    volumes = tuple(core.AttachedVolume(name=name) for name in attached)
+    return core.Node(status=core.NodeStatus(volumes_in_use=in_use, volumes_attached=volumes))
+
+
+async def test_a_volume_is_attached_when_the_node_says_so(rig: Rig) -> None:
+    task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1"))
+    await settle()
+    rig.storage.node_seen(_node((), ("v",)))  # the controller could still take it back: nobody has said that it is used
+    await settle()
+    assert not task.done()
+    rig.storage.node_seen(_node(("v",), ("v",)))
+    await task
+    await rig.storage.wait_attached("v", "csi-1")
+
+
+async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
+    with pytest.raises(Transient, match="there is no VolumeAttachment csi-1; is the cluster's attach/detach"):
+        await rig.storage.wait_attached("v", "csi-1")
+    status = {"attached": False, "attachError": {"message": "quota"}}
+    rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
+    with pytest.raises(Transient, match="VolumeAttachment csi-1: quota"):
+        await rig.storage.wait_attached("v", "csi-1")
+    status = {"attached": False}
+    rig.api.change("volumeattachments", "csi-1", namespace="", prefix=STORAGE, status=status)
+    with pytest.raises(Transient, match="external-attacher"):
+        await rig.storage.wait_attached("v", "csi-1")
+
+
+async def test_what_the_controller_said(rig: Rig) -> None:
+    status = {"attached": True, "attachmentMetadata": {"device": "x"}}
+    rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
+    assert await rig.storage.attachment_metadata("csi-1") == {"device": "x"}
+
+
+async def test_tokens_for_drivers(rig: Rig) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    requests = (TokenRequest(audience="vault", expiration_seconds=3600), TokenRequest())
+    found = json.loads(await rig.storage.driver_tokens(POD, requests))
+    assert set(found) == {"vault", ""} and found["vault"]["token"].startswith("token-robot")
+    assert found["vault"]["expirationTimestamp"].endswith("Z")
+    assert json.loads(await rig.storage.driver_tokens(POD, requests)) == found  # kept
+
+
+async def test_pods_are_touched(rig: Rig) -> None:
+    rig.storage.touch(frozenset({PodUID("u1")}))
+    await until(lambda: rig.touched == [frozenset({PodUID("u1")})])
