@@ -5,6 +5,7 @@ Called by ``main.py`` once; nothing here acts.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds
@@ -21,14 +22,25 @@ from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, Reservations,
 from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.ports import HttpGetter
 from pykubelet.kubelet.actuate.ports import ClusterInputs
-from pykubelet.kubelet.actuate.resources import ResourceManager, ResourcesConfig, RootLimits, node_policy, open_manager
+from pykubelet.kubelet.actuate.resources import (
+    PolicyConfig,
+    ResourceManager,
+    ResourcesConfig,
+    RootLimits,
+    node_policy,
+    open_manager,
+)
 from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.userns import UserNamespaceConfig, UserNamespaces
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.timeline import Timeline
 from pykubelet.linux import cgroups, system
 from pykubelet.models.quantity import to_value
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,10 @@ class Actuators:
     holdings: PodHoldings
     logs: LogRotation
     image_gc: ImageGc
+    users: UserNamespaces
+    volumes: VolumeManager
+    csi: "CsiParts | None" = None
+    """None without an API server."""
 
 
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
@@ -76,14 +92,22 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     )
     resources = _resources(settings, deps.clock)
     dirs = PodDirs.at(settings.root_dir)
+    csi = _csi(settings, deps, dirs)
     volume_deps = VolumeDeps(
         clock=deps.clock,
         events=deps.events,
         images=images,
         tokens=deps.cluster,
         recursive_read_only=lambda pod: node.recursive_read_only(pod.spec.runtime_class_name),
+        claims=deps.cluster.storage if deps.cluster is not None else None,
+        csi=csi.volumes if csi is not None else None,
     )
     volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
+    users = UserNamespaces(
+        dirs.user_namespace,
+        node.user_namespaces,
+        UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
+    )
     runtime = PodRuntime(
         PodRuntimeDeps(
             deps.cri,
@@ -97,18 +121,30 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             deps.events,
             deps.timeline,
             deps.clock,
+            users,
         ),
         PodRuntimeConfig(
             pod_logs_dir=str(settings.pod_log_dir),
             container_logs_dir=str(settings.container_log_dir),
             crash_maximum=_crash_maximum(settings),
+            starts_at_once=max(8, 4 * system.cpu_count()),
         ),
     )
     holdings = PodHoldings(
-        HoldingsDeps(resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline, deps.cluster)
+        HoldingsDeps(resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline, users, deps.cluster)
     )
     logs = LogRotation(deps.cri, _rotation(settings), deps.clock)
-    return Actuators(node, images, resources, runtime, holdings, logs, _image_gc(settings, deps))
+    return Actuators(node, images, resources, runtime, holdings, logs, _image_gc(settings, deps), users, volumes, csi)
+
+
+def _csi(settings: Settings, deps: ActuatorDeps, dirs: PodDirs) -> "CsiParts | None":
+    if deps.cluster is None:
+        return None
+    # Only here: an agent without an API server has no use for it.
+    from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, build_csi
+
+    config = CsiConfig(wait_attach=settings.config.enable_controller_attach_detach)
+    return build_csi(dirs, deps.cluster.storage, deps.clock, settings.node_name, config)
 
 
 def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
@@ -159,6 +195,18 @@ def _node_options(settings: Settings) -> NodeOptions:
     )
 
 
+def _policy(settings: Settings) -> PolicyConfig:
+    config = settings.config
+    return PolicyConfig(
+        pod_pids_limit=config.pod_pids_limit,
+        cpu_cfs_quota=config.cpu_cfs_quota,
+        single_process_oom_kill=config.single_process_oom_kill,
+        limited_swap=config.memory_swap.swap_behavior == "LimitedSwap",
+        # A machine of its own, with manifests only, may swap: containers do not.
+        refuse_swap=config.fail_swap_on and settings.cluster is not None,
+    )
+
+
 def _resources(settings: Settings, clock: Clock) -> ResourceManager:
     config = settings.config
     layout = cgroups.detect()
@@ -166,7 +214,7 @@ def _resources(settings: Settings, clock: Clock) -> ResourceManager:
     return open_manager(
         layout,
         ResourcesConfig(
-            policy=node_policy(layout, pod_pids_limit=config.pod_pids_limit, cpu_cfs_quota=config.cpu_cfs_quota),
+            policy=node_policy(layout, _policy(settings)),
             root_limits=RootLimits(milli_cpu, memory),
             cgroup_root=config.cgroup_root or "/",
             style=NameStyle(config.cgroup_driver),

@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.ports import ClusterInputs
 from pykubelet.kubelet.actuate.resources import ResourceManager
 from pykubelet.kubelet.actuate.types import VolumeError
+from pykubelet.kubelet.actuate.userns import UserNamespaces
 from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager
 from pykubelet.kubelet.actuate.volumes.ports import ConfigReader
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
@@ -34,6 +35,7 @@ class HoldingsDeps:
     node: NodeFacts
     events: EventRecorder
     timeline: Timeline
+    users: UserNamespaces
     cluster: ClusterInputs | None = None
 
 
@@ -52,7 +54,8 @@ class PodHoldings:
         try:
             if first:
                 timeline.begin(ref.uid, Step.CGROUP)
-            await self._deps.resources.ensure_pod(pod)
+            resizing = self._deps.runtime.ledger.progress(ref.uid) is not None
+            await self._deps.resources.ensure_pod(pod, resizing=resizing)
             if first:
                 timeline.end(ref.uid, Step.CGROUP)
                 timeline.begin(ref.uid, Step.VOLUMES)
@@ -75,6 +78,7 @@ class PodHoldings:
         self._prepared.discard(uid)
         await self._deps.volumes.unmount(uid)
         await self._deps.resources.remove_pod(uid)
+        await self._deps.users.release(uid)
 
     async def forget(self, uid: PodUID) -> None:
         """Remove the pod's folder. Repeatable."""

@@ -38,7 +38,7 @@ class LogRecord:
     """One line of a log file."""
 
     timestamp: str
-    """RFC 3339 with nine digits of the second, in the zone that the runtime wrote."""
+    """RFC 3339 with nine digits of the second, in the zone that the runtime wrote; UTC is ``Z``."""
     time_ns: int
     """The same as Unix nanoseconds."""
     stream: LogStream
@@ -64,7 +64,7 @@ def parse_record(line: bytes) -> LogRecord | None:
     if seconds is None:
         return None
     return LogRecord(
-        timestamp=shown + zone.decode(),
+        timestamp=shown + ("Z" if zone == b"+00:00" else zone.decode()),
         time_ns=seconds * _NANO + int(shown[-9:]),
         stream=_STREAMS[stream],
         partial=tag == b"P",

@@ -16,6 +16,7 @@ from pykubelet.models.scalars import Quantity
 
 CPU = "cpu"
 MEMORY = "memory"
+STORAGE = "ephemeral-storage"
 HUGEPAGES_PREFIX = "hugepages-"
 
 NO_RESOURCES = ResourceRequirements()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
+from pykubelet.kubelet.types.size import Size
 
 
 class ContainerState(StrEnum):
@@ -106,6 +107,8 @@ class ContainerStatus:
     restart_count: int = 0
     log_path: str = ""
     resources: ContainerResources | None = None
+    size: Size | None = None
+    """What it runs with by the agent's own record, where that may differ from what it was allotted."""
     user: tuple[int, int, tuple[int, ...]] | None = None
     """(uid, gid, supplementary groups) of the first process, where the runtime reports it."""
     stop_signal: str = ""

@@ -15,6 +15,7 @@ from pykubelet.models.meta_v1 import ObjectMeta
 REF = PodRef("default", "web", PodUID("u1"))
 HARD = Failure(SyncAction.START_CONTAINER, "c", "RunContainerError", "no")
 SOFT = replace(HARD, transient=True)
+UNPREPARED = replace(HARD, action=SyncAction.PREPARE)
 
 
 def pod(deleted: bool = False, grace: int | None = None) -> Pod:
@@ -113,6 +114,17 @@ def test_when_a_pod_is_looked_at_again(
     s = decide.stepped(state(), Phase.SYNC, result)
     for jitter in (0.0, 0.999):
         assert low <= decide.retry_at(s, result, now, jitter) - now <= high
+
+
+def test_what_cannot_be_prepared_is_tried_again_soon_at_first() -> None:
+    s, delays = state(), []
+    for _ in range(7):
+        result = StepResult(failures=(UNPREPARED,))
+        s = decide.stepped(s, Phase.SYNC, result)
+        delays.append(decide.retry_at(s, result, 1000.0, 0.0) - 1000.0)
+    assert delays == [0.5, 1, 2, 4, 8, 10, 10]
+    mixed = StepResult(failures=(UNPREPARED, HARD))
+    assert decide.retry_at(decide.stepped(state(), Phase.SYNC, mixed), mixed, 0.0, 0.0) == 10
 
 
 def test_errors_are_counted_in_a_row() -> None:

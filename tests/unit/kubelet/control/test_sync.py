@@ -1,7 +1,7 @@
 """The sync loop and housekeeping over fakes."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
-from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered
+from pykubelet.kubelet.control.sync.loop import (
+    ROOM_SECONDS,
+    LoopEvent,
+    PodsAffected,
+    RoomMayHaveCome,
+    RuntimeRecovered,
+    look_for_room,
+)
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -29,6 +36,14 @@ def in_runtime(uid: PodUID) -> RuntimePod:
     return RuntimePod(PodRef("default", uid, uid))
 
 
+@dataclass(frozen=True)
+class Granted:
+    """A pod that gets another size."""
+
+    pod: Pod
+    preempts: tuple[PodUID, ...] = ()
+
+
 @dataclass
 class Around:
     """Everything around the loop."""
@@ -42,6 +57,7 @@ class Around:
     runtime_down: bool = False
     verdicts: dict[PodUID, Verdict] = field(default_factory=dict)
     waiting: list[Pod] = field(default_factory=list)
+    granted: list[Granted] = field(default_factory=list)
 
     def deps(self) -> LoopDeps:
         return LoopDeps(DesiredPods(self.calls), self, self, self, self, self, self.clock)
@@ -66,6 +82,13 @@ class Around:
 
     def reconsider(self) -> Iterable[Pod]:
         return self.waiting
+
+    def updated(self, pod: Pod) -> Pod:
+        return pod
+
+    def grant(self) -> Sequence[Granted]:
+        granted, self.granted = self.granted, []
+        return granted
 
     def forget(self, uid: PodUID) -> None:
         self.verdicts.pop(uid, None)
@@ -244,3 +267,25 @@ def test_a_mirror_pod_is_noted_and_never_run(op: PodOp) -> None:
     around = Around()
     SyncLoop(around.deps()).handle(PodUpdate(op, Source.API, (mirror,)))
     assert around.calls == ["set a"]
+
+
+@pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.REMOVE, PodOp.RECONCILE])
+def test_whatever_happens_pods_that_wait_for_another_size_may_get_it(op: PodOp) -> None:
+    around = Around()
+    loop = SyncLoop(around.deps())
+    around.granted.append(Granted(make_pod("b"), (C,)))
+    loop.handle(PodUpdate(op, Source.API, (make_pod("a"),)))
+    assert around.calls[-2:] == ["fail c Preempting: Preempted in order to admit critical pod", "update b"]
+
+
+async def test_pods_that_wait_are_looked_at_now_and_then() -> None:
+    around = Around()
+    loop = SyncLoop(around.deps())
+    events: list[LoopEvent] = []
+    task = asyncio.ensure_future(look_for_room(around.clock, events.append))
+    await around.clock.advance(ROOM_SECONDS * 2 + 1)
+    task.cancel()
+    assert events == [RoomMayHaveCome(), RoomMayHaveCome()]
+    around.granted.append(Granted(make_pod("b")))
+    loop.handle(events[0])
+    assert around.calls == ["update b"]

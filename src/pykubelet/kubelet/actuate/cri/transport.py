@@ -31,7 +31,8 @@ _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
     # A restarted runtime is found again within a second, since trying a unix socket costs next to nothing.
     # Calls fail at once meanwhile; the callers have their own back-off.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Not a back-off, whatever its name: how long the handshake of one attempt may take. A busy machine needs its time.
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # A unix socket tells when its peer dies, so pings would only wake both sides up.
     ("grpc.keepalive_time_ms", 2**31 - 1),

@@ -100,6 +100,11 @@ class NodeFacts:
         """Whether the runtime handler (None: the default) can mount recursively read-only."""
         return (handler or "") in self._recursive
 
+    def user_namespaces(self, handler: str) -> bool | None:
+        """Whether that handler ("": the default) gives pods user namespaces; None if the runtime has none of the name,
+        or does not tell."""
+        return next((facts.user_namespaces for facts in self._facts if facts.name == handler), None)
+
     def name(self) -> str:
         return self._options.name
 

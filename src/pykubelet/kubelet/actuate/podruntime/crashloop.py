@@ -43,8 +43,8 @@ class CrashLoop:
         if not exits:
             return None
         key = self._key(status.uid, container)
-        if not self._backoff.delay(key):
-            # Replay what happened before this agent was there.
+        if not self._backoff.delay(key) and exits[0].hash == container_hash(container):
+            # Replay what happened before this agent was there; attempts of another image are of another series.
             for _ in range(min(crash_streak(exits, self._reset_after), _LONGEST_STREAK) - 1):
                 self._backoff.next(key, exits[0].started_at)
         ended = exits[0].finished_at

@@ -63,9 +63,12 @@ class ContainerDescriber:
             env=env,
             restart_count=restart_count,
             mounts=mounts,
+            devices=self._deps.volumes.container_devices(pod, container),
+            extra_groups=self._deps.volumes.extra_groups(pod),
             resources=self._deps.resources.container_resources(pod, container),
             security=self._deps.node.security(),
             target_id=_target_id(job),
+            user_namespace=self._deps.users.given(pod),
         )
         return container_config(pod, container, job.kind, context)
 

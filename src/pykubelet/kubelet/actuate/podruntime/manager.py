@@ -1,26 +1,33 @@
 """The pod runtime as the other stages see it: from a wanted pod to CRI calls, one sync at a time."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
+from pykubelet.kubelet.actuate.podruntime.decide_resize import ResizePlan, with_resize
 from pykubelet.kubelet.actuate.podruntime.describe import StartJob
 from pykubelet.kubelet.actuate.podruntime.gc import Collector
 from pykubelet.kubelet.actuate.podruntime.hooks import HookRunner
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
+from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.resize import Resizer
 from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
 from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
+from pykubelet.kubelet.actuate.podruntime.turns import Turns
 from pykubelet.kubelet.actuate.podruntime.types import (
     ContainerKill,
     KillReason,
     PodActions,
+    PodReason,
     PodRuntimeConfig,
 )
 from pykubelet.kubelet.types.events import NORMAL, Reason
@@ -28,6 +35,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
 from pykubelet.kubelet.types.podspec import AnyContainer, find_container, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.resize import Allotment, container_size, with_allotment
 from pykubelet.kubelet.types.runtime import (
     ContainerKind,
     ContainerState,
@@ -79,6 +87,10 @@ class PodRuntime:
         self._sandboxes = SandboxMaker(deps, config, logs, self._starter.conflicts)
         self._collector = Collector(cri, self._reader, self._killer, logs, clock)
         self._initializing: dict[PodUID, set[str]] = {}
+        self._turns = Turns(config.starts_at_once, config.longest_turn)
+        self.ledger = Ledger(deps.files)
+        """What pods were allotted, shared with admission."""
+        self._resizer = Resizer(deps, self.ledger)
 
     async def list_pods(self) -> list[RuntimePod]:
         """All pods that the runtime has, for PLEG and housekeeping; two calls. Raises base errors."""
@@ -90,7 +102,12 @@ class PodRuntime:
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
         """Everything the runtime has of the pod, read now. Raises base errors."""
-        return await self._reader.pod_status(ref)
+        status = await self._reader.pod_status(ref)
+        applied = self.ledger.applied(ref.uid)
+        if not applied:
+            return status
+        containers = tuple(replace(c, size=applied.get(c.name)) for c in status.containers)
+        return replace(status, containers=containers)
 
     async def sync_pod(
         self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
@@ -100,8 +117,14 @@ class PodRuntime:
         It may be cancelled at any moment: the next sync takes up what was left.
         """
         self._note_initialized(pod, status)
-        actions = compute_pod_actions(pod, status, probes)
-        if actions.idle:
+        # The pod's worker may not have heard of the latest allotment yet.
+        uid = ref_of(pod).uid
+        allotment = self.ledger.get(uid)
+        pod = with_allotment(pod, allotment)
+        actions, plan = compute_pod_actions(pod, status, probes), None
+        if self.ledger.progress(uid) is not None:
+            actions, plan = with_resize(actions, pod, status, self.ledger.applied(uid))
+        if actions.idle and plan is None:
             return Outcome()
         report = _Report()
         if actions.kill_pod:
@@ -114,9 +137,12 @@ class PodRuntime:
         elif actions.kill:
             await self._kill_unwanted(pod, status, actions, report)
         await self._prune_init(pod, status, actions)
-        sandbox = await self._sandbox(pod, status, actions, report)
-        if sandbox is not None:
-            await self._start_containers(pod, status, actions, sandbox, report)
+        if plan is not None and allotment is not None:
+            await self._resize(pod, actions, plan, allotment, report)
+        async with self._turns.turn() if actions.create_sandbox else contextlib.nullcontext():
+            sandbox = await self._sandbox(pod, status, actions, report)
+            if sandbox is not None:
+                await self._start_containers(pod, status, actions, sandbox, report)
         return report.outcome()
 
     async def kill_pod(
@@ -138,6 +164,7 @@ class PodRuntime:
         self._killer.forget(ref.uid)
         self._starter.conflicts.forget(ref.uid)
         self._initializing.pop(ref.uid, None)
+        self.ledger.forget(ref.uid)
 
     async def gc(
         self,
@@ -206,6 +233,21 @@ class PodRuntime:
         report.wake(wait.until)
         return True
 
+    async def _resize(
+        self, pod: Pod, actions: PodActions, plan: ResizePlan, allotment: Allotment, report: _Report
+    ) -> None:
+        """Give what runs its new size. What had to be stopped for it is told as complete when it runs again."""
+        assert actions.sandbox_id is not None
+        try:
+            await self.ledger.save(ref_of(pod).uid)
+            await self._resizer.apply(pod, actions.sandbox_id, plan)
+            report.changed = True
+            if not plan.restart and not report.failures:
+                await self._resizer.complete(pod, allotment)
+        except PykubeletError as error:
+            name = pod.metadata.name
+            report.failures.append(Failure(SyncAction.RESIZE, name, PodReason.RESIZE, str(error)))
+
     async def _prune_init(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions) -> None:
         """Keep one ended attempt of each init container; crashing ones would pile up faster than garbage is taken."""
         if actions.create_sandbox:
@@ -240,6 +282,10 @@ class PodRuntime:
         report: _Report,
     ) -> None:
         """Ephemeral, init, ordinary: each kind in the order of the spec; of init containers a failure ends it."""
+        uid = ref_of(pod).uid
+        for container in (*actions.start_init, *actions.start):
+            self.ledger.note_applied(uid, container.name, container_size(pod, container))
+        await self.ledger.save(uid)
         try:
             config = self._sandboxes.describe(pod, sandbox.attempt)
         except SandboxError as error:

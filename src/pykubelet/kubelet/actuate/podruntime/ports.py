@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
-from pykubelet.kubelet.actuate.criconfig.types import EnvFile, Resolver, SecurityConfig
+from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
 from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
 from pykubelet.kubelet.actuate.types import HostMount, ImageFacts
 from pykubelet.kubelet.types.events import EventRecorder
@@ -17,6 +17,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -51,6 +52,19 @@ class Cri(Protocol):
         self, container: ContainerID, *, verbose: bool = False
     ) -> pb.ContainerStatusResponse: ...
 
+    async def update_container_resources(
+        self, container: ContainerID, resources: pb.LinuxContainerResources
+    ) -> None: ...
+
+    async def update_pod_sandbox_resources(
+        self,
+        sandbox: SandboxID,
+        overhead: pb.LinuxContainerResources | None,
+        resources: pb.LinuxContainerResources | None,
+    ) -> None: ...
+
+    async def list_container_stats(self, filter: pb.ContainerStatsFilter | None = None) -> list[pb.ContainerStats]: ...
+
     async def exec_sync(
         self, container: ContainerID, command: Sequence[str], timeout: Seconds = 0.0
     ) -> pb.ExecSyncResponse: ...
@@ -74,6 +88,12 @@ class Volumes(Protocol):
     ) -> tuple[HostMount, ...]:
         """The mounts of a container, sub paths made and opened safely. Raises VolumeError, ImageError."""
 
+    def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
+        """Devices of the pod's volumes. Raises VolumeError."""
+
+    def extra_groups(self, pod: Pod) -> tuple[int, ...]:
+        """Groups that the pod's volumes ask for."""
+
     async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> Mapping[EnvFile, str]:
         """Contents of files in the pod's volumes; those that cannot be read are left out."""
 
@@ -87,8 +107,33 @@ class Resources(Protocol):
     def container_resources(self, pod: Pod, container: AnyContainer) -> LinuxResources:
         """Limits, weights and OOM score of a container."""
 
+    async def pod_limits(self, pod: Pod) -> CgroupResources | None:
+        """CPU and memory of the pod's cgroup as they are now; None if it has none of its own. Raises base errors."""
+
+    def wanted_limits(self, pod: Pod) -> CgroupResources:
+        """What they shall be, `UNLIMITED` where nothing is set. Raises Invalid."""
+
+    async def set_pod_limits(self, pod: Pod, limits: CgroupResources) -> None:
+        """Write those that are not None. Raises base errors."""
+
+    def resized(self, pod: Pod) -> None:
+        """All of the pod's cgroup is as wanted now."""
+
+    async def pod_memory(self, pod: Pod) -> Bytes | None:
+        """What the pod uses of memory, page cache included; None if nobody counts it. Raises base errors."""
+
     def pod_resources(self, pod: Pod) -> tuple[LinuxResources, LinuxResources | None]:
         """The sum over the pod's containers, and what its runtime class needs besides."""
+
+
+class Users(Protocol):
+    """User namespaces (actuate/userns)."""
+
+    async def allot(self, pod: Pod, handler: str) -> None:
+        """See to it that the pod has ids of its own, if it wants any. Raises base errors."""
+
+    def given(self, pod: Pod) -> UserNamespace | None:
+        """The pod's ids; None if it uses the node's."""
 
 
 class PodFiles(Protocol):
@@ -96,6 +141,9 @@ class PodFiles(Protocol):
 
     def etc_hosts(self, uid: PodUID) -> Path:
         """The pod's /etc/hosts; its folder exists."""
+
+    def resources(self, uid: PodUID) -> Path:
+        """The file that says what the pod was allotted; its folder may be missing."""
 
     def container(self, uid: PodUID, container: str) -> Path:
         """The folder of a container's termination logs; it may be missing."""
@@ -165,3 +213,4 @@ class PodRuntimeDeps:
     events: EventRecorder
     timeline: Timeline
     clock: Clock
+    users: Users

@@ -50,6 +50,8 @@ class SandboxMaker:
             sysctls=node.sysctls(),
             resources=sums,
             overhead=overhead,
+            user_namespace=self._deps.users.given(pod),
+            extra_groups=self._deps.volumes.extra_groups(pod),
         )
         try:
             return sandbox_config(pod, attempt, context)
@@ -74,10 +76,11 @@ class SandboxMaker:
 
     async def _make(self, pod: Pod, attempt: int) -> SandboxStatus:
         ref, cri, events = ref_of(pod), self._deps.cri, self._deps.events
+        handler = self._deps.node.runtime_handler(pod)
+        await self._deps.users.allot(pod, handler)
         config = self.describe(pod, attempt)
         for warning in pod_dns(pod, self._deps.node.resolver()).warnings:
             events.event(ref, WARNING, warning.reason, warning.message)
-        handler = self._deps.node.runtime_handler(pod)
         await asyncio.to_thread(self._logs.make_pod_dir, ref)
         sandbox = await cri.run_pod_sandbox(config, handler)
         try:

@@ -13,12 +13,13 @@ from pykubelet.kubelet.actuate.resources.linux_resources import (
     sandbox_resources,
 )
 from pykubelet.kubelet.actuate.resources.manager import ResourceManager, node_policy, open_manager
-from pykubelet.kubelet.actuate.resources.types import ResourcesConfig, RootLimits
+from pykubelet.kubelet.actuate.resources.types import PolicyConfig, ResourcesConfig, RootLimits
 
 __all__ = [
     "LinuxResources",
     "NameStyle",
     "NodePolicy",
+    "PolicyConfig",
     "ResourceManager",
     "ResourcesConfig",
     "RootLimits",

@@ -20,9 +20,9 @@ from pykubelet.kubelet.types.podresources import (
     pod_requests,
     requirements,
 )
-from pykubelet.kubelet.types.qos import QosClass, pod_qos
+from pykubelet.kubelet.types.qos import QosClass, is_critical, pod_qos
 from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources
-from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
+from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod, ResourceRequirements
 
 MIN_SHARES = 2
 MAX_SHARES = 262_144
@@ -43,7 +43,9 @@ class NodePolicy:
     hugepage_sizes: tuple[Bytes, ...] = ()
     """Page sizes which the node has."""
     swap_controller: bool = False
-    """Whether the memory cgroups account for swap; then containers get none."""
+    """Whether the memory cgroups account for swap; then containers get none, or what is due to them of `swap`."""
+    swap: Bytes = Bytes(0)
+    """Swap of the node that Burstable pods share (`LimitedSwap`, KEP-2400); zero under `NoSwap`."""
     single_process_oom_kill: bool = False
     """On cgroup v2: kill one process when a container is out of memory instead of all of it."""
     pod_pids_limit: int = -1
@@ -109,7 +111,7 @@ def container_resources(pod: Pod, container: Container | EphemeralContainer, pol
         memory_swap_limit=basic.memory_limit if _swap_off_v1(policy) else Bytes(0),
         oom_score_adj=oom_score_adj(pod, container, policy.memory_capacity),
         hugepages=_node_hugepages({**pod_level.hugepages, **limits.hugepages}, policy),
-        unified=_unified(policy),
+        unified=_unified(policy, _swap_share(pod, own, policy)),
     )
 
 
@@ -152,6 +154,17 @@ def pod_config(pod: Pod, policy: NodePolicy) -> CgroupResources:
     )
 
 
+def pod_limits_wanted(pod: Pod, policy: NodePolicy) -> CgroupResources:
+    """CPU and memory of the pod's own cgroup alone, as a resize writes them: what is not limited is `UNLIMITED`."""
+    wanted = pod_config(pod, policy)
+    return CgroupResources(
+        cpu_shares=wanted.cpu_shares,
+        cpu_quota_us=UNLIMITED if wanted.cpu_quota_us is None else wanted.cpu_quota_us,
+        cpu_period_us=policy.cfs_period_us,
+        memory_max=Bytes(UNLIMITED) if wanted.memory_max is None else wanted.memory_max,
+    )
+
+
 def burstable_shares(requests: Iterable[MilliCPU]) -> int:
     """The weight of all Burstable pods together, from the CPU request of each."""
     return milli_cpu_to_shares(MilliCPU(sum(requests)))
@@ -166,16 +179,35 @@ def _basic(cpu_request: MilliCPU, cpu_limit: MilliCPU, memory_limit: Bytes, poli
     )
 
 
+def swapping(pod: Pod, policy: NodePolicy) -> frozenset[str]:
+    """Names of the containers that may swap."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return frozenset(c.name for c in containers if policy.swap and _swap_share(pod, requirements(c), policy))
+
+
 def _swap_off_v1(policy: NodePolicy) -> bool:
     return policy.swap_controller and policy.cgroup_version == 1
 
 
-def _unified(policy: NodePolicy) -> tuple[tuple[str, str], ...]:
+def _swap_share(pod: Pod, own: ResourceRequirements, policy: NodePolicy) -> Bytes:
+    """The container's part of the node's swap: that of its memory request in the node's memory.
+
+    None for pods that are critical or not Burstable, nor for containers whose request is nothing or the limit.
+    """
+    request, limit = amounts(own.requests).memory, amounts(own.limits).memory
+    if is_critical(pod) or pod_qos(pod) is not QosClass.BURSTABLE or request == limit:
+        return Bytes(0)
+    if request > policy.memory_capacity:
+        return Bytes(0)
+    return Bytes(request * policy.swap // policy.memory_capacity)
+
+
+def _unified(policy: NodePolicy, swap: Bytes) -> tuple[tuple[str, str], ...]:
     if policy.cgroup_version != 2:
         return ()
     files = [] if policy.single_process_oom_kill else [("memory.oom.group", "1")]
     if policy.swap_controller:
-        files.append(("memory.swap.max", "0"))
+        files.append(("memory.swap.max", str(swap)))
     return tuple(files)
 
 

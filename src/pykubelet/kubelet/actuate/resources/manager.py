@@ -12,9 +12,9 @@ import asyncio
 import logging
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.threads import to_its_end
-from pykubelet.base.units import MilliCPU, Seconds
+from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.resources import cgroup_names as names
 from pykubelet.kubelet.actuate.resources.linux_resources import (
     MIN_SHARES,
@@ -25,9 +25,11 @@ from pykubelet.kubelet.actuate.resources.linux_resources import (
     milli_cpu_to_shares,
     overhead_resources,
     pod_config,
+    pod_limits_wanted,
     sandbox_resources,
+    swapping,
 )
-from pykubelet.kubelet.actuate.resources.types import ResourcesConfig
+from pykubelet.kubelet.actuate.resources.types import PolicyConfig, ResourcesConfig
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podresources import pod_requests
 from pykubelet.kubelet.types.qos import QosClass, pod_qos
@@ -86,8 +88,10 @@ class ResourceManager:
             group.create_task(self._refresh(), name="cgroups-refresh")
             group.create_task(self._follow_pods(), name="cgroups-qos")
 
-    async def ensure_pod(self, pod: Pod) -> str:
+    async def ensure_pod(self, pod: Pod, *, resizing: bool = False) -> str:
         """Make the pod's cgroup or bring it up to date; returns CRI's `cgroup_parent`, "" when there is none.
+
+        While the pod is ``resizing``, a cgroup that is there is left alone: it has its turn among the containers'.
 
         Raises Invalid for quantities that are none, Transient or Permanent when the kernel refuses.
         """
@@ -97,12 +101,45 @@ class ResourceManager:
         uid = ref_of(pod).uid
         path = self.cgroup_path(pod)
         wanted = pod_config(pod, self._config.policy)
-        fresh = self._applied.get(uid) != wanted
+        fresh = self._applied.get(uid) != wanted and not resizing
         await to_its_end(_ensure, cgroups, path, wanted, fresh)
-        self._applied[uid] = wanted
+        if not resizing:
+            self._note_applied(pod, wanted)
+        return self.pod_parent(pod)
+
+    async def pod_limits(self, pod: Pod) -> CgroupResources | None:
+        """CPU and memory of the pod's cgroup as they are now; None if it has none of its own. Raises base errors."""
+        cgroups = self._usable()
+        return None if cgroups is None else await asyncio.to_thread(cgroups.limits, self.cgroup_path(pod))
+
+    def wanted_limits(self, pod: Pod) -> CgroupResources:
+        """What `pod_limits` shall be. Raises Invalid for quantities that are none."""
+        return pod_limits_wanted(pod, self._config.policy)
+
+    async def set_pod_limits(self, pod: Pod, limits: CgroupResources) -> None:
+        """Write those limits of the pod's cgroup that are not None. Raises base errors."""
+        cgroups = self._usable()
+        if cgroups is not None:
+            self._applied.pop(ref_of(pod).uid, None)
+            await to_its_end(cgroups.update, self.cgroup_path(pod), limits)
+
+    def resized(self, pod: Pod) -> None:
+        """All of the pod's cgroup is as its spec wants it."""
+        if self._usable() is not None:
+            self._note_applied(pod, pod_config(pod, self._config.policy))
+
+    def _note_applied(self, pod: Pod, applied: CgroupResources) -> None:
+        uid = ref_of(pod).uid
+        self._applied[uid] = applied
         if pod_qos(pod) is QosClass.BURSTABLE:
             self._note_burstable(uid, pod_requests(pod).cpu)
-        return self.pod_parent(pod)
+
+    async def pod_memory(self, pod: Pod) -> Bytes | None:
+        """What the pod uses of memory, page cache included; None if nobody counts it. Raises base errors."""
+        cgroups = self._usable()
+        if cgroups is None:
+            return None
+        return (await asyncio.to_thread(cgroups.stats, self.cgroup_path(pod))).memory_usage
 
     async def remove_pod(self, uid: PodUID) -> None:
         """Kill what is left in the pod's cgroup and remove it. Repeatable; Transient when something stays."""
@@ -131,6 +168,10 @@ class ResourceManager:
         """What the pod's containers come to, and its overhead; for the sandbox."""
         policy = self._config.policy
         return sandbox_resources(pod, policy), overhead_resources(pod, policy)
+
+    def swapping(self, pod: Pod) -> frozenset[str]:
+        """Names of the pod's containers that may swap."""
+        return swapping(pod, self._config.policy)
 
     def container_resources(self, pod: Pod, container: Container | EphemeralContainer) -> LinuxResources:
         """Limits, weights and OOM score of a container."""
@@ -203,8 +244,20 @@ def open_manager(layout: Layout, config: ResourcesConfig, clock: Clock) -> Resou
     return ResourceManager(None if why_not else opened(layout), config, clock, why_not)
 
 
-def node_policy(layout: Layout, *, pod_pids_limit: int = -1, cpu_cfs_quota: bool = True) -> NodePolicy:
-    """The policy for this machine, its memory, page sizes and cgroups read now. Blocks briefly."""
+def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
+    """The policy for this machine, its memory, page sizes and cgroups read now. Blocks briefly.
+
+    Invalid: the configuration asks for what only cgroup v2 has, or the machine swaps and shall not.
+    """
+    v2_only = [
+        *(["memorySwap.swapBehavior: LimitedSwap"] if config.limited_swap else []),
+        *(["singleProcessOOMKill: false"] if config.single_process_oom_kill is False else []),
+    ]
+    if v2_only and layout.version == 1:
+        raise Invalid(f"{' and '.join(v2_only)}: this needs cgroup v2, and this machine has version 1")
+    meminfo = system.meminfo()
+    if config.refuse_swap and meminfo.swap_total:
+        raise Invalid("this machine has swap on: switch it off (swapoff -a), or set failSwapOn: false")
     memory_root = layout.controllers.get("memory")
     swap = (
         system.own_cgroup_has("memory.swap.max")
@@ -212,12 +265,14 @@ def node_policy(layout: Layout, *, pod_pids_limit: int = -1, cpu_cfs_quota: bool
         else memory_root is not None and (memory_root / "memory.memsw.limit_in_bytes").exists()
     )
     return NodePolicy(
-        memory_capacity=system.meminfo().total,
+        memory_capacity=meminfo.total,
         cgroup_version=layout.version,
-        cpu_cfs_quota=cpu_cfs_quota,
+        cpu_cfs_quota=config.cpu_cfs_quota,
         hugepage_sizes=tuple(pages.size for pages in system.hugepages()),
         swap_controller=swap,
-        pod_pids_limit=pod_pids_limit,
+        swap=meminfo.swap_total if config.limited_swap else Bytes(0),
+        single_process_oom_kill=bool(config.single_process_oom_kill),
+        pod_pids_limit=config.pod_pids_limit,
     )
 
 

@@ -18,6 +18,19 @@ class RootLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """What the configuration says to a `NodePolicy`."""
+
+    pod_pids_limit: int = -1
+    cpu_cfs_quota: bool = True
+    single_process_oom_kill: bool | None = None
+    """None: what the version of the cgroups has by default."""
+    limited_swap: bool = False
+    refuse_swap: bool = False
+    """The agent shall not start on a machine that swaps."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResourcesConfig:
     """What the manager is told once, at start."""
 

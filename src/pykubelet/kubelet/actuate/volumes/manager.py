@@ -80,7 +80,9 @@ class VolumeManager:
         self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi)
         self._sources = Sources(deps.claims)
         can_grow = deps.claims is not None and deps.csi is not None
-        self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock) if can_grow else None
+        self._growth: Growth | None = None
+        if deps.claims is not None and deps.csi is not None:
+            self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock)
         self._states: dict[PodUID, _PodState] = {}
         self._plugins: Mapping[str, Plugin] = {
             decide.EMPTY_DIR: EmptyDir(),

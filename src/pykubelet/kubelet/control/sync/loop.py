@@ -5,10 +5,11 @@ concerned. It never awaits a runtime call, so one stuck pod cannot hold it up.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
+from pykubelet.base.clock import Clock
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
 from pykubelet.kubelet.types.events import Reason
@@ -17,6 +18,8 @@ from pykubelet.kubelet.types.probes import ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
+
+ROOM_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,12 @@ class RuntimeRecovered:
     """The runtime answers again after it did not."""
 
 
-LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered
+@dataclass(frozen=True, slots=True)
+class RoomMayHaveCome:
+    """Time has passed: pods that wait for another size may get it."""
+
+
+LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | RoomMayHaveCome
 
 
 class SyncLoop:
@@ -73,6 +81,8 @@ class SyncLoop:
                 self._poke(uids)
             case RuntimeRecovered():
                 self._deps.workers.poke_all()
+            case RoomMayHaveCome():
+                self._grant()
             case _:
                 assert_never(event)
 
@@ -84,6 +94,7 @@ class SyncLoop:
         if update.op is PodOp.ADD:
             for pod in self._deps.admission.in_order(update.pods):
                 self._add(pod)
+            self._grant()
             return
         for pod in update.pods:
             uid = PodUID(pod.metadata.uid)
@@ -91,7 +102,7 @@ class SyncLoop:
                 case PodOp.UPDATE | PodOp.DELETE:
                     self._deps.pods.set(pod)
                     if not is_mirror(pod):
-                        self._deps.workers.update(pod)
+                        self._deps.workers.update(self._deps.admission.updated(pod))
                 case PodOp.REMOVE:
                     self._deps.admission.forget(uid)
                     self._deps.pods.remove(uid)
@@ -102,12 +113,23 @@ class SyncLoop:
                     assert_never(update.op)
         if update.op is PodOp.REMOVE:
             self._reconsider()
+        self._grant()
 
     def _reconsider(self) -> None:
         """There may be room now for pods that were turned away: they start anew."""
         for pod in self._deps.admission.reconsider():
             self._deps.workers.remove(PodUID(pod.metadata.uid))
             self._deps.workers.update(pod)
+
+    def _grant(self) -> None:
+        """Whatever has happened, pods that wait for another size may get it now; a look costs nothing if none does."""
+        for resized in self._deps.admission.grant():
+            self._preempt(resized.preempts)
+            self._deps.workers.update(resized.pod)
+
+    def _preempt(self, victims: Iterable[PodUID]) -> None:
+        for victim in victims:
+            self._deps.workers.fail(victim, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
 
     def _add(self, pod: Pod) -> None:
         """A pod that is new to the node: it is run, or turned away."""
@@ -121,6 +143,12 @@ class SyncLoop:
         if not verdict.admitted:
             deps.workers.reject(pod, verdict.reason, verdict.message)
             return
-        for victim in verdict.preempts:
-            deps.workers.fail(victim, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
-        deps.workers.update(pod)
+        self._preempt(verdict.preempts)
+        deps.workers.update(deps.admission.updated(pod))
+
+
+async def look_for_room(clock: Clock, post: Callable[[LoopEvent], None]) -> None:
+    """Until cancelled: pods may have shrunk or ended without a word of any source."""
+    while True:
+        await clock.sleep(ROOM_SECONDS)
+        post(RoomMayHaveCome())

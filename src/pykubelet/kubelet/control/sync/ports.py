@@ -1,6 +1,6 @@
 """What the sync loop needs of the other stages."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
@@ -53,6 +53,18 @@ class Pods(Protocol):
         """All desired pods."""
 
 
+class Resized(Protocol):
+    """A pod whose allotment or condition has changed."""
+
+    @property
+    def pod(self) -> Pod:
+        """As it is to be run."""
+
+    @property
+    def preempts(self) -> tuple[PodUID, ...]:
+        """Who has to go for it."""
+
+
 class Admission(Protocol):
     """Whether pods may run here (desired/admission)."""
 
@@ -64,6 +76,12 @@ class Admission(Protocol):
 
     def reconsider(self) -> Iterable[Pod]:
         """Pods turned away that may run now that another has gone; to be taken up one by one."""
+
+    def updated(self, pod: Pod) -> Pod:
+        """A pod that was let in has come or changed: as it is to be run, with the resources that it was allotted."""
+
+    def grant(self) -> Sequence[Resized]:
+        """The pods that get another size now, or learn why they do not."""
 
     def forget(self, uid: PodUID) -> None:
         """The pod is no longer wanted."""

@@ -6,6 +6,7 @@ Transition table (state diagram: docs/machines/pod_worker.md, generated from ``T
 from dataclasses import replace
 
 from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.podspec import grace_period
 from pykubelet.models.core_v1 import Pod
 
@@ -18,6 +19,7 @@ TRANSITIONS: tuple[tuple[Phase, str, Phase], ...] = (
 
 ERROR_RETRY_SECONDS = 10.0
 TRANSIENT_RETRY_SECONDS = 1.0
+PREPARE_RETRY_SECONDS = 0.5
 RESYNC_SECONDS = 60.0
 JITTER = 0.5
 
@@ -117,16 +119,25 @@ def is_gone(state: WorkerState) -> bool:
     return state.phase is Phase.REMOVED and state.done
 
 
+def _error_delay(state: WorkerState, result: StepResult) -> float:
+    if any(f.action is not SyncAction.PREPARE for f in result.failures):
+        return ERROR_RETRY_SECONDS
+    doublings = min(state.errors - 1, 10)
+    return min(PREPARE_RETRY_SECONDS * 2.0**doublings, ERROR_RETRY_SECONDS)
+
+
 def retry_at(state: WorkerState, result: StepResult, now: float, jitter: float) -> float:
     """Unix time of the next unasked-for look at the pod.
 
     ``jitter`` is a random number in [0, 1). Known causes (a back-off that ends) come exactly on time; errors are
     retried after 10 s, what mends by waiting after 1 s, and a healthy pod is looked at once a minute, each longer
-    by up to half so that pods do not move in step. (reference: ``pod_workers.go``)
+    by up to half so that pods do not move in step. (reference: ``pod_workers.go``) Volumes and cgroups that cannot be
+    made are tried again after 0.5 s, 1 s, 2 s …: an API server may know a node's new pod later than the node does, and
+    refuse its tokens and Secrets until then. (reference: the volume manager's back-off)
     """
     base = RESYNC_SECONDS
     if result.failures:
-        base = ERROR_RETRY_SECONDS if state.errors else TRANSIENT_RETRY_SECONDS
+        base = _error_delay(state, result) if state.errors else TRANSIENT_RETRY_SECONDS
     elif not result.finished and state.phase is not Phase.SYNC:
         base = TRANSIENT_RETRY_SECONDS
     at = now + base * (1 + JITTER * jitter)

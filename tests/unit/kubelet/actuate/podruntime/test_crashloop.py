@@ -1,9 +1,12 @@
 """CrashLoopBackOff: the series, its reset, and what is made of attempts found at the agent's start."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop, Wait, crash_streak
 from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
 from pykubelet.kubelet.types.runtime import ContainerStatus, PodRuntimeStatus
@@ -56,6 +59,16 @@ def test_another_image_starts_anew() -> None:
     loop.starting(status, APP, T0 + 1)
     assert loop.wait(status, APP, T0 + 2) is not None
     assert loop.wait(status, Container(name="app", image="app:2"), T0 + 2) is None
+
+
+def test_the_attempts_of_another_image_do_not_count() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    new = Container(name="app", image="app:2")
+    before = exit_at(0, 1, 6)
+    assert loop.wait(states(before), new, T0 + 1) is None
+    loop.starting(states(before), new, T0 + 1)
+    after = replace(exit_at(2, 3, 7), hash=container_hash(new))
+    assert loop.wait(states(before, after), new, T0 + 3) == Wait(10, T0 + 13)
 
 
 def test_a_first_start_is_no_restart() -> None:

@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.units import GIB, Bytes
 from pykubelet.kubelet.actuate.cri import CriOptions
 from pykubelet.kubelet.actuate.cri.transport import Transport
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
-from pykubelet.kubelet.actuate.criconfig.types import EnvFile, Resolver, SecurityConfig
+from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
 from pykubelet.kubelet.actuate.podruntime import HttpRequest, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
-from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
+from pykubelet.kubelet.actuate.resources.linux_resources import (
+    LinuxResources,
+    NodePolicy,
+    container_resources,
+    pod_limits_wanted,
+)
 from pykubelet.kubelet.actuate.types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.volumes import PodDirs
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
@@ -23,11 +29,13 @@ from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
 from pykubelet.kubelet.types.timeline import Step
+from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_cri import FakeCri, FakeCriOptions
 
 T = TypeVar("T")
+POLICY = NodePolicy(Bytes(4 * GIB), 1)
 Probes = Mapping[ContainerID, ContainerProbes]
 
 
@@ -73,6 +81,12 @@ class Volumes:
     error: PykubeletError | None = None
     files: dict[EnvFile, str] = field(default_factory=dict)
 
+    def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
+        return ()
+
+    def extra_groups(self, pod: Pod) -> tuple[int, ...]:
+        return ()
+
     async def container_mounts(
         self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
     ) -> tuple[HostMount, ...]:
@@ -84,8 +98,30 @@ class Volumes:
         return {file: self.files[file] for file in files if file in self.files}
 
 
+@dataclass
 class Resources:
-    """No limits."""
+    """Cgroups that say what was written to them."""
+
+    limits: CgroupResources | None = None
+    """Of the pod's cgroup; None: it has none."""
+    memory: int | None = None
+    """In use by the pod."""
+    written: list[CgroupResources] = field(default_factory=list)
+
+    async def pod_limits(self, pod: Pod) -> CgroupResources | None:
+        return self.limits
+
+    def wanted_limits(self, pod: Pod) -> CgroupResources:
+        return pod_limits_wanted(pod, POLICY)
+
+    async def set_pod_limits(self, pod: Pod, limits: CgroupResources) -> None:
+        self.written.append(limits)
+
+    async def pod_memory(self, pod: Pod) -> Bytes | None:
+        return None if self.memory is None else Bytes(self.memory)
+
+    def resized(self, pod: Pod) -> None:
+        self.limits = self.wanted_limits(pod)
 
     def pod_parent(self, pod: Pod) -> str:
         return f"/kubepods/pod{pod.metadata.uid}"
@@ -94,7 +130,7 @@ class Resources:
         return LinuxResources(cpu_shares=2), None
 
     def container_resources(self, pod: Pod, container: AnyContainer) -> LinuxResources:
-        return LinuxResources(cpu_shares=2)
+        return container_resources(pod, container, POLICY)
 
 
 @dataclass
@@ -130,6 +166,16 @@ class Node:
 
     def services(self, pod: Pod) -> Mapping[str, str]:
         return {}
+
+
+class Users:
+    """All pods use the node's ids."""
+
+    async def allot(self, pod: Pod, handler: str) -> None:
+        pass
+
+    def given(self, pod: Pod) -> UserNamespace | None:
+        return None
 
 
 class Objects:
@@ -195,6 +241,7 @@ class World:
     events: Events
     steps: Steps
     files: PodDirs
+    resources: Resources
 
     def restart(self) -> None:
         """The agent was killed and is started anew over the same container runtime."""
@@ -265,20 +312,21 @@ async def make_world(root: Path, options: FakeCriOptions | None = None) -> Async
         for tag in ("app:1", "app:2"):
             cri.add_image(tag)
         images, volumes, node, http = Images(clock=clock), Volumes(), Node(), Http()
-        events, steps = Events(), Steps()
+        events, steps, resources = Events(), Steps(), Resources()
         files = PodDirs.at(root / "kubelet")
         deps = PodRuntimeDeps(
             cri=cri.client(),
             images=images,
             volumes=volumes,
             files=files,
-            resources=Resources(),
+            resources=resources,
             node=node,
             objects=Objects(),
             http=http,
             events=events,
             timeline=steps,
             clock=clock,
+            users=Users(),
         )
         runtime = PodRuntime(deps, config)
-        yield World(cri, clock, deps, config, runtime, images, volumes, node, http, events, steps, files)
+        yield World(cri, clock, deps, config, runtime, images, volumes, node, http, events, steps, files, resources)

@@ -124,6 +124,27 @@ def test_swap_and_group_kill_by_version() -> None:
     assert of(limited, swap_v2).memory_swap_limit == 0
 
 
+@pytest.mark.parametrize(
+    ("container", "spec", "swap"),
+    [
+        (needs({"memory": "1Gi"}), {}, 512 * MIB),
+        (needs({"memory": "1Gi"}, {"memory": "2Gi"}), {}, 512 * MIB),
+        (needs({"memory": "8Gi"}), {}, 4096 * MIB),
+        (needs({"memory": "9Gi"}), {}, 0),
+        (needs({"memory": "1Gi"}, {"memory": "1Gi"}), {}, 0),
+        (needs({"cpu": "1"}), {}, 0),
+        (needs({}, {"memory": "1Gi", "cpu": "1"}), {}, 0),
+        (needs({"memory": "1Gi", "cpu": "1"}, {"memory": "1Gi", "cpu": "1"}), {}, 0),
+        (needs(), {}, 0),
+        (needs({"memory": "1Gi"}), {"priority": 2_000_000_000}, 0),
+    ],
+)
+def test_limited_swap_goes_to_burstable_containers(container: Container, spec: dict[str, object], swap: int) -> None:
+    policy = NodePolicy(memory_capacity=Bytes(8 << 30), swap_controller=True, swap=Bytes(4 << 30))
+    resources = container_resources(pod(container, **spec), container, policy)
+    assert dict(resources.unified)["memory.swap.max"] == str(swap)
+
+
 def test_ephemeral_containers_are_unlimited() -> None:
     value = pod(needs({"memory": "1Gi"}))
     resources = container_resources(value, EphemeralContainer(name="debug"), V1)

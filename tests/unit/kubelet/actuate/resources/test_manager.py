@@ -13,6 +13,7 @@ from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.resources import (
     NameStyle,
     NodePolicy,
+    PolicyConfig,
     ResourceManager,
     ResourcesConfig,
     RootLimits,
@@ -20,6 +21,7 @@ from pykubelet.kubelet.actuate.resources import (
     open_manager,
 )
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux import system
 from pykubelet.linux.cgroups import Layout, Mode, detect, open_driver, problem
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, ResourceRequirements
@@ -265,10 +267,46 @@ def real_root() -> Iterator[str]:
     open_driver(layout).delete(root)
 
 
+@pytest.fixture
+def swapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with 8 GiB of memory and 4 of swap."""
+    memory = system.MemInfo(Bytes(8 << 30), Bytes(6 << 30), Bytes(6 << 30), Bytes(4 << 30), Bytes(4 << 30))
+    monkeypatch.setattr(system, "meminfo", lambda: memory)
+
+
+@pytest.mark.usefixtures("swapping")
+@pytest.mark.parametrize(
+    ("config", "swap", "single"),
+    [
+        (PolicyConfig(), 0, False),
+        (PolicyConfig(limited_swap=True), 4 << 30, False),
+        (PolicyConfig(single_process_oom_kill=True), 0, True),
+        (PolicyConfig(single_process_oom_kill=False), 0, False),
+    ],
+)
+def test_the_policy_follows_the_configuration(config: PolicyConfig, swap: int, single: bool) -> None:
+    policy = node_policy(Layout(Mode.V2, Path("/none")), config)
+    assert (policy.swap, policy.single_process_oom_kill) == (swap, single)
+
+
+@pytest.mark.usefixtures("swapping")
+@pytest.mark.parametrize(
+    ("config", "mode", "message"),
+    [
+        (PolicyConfig(limited_swap=True), Mode.V1, "LimitedSwap: this needs cgroup v2"),
+        (PolicyConfig(single_process_oom_kill=False), Mode.V1, "singleProcessOOMKill: false: this needs cgroup v2"),
+        (PolicyConfig(refuse_swap=True), Mode.V2, "failSwapOn: false"),
+    ],
+)
+def test_policies_that_the_machine_does_not_allow(config: PolicyConfig, mode: Mode, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        node_policy(Layout(mode, Path("/none")), config)
+
+
 @pytest.mark.root
 async def test_on_the_real_kernel(real_root: str, clock: VirtualClock) -> None:
     layout = detect()
-    policy = await asyncio.to_thread(node_policy, layout, pod_pids_limit=100)
+    policy = await asyncio.to_thread(node_policy, layout, PolicyConfig(pod_pids_limit=100))
     limits = RootLimits(cpu=MilliCPU(2000), memory=Bytes(policy.memory_capacity // 2))
     config = ResourcesConfig(policy=policy, root_limits=limits, cgroup_root=real_root)
     manager = open_manager(layout, config, clock)

@@ -1,14 +1,38 @@
 """Admission as the sync loop uses it: verdicts that stay, pods of an earlier agent, events and metrics."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeFacts
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podresources import amounts
+from pykubelet.kubelet.types.resize import Allotment, ResizeProgress, allotment_of
+from pykubelet.kubelet.types.size import Size
 from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.desired.admission.test_decide import make_pod, static
 
 A, B = PodUID("a"), PodUID("b")
+
+
+@dataclass
+class Allotted:
+    """Allotments in memory; what is in ``late`` has not been applied yet."""
+
+    given: dict[PodUID, Allotment] = field(default_factory=dict)
+    late: dict[PodUID, dict[str, Size]] = field(default_factory=dict)
+
+    def get(self, uid: PodUID) -> Allotment | None:
+        return self.given.get(uid)
+
+    def set(self, pod: Pod) -> None:
+        self.given[PodUID(pod.metadata.uid)] = allotment_of(pod)
+
+    def progress(self, uid: PodUID) -> ResizeProgress | None:
+        return ResizeProgress(1) if uid in self.late else None
+
+    def applied(self, uid: PodUID) -> Mapping[str, Size]:
+        return self.late.get(uid, {})
 
 
 @dataclass
@@ -18,9 +42,12 @@ class Surroundings:
     running: list[Pod] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     cpus: str = "1"
+    allotted: Allotted = field(default_factory=Allotted)
+    clock: VirtualClock = field(default_factory=VirtualClock)
 
     def admission(self) -> Admission:
-        return Admission(AdmissionDeps(self.node, lambda pod: None, lambda: self.running, self, self))
+        asked = self.node, lambda pod: None, lambda: self.running
+        return Admission(AdmissionDeps(*asked, self, self, self.allotted, self.clock))
 
     def node(self) -> NodeFacts:
         return NodeFacts("n1", allocatable=amounts({"cpu": self.cpus}))

@@ -1,0 +1,191 @@
+"""The record of what pods were allotted and what of it has not been applied yet; it survives the agent.
+
+One small file in the pod's folder, so that it goes with the pod. It says what was allotted, and for containers that run
+with another size than that, which. A container that is not named runs as allotted: so nothing has to be written when
+containers start, and whoever is interrupted between two steps of a resize finds here which of them are done.
+
+Static pods have no record: a changed manifest makes a new pod of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.units import Bytes, MilliCPU
+from pykubelet.kubelet.actuate.podruntime.ports import PodFiles
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.resize import (
+    Allotment,
+    ResizeProgress,
+    allotment_of,
+    container_size,
+    same_resources,
+    with_allotment,
+)
+from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models import codec
+from pykubelet.models.core_v1 import Pod, ResourceRequirements
+
+_log = logging.getLogger(__name__)
+_MAX_FILE: Final = 1 << 20
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A size on disk."""
+
+    cpu_request: int
+    cpu_limit: int
+    memory_request: int
+    memory_limit: int
+
+
+class _File(msgspec.Struct, frozen=True):
+    """The file's content."""
+
+    containers: dict[str, ResourceRequirements]
+    pod: ResourceRequirements | None = None
+    generation: int | None = None
+    pending: bool = False
+    applied: dict[str, _Row] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    allotment: Allotment
+    pending: bool = False
+    """The pod's cgroup or one of its containers may not follow the allotment yet."""
+    applied: Mapping[str, Size] = field(default_factory=dict)
+    """Sizes of containers that run with another than allotted."""
+    error: str = ""
+    saved: bool = False
+
+
+class Ledger:
+    """Implements ``types.resize.Allotments``. Changes are in memory at once; `save` brings them to disk."""
+
+    def __init__(self, files: PodFiles) -> None:
+        self._files = files
+        self._records: dict[PodUID, _Record] = {}
+
+    async def load(self, uids: Iterable[PodUID]) -> None:
+        """Read what an earlier agent has noted about these pods. What cannot be read is as good as not there."""
+        wanted = [uid for uid in uids if uid not in self._records]
+        self._records |= await asyncio.to_thread(self._read_all, wanted)
+
+    def get(self, uid: PodUID) -> Allotment | None:
+        """What the pod was allotted; None if nothing is on record."""
+        record = self._records.get(uid)
+        return record.allotment if record is not None else None
+
+    def set(self, pod: Pod) -> None:
+        """Allot what this pod's spec says. What runs keeps its size until it is changed."""
+        if is_static(pod):
+            return
+        uid, wanted = ref_of(pod).uid, allotment_of(pod)
+        before = self._records.get(uid)
+        if before is None:
+            self._records[uid] = _Record(wanted)
+            return
+        now = before.allotment
+        if not _differ(now, wanted):
+            return
+        old = with_allotment(pod, now)
+        sizes = {c.name: container_size(old, c) for c in (*old.spec.init_containers, *old.spec.containers)}
+        self._records[uid] = _Record(wanted, pending=True, applied={**sizes, **before.applied})
+
+    def progress(self, uid: PodUID) -> ResizeProgress | None:
+        """The resize that has not been wholly applied, if there is one."""
+        record = self._records.get(uid)
+        if record is None or not record.pending:
+            return None
+        return ResizeProgress(record.allotment.generation, record.error)
+
+    def applied(self, uid: PodUID) -> Mapping[str, Size]:
+        """Sizes of containers that may run with another than allotted."""
+        record = self._records.get(uid)
+        return record.applied if record is not None else {}
+
+    def note_applied(self, uid: PodUID, container: str, size: Size) -> None:
+        """A container runs, or is about to, with this size; of interest only while a resize is under way."""
+        record = self._records.get(uid)
+        if record is not None and record.pending and record.applied.get(container) != size:
+            self._records[uid] = replace(record, applied={**record.applied, container: size}, saved=False)
+
+    def note_error(self, uid: PodUID, message: str) -> bool:
+        """The resize could not be applied, for this reason; whether that is news."""
+        record = self._records.get(uid)
+        if record is None or record.error == message:
+            return False
+        self._records[uid] = replace(record, error=message)
+        return True
+
+    def complete(self, uid: PodUID, allotment: Allotment) -> bool:
+        """All that runs has the size of this allotment; False if the pod has been allotted another in the meantime."""
+        record = self._records.get(uid)
+        if record is None or record.allotment is not allotment:
+            return False
+        self._records[uid] = _Record(allotment)
+        return True
+
+    async def save(self, uid: PodUID) -> None:
+        """Bring the pod's record to disk, if it has changed. Raises Transient."""
+        record = self._records.get(uid)
+        if record is None or record.saved:
+            return
+        try:
+            await asyncio.to_thread(self._write, uid, record)
+        except OSError as error:
+            raise Transient(f"cannot note what pod {uid} was allotted: {error}") from error
+        if self._records.get(uid) is record:
+            self._records[uid] = replace(record, saved=True)
+
+    def forget(self, uid: PodUID) -> None:
+        """The pod is gone, and its folder with it."""
+        self._records.pop(uid, None)
+
+    def _write(self, uid: PodUID, record: _Record) -> None:
+        path = self._files.resources(uid)
+        path.parent.mkdir(mode=0o750, exist_ok=True)
+        given = record.allotment
+        rows = {name: _row(size) for name, size in record.applied.items()}
+        file = _File(dict(given.containers), given.pod, given.generation, record.pending, rows)
+        write_atomic(path, codec.encode(file))
+
+    def _read_all(self, uids: Iterable[PodUID]) -> dict[PodUID, _Record]:
+        found = ((uid, self._read(uid)) for uid in uids)
+        return {uid: record for uid, record in found if record is not None}
+
+    def _read(self, uid: PodUID) -> _Record | None:
+        try:
+            data = self._files.resources(uid).read_bytes()
+            if len(data) > _MAX_FILE:
+                raise Invalid("the file is too large")
+            file = codec.decode(data, _File)
+        except FileNotFoundError:
+            return None
+        except (OSError, PykubeletError) as error:
+            _log.warning("what a pod was allotted cannot be read", extra={"uid": uid, "error": str(error)})
+            return None
+        sizes = {name: _size(row) for name, row in file.applied.items()}
+        return _Record(Allotment(file.containers, file.pod, file.generation), file.pending, sizes, saved=True)
+
+
+def _differ(a: Allotment, b: Allotment) -> bool:
+    if a.containers.keys() != b.containers.keys() or not same_resources(a.pod, b.pod):
+        return True
+    return any(not same_resources(given, b.containers[name]) for name, given in a.containers.items())
+
+
+def _row(size: Size) -> _Row:
+    return _Row(size.cpu_request, size.cpu_limit, size.memory_request, size.memory_limit)
+
+
+def _size(row: _Row) -> Size:
+    return Size(MilliCPU(row.cpu_request), MilliCPU(row.cpu_limit), Bytes(row.memory_request), Bytes(row.memory_limit))

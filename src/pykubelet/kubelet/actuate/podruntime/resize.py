@@ -1,0 +1,153 @@
+"""Applies an allotted resize to what runs: the pod's cgroup and its containers, step by step, each of them noted.
+
+Whatever interrupts it, the next sync goes on from what the ledger and the cgroup say (KEP-1287).
+"""
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.cri.errors import CriError, CriUnsupported
+from pykubelet.kubelet.actuate.criconfig.resources import resources_message
+from pykubelet.kubelet.actuate.podruntime.decide_resize import (
+    PodStep,
+    ResizePlan,
+    SizeChange,
+    pod_memory_falls,
+    pod_steps,
+)
+from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
+from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import words
+from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.ids import SandboxID, ref_of
+from pykubelet.kubelet.types.resize import Allotment, resize_summary, sized
+from pykubelet.kubelet.types.size import Size
+from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources
+from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+_NOT_THERE: Final = "not implemented"
+"""How containerd 2.2 says that it lacks a call, with a code of no help."""
+
+
+class ResizeError(PykubeletError):
+    """A resize could not be applied, or only in part."""
+
+
+class Resizer:
+    """Called by the pod runtime in a sync, after unwanted containers were stopped and before others are started."""
+
+    def __init__(self, deps: PodRuntimeDeps, ledger: Ledger) -> None:
+        self._deps = deps
+        self._ledger = ledger
+
+    async def apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
+        """Change the pod's cgroup and the running containers. Raises ResizeError; repeatable."""
+        ref = ref_of(pod)
+        try:
+            await self._apply(pod, sandbox, plan)
+        except PykubeletError as error:
+            message = words(error)
+            if self._ledger.note_error(ref.uid, message):
+                progress = self._ledger.progress(ref.uid)
+                generation = progress.generation if progress is not None else None
+                text = f"Pod resize error: {resize_summary(pod, generation, message)}"
+                self._deps.events.event(ref, WARNING, Reason.RESIZE_ERROR, text)
+            raise ResizeError(message) from error
+
+    async def complete(self, pod: Pod, allotment: Allotment) -> None:
+        """All that runs has the size that it was allotted: tell it, and forget what was noted. Raises Transient."""
+        ref = ref_of(pod)
+        if not self._ledger.complete(ref.uid, allotment):
+            return
+        self._deps.resources.resized(pod)
+        await self._ledger.save(ref.uid)
+        text = f"Pod resize completed: {resize_summary(pod, allotment.generation)}"
+        self._deps.events.event(ref, NORMAL, Reason.RESIZE_COMPLETED, text)
+
+    async def _apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
+        resources = self._deps.resources
+        now, wanted = await resources.pod_limits(pod), resources.wanted_limits(pod)
+        if now is None:
+            now = wanted
+        await self._refuse_below_usage(pod, sandbox, plan, now, wanted)
+        await self._tell_runtime(pod, sandbox)
+        memory = {PodStep.LIMIT: CgroupResources(memory_max=wanted.memory_max)}
+        for step in pod_steps(now.memory_max, wanted.memory_max, 0, 0):
+            if step is PodStep.CONTAINERS:
+                await self._update(pod, plan.memory, memory=True)
+            else:
+                await resources.set_pod_limits(pod, memory[step])
+        cpu = {
+            PodStep.LIMIT: CgroupResources(cpu_quota_us=wanted.cpu_quota_us, cpu_period_us=wanted.cpu_period_us),
+            PodStep.REQUEST: CgroupResources(cpu_shares=wanted.cpu_shares),
+        }
+        shares = now.cpu_shares or 0, wanted.cpu_shares or 0
+        for step in pod_steps(now.cpu_quota_us, wanted.cpu_quota_us, *shares):
+            if step is PodStep.CONTAINERS:
+                await self._update(pod, plan.cpu, memory=False)
+            else:
+                await resources.set_pod_limits(pod, cpu[step])
+
+    async def _update(self, pod: Pod, changes: tuple[SizeChange, ...], *, memory: bool) -> None:
+        uid = ref_of(pod).uid
+        for change in changes:
+            name = change.container.name
+            now = self._ledger.applied(uid).get(name, change.now)
+            size = _mixed(change.wanted, now) if memory else _mixed(now, change.wanted)
+            message = resources_message(self._deps.resources.container_resources(pod, sized(change.container, size)))
+            _lift(message, now, size)
+            await self._deps.cri.update_container_resources(change.id, message)
+            self._ledger.note_applied(uid, name, size)
+            await self._ledger.save(uid)
+
+    async def _tell_runtime(self, pod: Pod, sandbox: SandboxID) -> None:
+        """The runtime may want to know what its sandbox is going to have, and may object; old ones do not listen."""
+        sums, overhead = self._deps.resources.pod_resources(pod)
+        try:
+            await self._deps.cri.update_pod_sandbox_resources(
+                sandbox, resources_message(overhead) if overhead else None, resources_message(sums)
+            )
+        except CriError as error:
+            if not isinstance(error, CriUnsupported) and _NOT_THERE not in error.details:
+                raise
+            _log.debug("the runtime takes no resizes of sandboxes", extra={"pod": str(ref_of(pod))})
+
+    async def _refuse_below_usage(
+        self, pod: Pod, sandbox: SandboxID, plan: ResizePlan, now: CgroupResources, wanted: CgroupResources
+    ) -> None:
+        """A memory limit below what is in use would kill somebody: better not to begin. Raises ResizeError."""
+        falling = {c.container.name: c.wanted.memory_limit for c in plan.memory if c.memory_limit_falls}
+        faults = []
+        if pod_memory_falls(now, wanted) and wanted.memory_max is not None:
+            used = await self._deps.resources.pod_memory(pod) or 0
+            if used >= wanted.memory_max:
+                faults.append(f"attempting to set pod memory limit ({wanted.memory_max}) below current usage ({used})")
+        filter = pb.ContainerStatsFilter(pod_sandbox_id=sandbox)
+        for stats in await self._deps.cri.list_container_stats(filter) if falling else ():
+            name, uses = stats.attributes.metadata.name, stats.memory.usage_bytes.value
+            if name in falling and uses >= falling[name]:
+                what = f'container "{name}" memory limit ({falling[name]})'
+                faults.append(f"attempting to set {what} below current usage ({uses})")
+        if faults:
+            raise ResizeError(f"cannot decrease memory limits: {_listed(faults)}")
+
+
+def _mixed(memory: Size, cpu: Size) -> Size:
+    """The memory of one size and the CPU of another."""
+    return replace(cpu, memory_request=memory.memory_request, memory_limit=memory.memory_limit)
+
+
+def _lift(message: pb.LinuxContainerResources, now: Size, wanted: Size) -> None:
+    """A limit that is taken away has to be named, since zero leaves it as it is."""
+    if now.cpu_limit and not wanted.cpu_limit:
+        message.cpu_quota = UNLIMITED
+    if now.memory_limit and not wanted.memory_limit:
+        message.memory_limit_in_bytes = UNLIMITED
+
+
+def _listed(faults: list[str]) -> str:
+    return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"

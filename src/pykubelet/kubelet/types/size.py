@@ -1,0 +1,15 @@
+"""CPU and memory of one container, as numbers."""
+
+from dataclasses import dataclass
+
+from pykubelet.base.units import Bytes, MilliCPU
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """CPU and memory of one container; zero where none is set. Limits are those in force, the pod's own included."""
+
+    cpu_request: MilliCPU = MilliCPU(0)
+    cpu_limit: MilliCPU = MilliCPU(0)
+    memory_request: Bytes = Bytes(0)
+    memory_limit: Bytes = Bytes(0)
