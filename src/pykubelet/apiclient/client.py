@@ -7,11 +7,11 @@ Retry-After) and, if it may be repeated, when its connection broke.
 import logging
 import random
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -32,6 +32,8 @@ from pykubelet.models.scalars import KubeStruct
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeStruct)
+Observe: TypeAlias = Callable[[str, str, str, Seconds], None]
+"""Told of every request: method, host, status code (``<error>`` without an answer), seconds until the answer began."""
 
 _PAGE: Final = 500
 _ATTEMPTS: Final = 4
@@ -39,7 +41,8 @@ _FIRST_DELAY: Final = 0.25
 _MAX_RETRY_AFTER: Final = 30.0
 _WATCH_SLACK: Final = 30.0
 _WATCH_SILENCE: Final = 150.0
-"""Bookmarks come about once a minute: a watch that is silent for longer is one that nobody serves any more."""
+"""Bookmarks come about once a minute, but of collections in which nothing ever changed there are none: a watch that is
+silent for longer is asked for anew, which finds out whether anybody serves it."""
 _KEEPALIVE_IDLE: Final = 30
 _KEEPALIVE_INTERVAL: Final = 10
 _USER_TIMEOUT_MS: Final = 60_000
@@ -102,12 +105,15 @@ class ApiClient:
         limit: RateLimit | None = None,
         timeouts: Timeouts | None = None,
         agent: str = "pykubelet",
+        observe: Observe | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._limit = limit or RateLimit(0, 1, clock)
         self._timeouts = timeouts or Timeouts()
         self._agent = agent
+        self._observe = observe
+        self._host = URL(config.server).authority
         self._credentials = Credentials(config, clock)
         self._session: aiohttp.ClientSession | None = None
 
@@ -176,7 +182,7 @@ class ApiClient:
     async def watch(
         self, target: Target[T], select: Select, version: str, duration: Seconds
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes after ``version`` until the stream ends, after ``duration`` seconds at the latest.
+        """Changes after ``version`` until the stream ends or is silent, after ``duration`` seconds at the latest.
 
         Raises Expired when the version is too old, Transient when the stream breaks.
         """
@@ -199,6 +205,8 @@ class ApiClient:
                 async for chunk in response.content.iter_any():
                     for line in lines.feed(chunk):
                         yield read_event(line, target.kind)
+            except aiohttp.SocketTimeoutError:
+                return
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise Transient(f"{what}: the stream broke: {error!r}") from error
 
@@ -254,6 +262,17 @@ class ApiClient:
 
     @asynccontextmanager
     async def _request(self, call: _Call, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        begun, code = self._clock.monotonic(), "<error>"
+        try:
+            response = await self._answer(call, timeout)
+            code = str(response.status)
+        finally:
+            if self._observe is not None:
+                self._observe(call.method, self._host, code, self._clock.monotonic() - begun)
+        async with response:
+            yield response
+
+    async def _answer(self, call: _Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         context = await self._credentials.tls()
         headers: Mapping[str, str] = {
             "Accept": "application/json",
@@ -264,7 +283,7 @@ class ApiClient:
         if self._session is None:
             self._session = _session()
         try:
-            response = await self._session.request(
+            return await self._session.request(
                 call.method,
                 URL(f"{self._config.server}{call.path}").update_query(list(call.params)),
                 data=call.body or None,
@@ -287,8 +306,6 @@ class ApiClient:
             raise Transient(f"{call.what}: {error!r}") from error
         except (ValueError, OSError) as error:
             raise Invalid(f"{call.what}: the request cannot be made: {error}") from error
-        async with response:
-            yield response
 
     async def _failure(self, response: aiohttp.ClientResponse, what: str) -> Exception:
         try:

@@ -8,6 +8,7 @@ from pykubelet.models import (
     authentication_v1,
     authorization_v1,
     certificates_v1,
+    certificates_v1beta1,
     coordination_v1,
     core_v1,
     node_v1,
@@ -77,6 +78,12 @@ CSI_DRIVERS: Final = Resource("/apis/storage.k8s.io/v1", "csidrivers", storage_v
 VOLUME_ATTACHMENTS: Final = Resource("/apis/storage.k8s.io/v1", "volumeattachments", storage_v1.VolumeAttachment)
 SIGNING_REQUESTS: Final = Resource(
     "/apis/certificates.k8s.io/v1", "certificatesigningrequests", certificates_v1.CertificateSigningRequest
+)
+CLUSTER_TRUST_BUNDLES: Final = Resource(
+    "/apis/certificates.k8s.io/v1beta1", "clustertrustbundles", certificates_v1beta1.ClusterTrustBundle
+)
+POD_CERTIFICATE_REQUESTS: Final = Resource(
+    "/apis/certificates.k8s.io/v1beta1", "podcertificaterequests", certificates_v1beta1.PodCertificateRequest
 )
 TOKEN_REVIEWS: Final = Resource("/apis/authentication.k8s.io/v1", "tokenreviews", authentication_v1.TokenReview)
 SUBJECT_ACCESS_REVIEWS: Final = Resource(

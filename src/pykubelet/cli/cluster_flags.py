@@ -20,8 +20,8 @@ _OPTIONS: Final = (
     click.option("--cert-dir", type=_FILE, default=None, help="Where certificates are kept (default: ROOT/pki)."),
     click.option("--node-labels", default="", help="Labels to register with: KEY=VALUE, comma separated."),
     click.option("--register-with-taints", default="", help="Taints to register with: KEY=VALUE:EFFECT, separated."),
-    click.option("--register-node/--no-register-node", default=None, help="Make the node's object if it is missing."),
     click.option("--provider-id", default="", help="The machine's id at its cloud provider."),
+    click.option("--cloud-provider", default="", help="external: a controller of the cloud completes the node."),
 )
 
 
@@ -41,18 +41,18 @@ def take_cluster_settings(flags: dict[str, Any], root_dir: Path) -> tuple[Cluste
     kubeconfig, bootstrap = flags.pop("kubeconfig"), flags.pop("bootstrap_kubeconfig")
     cert_dir = flags.pop("cert_dir") or root_dir / "pki"
     labels = _labels(flags.pop("node_labels"))
-    taints, register = flags.pop("register_with_taints"), flags.pop("register_node")
-    provider_id = flags.pop("provider_id")
+    taints, provider_id = flags.pop("register_with_taints"), flags.pop("provider_id")
+    cloud = flags.pop("cloud_provider")
+    if cloud not in ("", "external"):
+        raise Invalid(f"--cloud-provider: {cloud!r} is not known; use external, or leave it out")
     overrides: dict[str, Any] = {}
     if taints:
         overrides["register_with_taints"] = _taints(taints)
-    if register is not None:
-        overrides["register_node"] = register
     if kubeconfig is None:
         if bootstrap is not None:
             raise Invalid("--bootstrap-kubeconfig needs --kubeconfig, the file to be written")
         return None, overrides
-    return ClusterSettings(kubeconfig, bootstrap, cert_dir, labels, provider_id), overrides
+    return ClusterSettings(kubeconfig, bootstrap, cert_dir, labels, provider_id, cloud == "external"), overrides
 
 
 def _labels(text: str) -> dict[str, str]:

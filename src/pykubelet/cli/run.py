@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,18 +14,22 @@ from typing import Any, cast
 import click
 from msgspec.structs import replace
 
+from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import beside, embedded_server
+from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.criserver.keeper import KeeperConfig
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
-from pykubelet.kubelet.config.machine import node_ips, node_name
+from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 
 _log = logging.getLogger(__name__)
 _FOLDER = click.Path(path_type=Path, file_okay=False, resolve_path=True)
 _FILE = click.Path(path_type=Path, resolve_path=True)
+_DEBUG_FROM = 4
+"""From this verbosity on the Go kubelet tells of single steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +70,58 @@ class _Flags:
 @click.option(
     "--node-name", "--hostname-override", "node_name", default="", help="The node's name (default: the host name)."
 )
-@click.option("--node-ip", multiple=True, help="The node's address; once per address family.")
+@click.option("--node-ip", multiple=True, help="The node's address, or one of each family; also separated by a comma.")
 @cluster_options
+@kubelet_options
+@click.option("-v", "--v", "verbosity", default="", hidden=True, help="As of the Go kubelet; from 4 on: debug.")
+@click.option("--version", is_flag=True, help="Print the version of Kubernetes that this is a kubelet of.")
 @click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
-def command(log_level: str, log_format: str, **flags: object) -> None:
+@click.option("--log-format", "--logging-format", default="text", type=click.Choice(["text", "json"]))
+def command(log_level: str, log_format: str, verbosity: str, version: bool, **flags: object) -> None:
     """Run the agent in the foreground until SIGINT or SIGTERM; pods run on after it."""
+    if version:
+        click.echo(f"Kubernetes {KUBERNETES_VERSION}")
+        return
+    if _number(verbosity) >= _DEBUG_FROM:
+        log_level = "debug"
     setup(log_level.upper(), "json" if log_format == "json" else "text")
     cluster, overrides = take_cluster_settings(flags, cast(Path, flags["root_dir"]))
+    fields, ignored_flags = take_kubelet_flags(flags)
     given = _Flags(**flags)  # type: ignore[arg-type]  # click fills them by name and type
-    config = _configuration(given, overrides, in_cluster=cluster is not None)
+    config = _configuration(given, fields, overrides, in_cluster=cluster is not None)
     server = _server(given, config, ("--log-level", log_level, "--log-format", log_format))
-    settings = dataclasses.replace(_settings(given, config, server), cluster=cluster)
+    if cluster is not None:
+        cluster = dataclasses.replace(cluster, given_ips=given_ips(given.node_ip))
+    settings = dataclasses.replace(_settings(given, config, server), cluster=cluster, flags=_shown_flags())
     if ignored := without_effect(settings.config):
         _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
+    if ignored_flags:
+        _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_run(settings, server))
 
 
-def _configuration(flags: _Flags, overrides: dict[str, Any], *, in_cluster: bool) -> KubeletConfiguration:
+def _shown_flags() -> dict[str, str]:
+    """All flags by their names, with the values that they have."""
+    context = click.get_current_context()
+    given = {param.opts[-1].lstrip("-"): context.params.get(param.name or "") for param in context.command.params}
+    return {name: "" if value is None else str(value) for name, value in given.items()}
+
+
+def _number(verbosity: str) -> int:
+    """``4`` or ``=4``, as ``-v=4`` comes; Invalid for what is no number."""
+    text = verbosity.removeprefix("=") or "0"
+    if not text.isdecimal():
+        raise Invalid(f"-v: {text!r} is no number")
+    return int(text)
+
+
+def _configuration(
+    flags: _Flags, fields: Mapping[str, object], overrides: dict[str, Any], *, in_cluster: bool
+) -> KubeletConfiguration:
     """The configuration with the flags over it. Invalid when there is no source of pods."""
-    config = load_configuration(flags.config, flags.config_dir)
+    config = load_configuration(flags.config, flags.config_dir, fields)
     config = replace(
         config,
         static_pod_path=str(flags.manifests or config.static_pod_path),

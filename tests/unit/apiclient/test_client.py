@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, ClusterConfig, Expired, Forbidden, PatchKind, RateLimit, Unauthorized, User
+from pykubelet.apiclient import (
+    ApiClient,
+    ClusterConfig,
+    Expired,
+    Forbidden,
+    PatchKind,
+    RateLimit,
+    Select,
+    Unauthorized,
+    User,
+)
 from pykubelet.apiclient.resources import CONFIG_MAPS, PODS
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Transient
@@ -129,6 +139,14 @@ async def test_patches_name_their_kind(fake: FakeApi, client: ApiClient) -> None
     assert (await client.patch(ONE, {"data": {"c": "d"}}, PatchKind.MERGE)).data == {"a": "b", "c": "d"}
 
 
+async def test_a_silent_watch_just_ends(fake: FakeApi, client: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """API servers send no bookmarks of collections in which nothing ever changed."""
+    monkeypatch.setattr("pykubelet.apiclient.client._WATCH_SILENCE", 0.05)
+    version = (await client.list(CONFIG_MAPS.all())).resource_version
+    assert [event async for event in client.watch(CONFIG_MAPS.all(), Select(), version, 30)] == []
+    assert fake.count("GET") == 2
+
+
 async def test_the_rate_is_limited_in_the_order_of_asking() -> None:
     clock = VirtualClock()
     limit = RateLimit(10.0, 2, clock)
@@ -136,3 +154,26 @@ async def test_the_rate_is_limited_in_the_order_of_asking() -> None:
     unlimited = RateLimit(0, 1, clock)
     await unlimited.take()
     assert unlimited.try_take()
+
+
+async def test_requests_are_observed(fake: FakeApi) -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    def observe(method: str, host: str, code: str, seconds: float) -> None:
+        assert seconds >= 0
+        seen.append((method, host, code))
+
+    client = ApiClient(fake.config, EagerClock(), observe=observe)
+    fake.faults = [Fault("GET", status=500, times=1), Fault("POST", drop=True, times=1)]
+    with pytest.raises(Transient):
+        await client.create(ALL, THING)
+    await client.create(ALL, THING)
+    await client.get(ONE)
+    await client.close()
+    host = fake.config.server.removeprefix("http://")
+    assert seen == [
+        ("POST", host, "<error>"),
+        ("POST", host, "201"),
+        ("GET", host, "500"),
+        ("GET", host, "200"),
+    ]

@@ -15,8 +15,8 @@ NOTHING: dict[str, Any] = {
     "cert_dir": None,
     "node_labels": "",
     "register_with_taints": "",
-    "register_node": None,
     "provider_id": "",
+    "cloud_provider": "",
 }
 ROOT = Path("/root-dir")
 
@@ -32,15 +32,16 @@ def test_all_flags() -> None:
         "kubeconfig": Path("/k"),
         "node_labels": "a=b,c=",
         "register_with_taints": "k=v:NoSchedule,only:NoExecute",
-        "register_node": False,
         "provider_id": "x",
+        "cloud_provider": "external",
     }
     cluster, overrides = take_cluster_settings({**NOTHING, **given}, ROOT)
     assert cluster is not None
     assert (cluster.kubeconfig, cluster.cert_dir, cluster.provider_id) == (Path("/k"), ROOT / "pki", "x")
+    assert cluster.external_cloud
     assert cluster.node_labels == {"a": "b", "c": ""}
     taints = (Taint(key="k", value="v", effect="NoSchedule"), Taint(key="only", effect="NoExecute"))
-    assert overrides == {"register_with_taints": taints, "register_node": False}
+    assert overrides == {"register_with_taints": taints}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,7 @@ def test_all_flags() -> None:
         ({"node_labels": "a"}, "KEY=VALUE"),
         ({"register_with_taints": "a=b"}, "EFFECT"),
         ({"register_with_taints": "a:Never"}, "EFFECT"),
+        ({"cloud_provider": "aws"}, "external"),
         ({"bootstrap_kubeconfig": Path("/b")}, "needs --kubeconfig"),
     ],
 )

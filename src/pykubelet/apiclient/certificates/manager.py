@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import math
 import random
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -44,6 +45,11 @@ class CertificateManager:
         self._chance = random.random()
         self._subscribers: list[Callable[[], None]] = []
         self._usable = False
+        self._ends: Seconds | None = None
+
+    def seconds_left(self) -> Seconds:
+        """Until the certificate expires, negative after that; infinite if there is none."""
+        return math.inf if self._ends is None else float(int(self._ends - self._clock.now()))
 
     def current(self) -> CertificatePair | None:
         """The pair in force, as last looked at; None: there is none that is valid."""
@@ -94,6 +100,7 @@ class CertificateManager:
         """Seconds until a new certificate has to be asked for."""
         validity = await asyncio.to_thread(self._store.validity)
         now = self._clock.now()
+        self._ends = None if validity is None else validity.not_after
         self._usable = is_valid(validity, now)
         if validity is None or not self._usable:
             return 0.0

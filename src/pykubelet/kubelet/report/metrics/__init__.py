@@ -4,10 +4,12 @@ from pykubelet.kubelet.report.metrics.compute_cadvisor import cadvisor_text
 from pykubelet.kubelet.report.metrics.compute_disks import disks_text
 from pykubelet.kubelet.report.metrics.compute_resource import resource_text
 from pykubelet.kubelet.report.metrics.manager import CONTENT_TYPE, KubeletMetrics, ProbeSample
+from pykubelet.kubelet.report.metrics.slis import HealthSlis
 from pykubelet.kubelet.report.metrics.types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
 
 __all__ = [
     "CONTENT_TYPE",
+    "HealthSlis",
     "KubeletMetrics",
     "Lifecycle",
     "NodeCounts",

@@ -11,6 +11,8 @@ _START: Final = (
 )
 _PULL: Final = (1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 _RUNTIME: Final = tuple(round(0.005 * 2.5**i, 9) for i in range(14))
+_STATUS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
+_REST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _HTTP: Final = ("method", "path", "server_type", "long_running")
 
 
@@ -25,6 +27,7 @@ class Instruments:
         self._runtime()
         self._pleg()
         self._http()
+        self._api()
 
     def _pods(self) -> None:
         text = "Seconds to sync one pod, by operation: create, update, sync or terminate."
@@ -35,6 +38,10 @@ class Instruments:
         self.pod_start_duration = self._histogram("pod_start_duration_seconds", text, _START)
         text = "Seconds from the creation of a pod until it runs, pulls and init containers included; no static pods."
         self.pod_start_total_duration = self._histogram("pod_start_total_duration_seconds", text, _START)
+        text = "Seconds from the creation of a pod until it runs, pulls and init containers left out; no static pods."
+        self.pod_start_sli_duration = self._histogram("pod_start_sli_duration_seconds", text, _START)
+        text = "Seconds from a change of a pod's status until the API server has it."
+        self.status_sync = self._histogram("pod_status_sync_duration_seconds", text, _STATUS)
         self.started_pods = self._counter("started_pods_total", "Pods started.")
         self.started_pods_errors = self._counter("started_pods_errors_total", "Errors when starting pods.")
         self.restarted_pods = self._counter(
@@ -86,6 +93,20 @@ class Instruments:
         text = "Exec, attach and port-forward over WebSocket."
         self.websocket_streams = self._counter("websocket_streaming_requests_total", text, "subresource")
         self.http_inflight = self._gauge("http_inflight_requests", "HTTP requests being served.", *_HTTP)
+
+    def _api(self) -> None:
+        """Requests to the API server; these names have no prefix."""
+        text = "Requests to the API server, by status code."
+        self.rest_requests = Counter(
+            "rest_client_requests_total", text, ("code", "method", "host"), registry=self._registry
+        )
+        text = "Seconds that requests to the API server took."
+        name, labels = "rest_client_request_duration_seconds", ("verb", "host")
+        self.rest_duration = Histogram(name, text, labels, buckets=_REST, registry=self._registry)
+        self.build_info = Gauge(
+            *("kubernetes_build_info", "The version; always 1.", ("git_version", "major", "minor", "platform")),
+            registry=self._registry,
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"kubelet_{name}", text, labels, registry=self._registry)

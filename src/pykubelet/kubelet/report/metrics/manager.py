@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import prometheus_client
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.instruments import Instruments, ProbeInstruments
@@ -23,7 +24,7 @@ from pykubelet.kubelet.report.metrics.types import (
     sandbox_newly_ready,
 )
 from pykubelet.kubelet.report.status.types import PENDING, RUNNING, StatusChange
-from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
@@ -48,7 +49,14 @@ class ProbeSample:
 class KubeletMetrics:
     """All metrics, in registries of their own. ``counts`` is called at each scrape."""
 
-    def __init__(self, node_name: str, counts: Callable[[], NodeCounts], clock: Clock) -> None:
+    def __init__(
+        self,
+        node_name: str,
+        counts: Callable[[], NodeCounts],
+        clock: Clock,
+        setup_seconds: Callable[[PodUID], Seconds] = lambda _: 0.0,
+    ) -> None:
+        """``setup_seconds`` tells how much of a pod's start went into pulls and init containers."""
         # The reference has no series of creation times; the library's switch is for the process and has no types.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._clock = clock
@@ -59,7 +67,10 @@ class KubeletMetrics:
         self._pending: dict[PodUID, Seconds] = {}
         """Since when pods are pending."""
         self._probe_labels: dict[PodUID, set[tuple[str, ...]]] = {}
+        self._setup_seconds = setup_seconds
         self._own.node_name.labels(node_name).set(1)
+        major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+        self._own.build_info.labels(KUBERNETES_VERSION, major, minor, "linux").set(1)
         self._registry.register(_CountsCollector(counts))
         prometheus_client.ProcessCollector(registry=self._registry)
         prometheus_client.PlatformCollector(registry=self._registry)
@@ -150,7 +161,28 @@ class KubeletMetrics:
         """A static pod is created when its manifest is read, so its start says nothing new."""
         created = pod.metadata.creation_timestamp
         if created is not None and not is_static(pod):
-            self._own.pod_start_total_duration.observe(max(0.0, self._clock.now() - created.timestamp()))
+            total = self._clock.now() - created.timestamp()
+            self._own.pod_start_total_duration.observe(max(0.0, total))
+            self._own.pod_start_sli_duration.observe(max(0.0, total - self._setup_seconds(ref_of(pod).uid)))
+
+    # -- the API server ------------------------------------------------------------------------------------------------
+
+    def api_request(self, method: str, host: str, code: str, seconds: Seconds) -> None:
+        """A request to the API server has been answered, or not (``<error>``); fits ``ApiClient``'s ``observe``."""
+        self._own.rest_requests.labels(code, method, host).inc()
+        self._own.rest_duration.labels(method, host).observe(seconds)
+
+    def status_synced(self, seconds: Seconds) -> None:
+        """The API server has a pod's status, that long after it changed."""
+        self._own.status_sync.observe(seconds)
+
+    def certificate_ttl(self, which: str, seconds: Callable[[], Seconds]) -> None:
+        """Show how long a certificate (``client`` or ``server``) is still valid; infinite: there is none."""
+        text = f"Seconds until the {which}'s certificate expires."
+        name = f"kubelet_certificate_manager_{which}_ttl_seconds"
+        Gauge(name, text, registry=self._registry).set_function(seconds)
+
+    # -- pods and containers, continued --------------------------------------------------------------------------------
 
     def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
         for kind in newly_started(before, now):

@@ -4,6 +4,7 @@ Conditions, their reasons and messages are the reference's (``pkg/kubelet/nodest
 know them.
 """
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.node.types import Image, NodeConfig, NodeFacts
+from pykubelet.kubelet.report.node.types import DECLARED_FEATURES, Image, NodeConfig, NodeFacts
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import (
     ContainerImage,
@@ -23,6 +24,7 @@ from pykubelet.models.core_v1 import (
     NodeFeatures,
     NodeSpec,
     NodeStatus,
+    Taint,
 )
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import time_from_unix
@@ -30,6 +32,19 @@ from pykubelet.models.scalars import time_from_unix
 LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
 LABEL_OS: Final = "kubernetes.io/os"
 LABEL_ARCH: Final = "kubernetes.io/arch"
+_BETA_OS: Final = "beta.kubernetes.io/os"
+_BETA_ARCH: Final = "beta.kubernetes.io/arch"
+_DEFAULT_LABELS: Final = frozenset(
+    (
+        *(LABEL_HOSTNAME, LABEL_OS, LABEL_ARCH, _BETA_OS, _BETA_ARCH),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+        *("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+    )
+)
+"""Put right on a node that is there already; all others belong to whoever changed them last."""
+UNINITIALIZED: Final = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
+ANNOTATION_IP: Final = "alpha.kubernetes.io/provided-node-ip"
 ANNOTATION_ATTACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 _MAX_NAMES: Final = 5
 """Names shown of one image."""
@@ -98,17 +113,19 @@ def _may_have(label: str) -> bool:
 def new_node(config: NodeConfig, status: NodeStatus, architecture: str) -> Node:
     """The object with which the node registers."""
     annotations = {ANNOTATION_ATTACH: "true"} if config.controller_attach else {}
+    annotations |= _cloud_annotations(config)
     meta = ObjectMeta(name=config.name, labels=_labels(config, architecture), annotations=annotations)
-    spec = NodeSpec(provider_id=config.provider_id, taints=config.taints)
+    taints = (*config.taints, UNINITIALIZED) if config.external_cloud else config.taints
+    spec = NodeSpec(provider_id=config.provider_id, taints=taints)
     return Node(api_version="v1", kind="Node", metadata=meta, spec=spec, status=status)
 
 
 def reconcile_patch(existing: Node, config: NodeConfig, architecture: str) -> dict[str, object] | None:
     """The merge patch that makes a node that was there before ours again; None: nothing has to change.
 
-    Taints and labels of others stay; those of ``--node-labels`` and the ones every node has are put right.
+    Taints and labels stay as others have set them; only the labels that every node has are put right.
     """
-    wanted = _labels(config, architecture)
+    wanted = {key: value for key, value in _labels(config, architecture).items() if key in _DEFAULT_LABELS}
     labels = {key: value for key, value in wanted.items() if existing.metadata.labels.get(key) != value}
     attached = existing.metadata.annotations.get(ANNOTATION_ATTACH)
     annotations: dict[str, str | None] = {}
@@ -116,6 +133,9 @@ def reconcile_patch(existing: Node, config: NodeConfig, architecture: str) -> di
         annotations[ANNOTATION_ATTACH] = "true"
     elif not config.controller_attach and attached is not None:
         annotations[ANNOTATION_ATTACH] = None
+    given = _cloud_annotations(config).get(ANNOTATION_IP)
+    if existing.metadata.annotations.get(ANNOTATION_IP) != given:
+        annotations[ANNOTATION_IP] = given
     patch: dict[str, object] = {}
     if labels or annotations:
         patch["metadata"] = {"labels": labels, "annotations": annotations}
@@ -125,7 +145,12 @@ def reconcile_patch(existing: Node, config: NodeConfig, architecture: str) -> di
 
 
 def _labels(config: NodeConfig, architecture: str) -> dict[str, str]:
-    return {LABEL_HOSTNAME: config.name, LABEL_OS: "linux", LABEL_ARCH: architecture, **config.labels}
+    known = {LABEL_OS: "linux", _BETA_OS: "linux", LABEL_ARCH: architecture, _BETA_ARCH: architecture}
+    return {LABEL_HOSTNAME: config.name, **known, **config.labels}
+
+
+def _cloud_annotations(config: NodeConfig) -> dict[str, str]:
+    return {ANNOTATION_IP: ",".join(config.given_ips)} if config.external_cloud and config.given_ips else {}
 
 
 def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: Seconds) -> NodeStatus:
@@ -142,8 +167,17 @@ def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: S
         features=NodeFeatures(supplemental_groups_policy=facts.supplemental_groups_policy)
         if facts.supplemental_groups_policy is not None
         else None,
+        declared_features=DECLARED_FEATURES,
         volumes_in_use=facts.volumes_in_use,
     )
+
+
+def in_a_cloud(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeFacts:
+    """With the addresses of the cloud's controller, if there is one and it has told any; until then those given."""
+    if not config.external_cloud:
+        return facts
+    bare = tuple(each for each in facts.addresses if config.given_ips or each.type == "Hostname")
+    return dataclasses.replace(facts, addresses=there.addresses or bare)
 
 
 def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
@@ -155,11 +189,15 @@ def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
     assert isinstance(plain, dict)
     fields: dict[str, object] = {
         name: plain.get(name)
-        for name in ("daemonEndpoints", "nodeInfo", "images", "runtimeHandlers", "features", "volumesInUse")
+        for name in (
+            *("daemonEndpoints", "nodeInfo", "images", "runtimeHandlers", "features", "declaredFeatures"),
+            "volumesInUse",
+        )
     }
     # Merged by type, of which there are two of a kind on a node with two families. The API server would take the
     # directive for an address if there was none before.
-    fields["addresses"] = [*plain.get("addresses", ()), *([_REPLACE] if before.addresses else [])]
+    if before.addresses != after.addresses:
+        fields["addresses"] = [*plain.get("addresses", ()), *([_REPLACE] if before.addresses else [])]
     fields["conditions"] = [{"reason": None, "message": None, **each} for each in plain.get("conditions", ())]
     for name, old in (("capacity", before.capacity), ("allocatable", before.allocatable)):
         gone = dict.fromkeys(key for key in old if "/" not in key)

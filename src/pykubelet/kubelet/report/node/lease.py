@@ -79,11 +79,17 @@ class LeaseKeeper:
             lease_duration_seconds=self._duration,
             renew_time=micro_time_from_unix(self._clock.now()),
         )
-        wanted = replace(self._lease, api_version="coordination.k8s.io/v1", kind="Lease", spec=spec)
+        meta = self._lease.metadata
+        if not meta.owner_references:
+            meta = replace(meta, owner_references=await self._owner())
+        wanted = replace(self._lease, api_version="coordination.k8s.io/v1", kind="Lease", metadata=meta, spec=spec)
         self._lease = await self._client.update(LEASES.at(NAMESPACE, self._node), wanted)
 
     async def _find(self) -> Lease | None:
-        """The lease that is there; None: it was not and has been made, renewed as it is."""
+        """The lease that is there; None: it was not and has been made, renewed as it is.
+
+        It is not made before its node, without which nobody would ever remove it.
+        """
         try:
             return await self._client.get(LEASES.at(NAMESPACE, self._node))
         except NotFound:
@@ -105,9 +111,9 @@ class LeaseKeeper:
         return None
 
     async def _owner(self) -> tuple[OwnerReference, ...]:
-        """The node, so that the lease goes with it; nothing while it is not registered."""
+        """The node, so that the lease goes with it; NotFound while it is not registered."""
         try:
             node = await self._client.get(NODES.at("", self._node))
-        except NotFound:
-            return ()
+        except NotFound as error:
+            raise NotFound(f"the lease of node {self._node} waits until the node is registered") from error
         return (OwnerReference(api_version="v1", kind="Node", name=self._node, uid=node.metadata.uid),)

@@ -15,8 +15,16 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.node.compute_events import (
+    REBOOTED,
+    SCHEDULABLE,
+    condition_events,
+    reboot_message,
+    status_message,
+)
 from pykubelet.kubelet.report.node.compute_node import (
     differs_there,
+    in_a_cloud,
     is_changed,
     new_node,
     node_status,
@@ -25,7 +33,7 @@ from pykubelet.kubelet.report.node.compute_node import (
 )
 from pykubelet.kubelet.report.node.ports import NodeFactsReader
 from pykubelet.kubelet.report.node.types import NodeConfig, NodeFacts
-from pykubelet.kubelet.types.events import NORMAL, EventRecorder
+from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder
 from pykubelet.models.core_v1 import Node, NodeStatus
 
 _log = logging.getLogger(__name__)
@@ -56,7 +64,9 @@ class NodeReporter:
         """Our part as it was sent last; None: it has to be sent. (The API server may not know all of it.)"""
         self._sent_at: Seconds = 0.0
         self._news = asyncio.Event()
-        self._ready: str | None = None
+        self._told: dict[str, str] = {}
+        """Conditions that events have told of: type → status."""
+        self._cordoned = False
         self.registered = asyncio.Event()
         """Set once the node is known to be there."""
 
@@ -69,6 +79,7 @@ class NodeReporter:
         """The API server told of its object (a watch)."""
         other = self._node is None or node.metadata.uid != self._node.metadata.uid
         self._node = node
+        self._tell_cordon(node)
         self.registered.set()
         if other or (self._sent is not None and differs_there(self._sent, node.status)):
             self._sent = None
@@ -108,6 +119,7 @@ class NodeReporter:
             await self._register(facts)
             return
         now = self._deps.clock.monotonic()
+        facts = in_a_cloud(facts, self._node.status, self._config)
         status = node_status(facts, self._sent or self._node.status, self._config, self._deps.clock.now())
         if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
             await self._send(self._node.status, status)
@@ -124,18 +136,25 @@ class NodeReporter:
     def _note(self, status: NodeStatus) -> None:
         self._sent = status
         self._sent_at = self._deps.clock.monotonic()
-        ready = next((c.status for c in status.conditions if c.type == "Ready"), "Unknown")
-        if ready != self._ready:
-            self._ready = ready
-            reason = "NodeReady" if ready == "True" else "NodeNotReady"
-            message = f"Node {self._config.name} status is now: {reason}"
-            self._deps.events.event(None, NORMAL, reason, message)
+        for reason in condition_events(self._told, status.conditions):
+            self._tell(reason)
+        self._told = {condition.type: condition.status for condition in status.conditions}
+
+    def _tell(self, reason: str) -> None:
+        self._deps.events.event(None, NORMAL, reason, status_message(self._config.name, reason))
+
+    def _tell_cordon(self, node: Node) -> None:
+        cordoned = bool(node.spec.unschedulable)
+        if cordoned != self._cordoned:
+            self._cordoned = cordoned
+            self._tell(SCHEDULABLE[self._cordoned])
 
     async def _register(self, facts: NodeFacts) -> None:
         client, config = self._deps.client, self._config
         architecture = self._deps.facts.architecture()
-        status = node_status(facts, NodeStatus(), config, self._deps.clock.now())
         if config.register:
+            first = in_a_cloud(facts, NodeStatus(), config)
+            status = node_status(first, NodeStatus(), config, self._deps.clock.now())
             try:
                 self._node = await client.create(NODES.all(), new_node(config, status, architecture))
                 _log.info("node registered", extra={"node": config.name})
@@ -151,4 +170,9 @@ class NodeReporter:
         _log.info("node was there already", extra={"node": config.name, "changed": patch is not None})
         self._node = node
         self.registered.set()
+        self._tell_cordon(node)
+        before, now = node.status.node_info, facts.info.boot_id
+        if before is not None and before.boot_id not in ("", now):
+            self._deps.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
+        facts = in_a_cloud(facts, node.status, config)
         await self._send(node.status, node_status(facts, node.status, config, self._deps.clock.now()))

@@ -2,10 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.models.core_v1 import NodeAddress, NodeRuntimeHandler, NodeSystemInfo, Taint
 from pykubelet.models.scalars import Quantity
+
+DECLARED_FEATURES: Final = (
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
+"""What the scheduler and the API server may rely on (KEP-5328), sorted; of those that the reference knows, ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,10 @@ class NodeConfig:
     max_images: int = 50
     """-1: all."""
     lease_seconds: int = 40
+    external_cloud: bool = False
+    """A controller of the cloud removes a taint when it has completed the node, and its addresses are its own."""
+    given_ips: tuple[str, ...] = ()
+    """Those of ``--node-ip``, which that controller is told."""
 
 
 @dataclass(frozen=True, slots=True)

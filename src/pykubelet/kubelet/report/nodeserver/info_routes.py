@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.kubelet.report.metrics import CONTENT_TYPE, cadvisor_text, disks_text, resource_text
+from pykubelet.kubelet.report.metrics import CONTENT_TYPE, HealthSlis, cadvisor_text, disks_text, resource_text
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
 from pykubelet.kubelet.report.server.compute_query import boolean
 from pykubelet.kubelet.report.server.health import report_checks
@@ -22,6 +22,7 @@ class InfoRoutes:
 
     def __init__(self, deps: NodeServerDeps) -> None:
         self._deps = deps
+        self._slis = HealthSlis()
 
     def routes(self) -> Sequence[web.RouteDef]:
         """What is served."""
@@ -35,9 +36,11 @@ class InfoRoutes:
             web.get("/metrics/probes", self._probe_metrics),
             web.get("/metrics/cadvisor", self._cadvisor),
             web.get("/metrics/resource", self._resource),
+            web.get("/metrics/slis", self._sli_metrics),
         ]
 
     async def _healthz(self, request: web.Request) -> web.Response:
+        self._slis.observe({name: check() is None for name, check in self._deps.checks.items()})
         return report_checks(self._deps.checks, verbose="verbose" in request.query)
 
     async def _healthz_one(self, request: web.Request) -> web.Response:
@@ -63,6 +66,9 @@ class InfoRoutes:
 
     async def _probe_metrics(self, _: web.Request) -> web.Response:
         return _text(self._deps.metrics.render_probes())
+
+    async def _sli_metrics(self, _: web.Request) -> web.Response:
+        return _text(self._slis.render())
 
     async def _cadvisor(self, _: web.Request) -> web.Response:
         found = await self._deps.stats.readings()

@@ -15,11 +15,13 @@ from pykubelet.kubelet.report.nodeserver.access import guarded
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator
 from pykubelet.kubelet.report.nodeserver.authz import Authorizer
 from pykubelet.kubelet.report.nodeserver.certificate import ServingCertificate
+from pykubelet.kubelet.report.nodeserver.debug_routes import DebugRoutes
 from pykubelet.kubelet.report.nodeserver.info_routes import InfoRoutes
 from pykubelet.kubelet.report.nodeserver.listener import Limits, Listener, Tls, bind
-from pykubelet.kubelet.report.nodeserver.node_routes import NodeRoutes, disabled_routes
+from pykubelet.kubelet.report.nodeserver.node_routes import NodeRoutes
 from pykubelet.kubelet.report.nodeserver.pod_routes import PodRoutes
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig, NodeServerDeps
+from pykubelet.kubelet.report.nodeserver.refusing import disabled_routes
 from pykubelet.kubelet.report.nodeserver.tls import TlsContexts
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
 from pykubelet.kubelet.report.server.log_response import LogSource
@@ -35,11 +37,11 @@ _MAX_FIELD: Final = 16 * 1024
 _MAX_HEADERS: Final = 64
 _IDLE_SECONDS: Final = 90.0
 _SHUTDOWN_SECONDS: Final = 0.1
-_METRICS: Final = frozenset({"cadvisor", "probes", "resource"})
+_METRICS: Final = frozenset({"cadvisor", "probes", "resource", "slis"})
 _KNOWN: Final = frozenset(
     (
-        *("attach", "checkpoint", "configz", "containerLogs", "exec", "healthz", "logs", "metrics"),
-        *("pods", "portForward", "run", "runningpods", "stats", "statusz"),
+        *("attach", "checkpoint", "configz", "containerLogs", "debug", "exec", "flagz", "healthz"),
+        *("logs", "metrics", "pods", "portForward", "run", "runningpods", "stats", "statusz"),
     )
 )
 
@@ -99,6 +101,7 @@ class NodeServer:
         routes = [*InfoRoutes(deps).routes()]
         if config.debugging_handlers:
             routes += [*PodRoutes(deps, logs, config.checkpoints_dir).routes(), *NodeRoutes(config, deps).routes()]
+            routes += DebugRoutes(config).routes()
         else:
             routes += disabled_routes()
         door = guarded(

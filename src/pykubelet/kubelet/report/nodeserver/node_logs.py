@@ -36,16 +36,19 @@ class _Opened:
 
 
 class NodeLogs:
-    """The handler."""
+    """The node's log folder over HTTP."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Send a file, or a folder's names as links. NotFound; Invalid for what is neither."""
-        path = request.match_info.get("path", "")
+        """Send what the path names: a file, or a folder's names as links. NotFound; Invalid for what is neither."""
+        return await self.send(request, request.match_info.get("path", ""))
+
+    async def send(self, request: web.Request, path: str) -> web.StreamResponse:
+        """Send what is at a path below the folder. Errors as of ``handle``."""
         try:
-            opened = await asyncio.to_thread(_open, self._root, path)
+            opened = await asyncio.to_thread(_open, self.root, path)
         except PermissionError as error:
             raise Invalid(f"{path}: {error.strerror}") from error
         with closing(opened):

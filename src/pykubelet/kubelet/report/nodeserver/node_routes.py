@@ -1,27 +1,28 @@
-"""What the node tells of itself to those who may administer it: configuration, status page, its log files."""
+"""What the node tells of itself to those who may administer it: configuration, flags, status page, its log files."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
-from typing import Final
+import platform
+from collections.abc import Callable, Sequence
 
+import yaml
 from aiohttp import web
 
 import pykubelet
-from pykubelet.base.clock import utc
+from pykubelet.kubelet.report.nodeserver.compute_zpages import (
+    JSON,
+    TEXT,
+    Facts,
+    flags_object,
+    flags_text,
+    roots,
+    status_object,
+    status_text,
+    wanted_form,
+)
+from pykubelet.kubelet.report.nodeserver.log_query import LogQueries
 from pykubelet.kubelet.report.nodeserver.node_logs import NodeLogs
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig, NodeServerDeps
+from pykubelet.kubelet.report.nodeserver.refusing import refuse
 from pykubelet.kubelet.report.server.responses import json_response
-
-_OFF: Final = (
-    "/run/",
-    "/exec/",
-    "/attach/",
-    "/portForward/",
-    "/containerLogs/",
-    "/runningpods/",
-    "/debug/pprof/",
-    "/logs/",
-)
 
 
 class NodeRoutes:
@@ -29,15 +30,19 @@ class NodeRoutes:
 
     def __init__(self, config: NodeServerConfig, deps: NodeServerDeps) -> None:
         self._deps = deps
-        self._logs = NodeLogs(config.node_logs_dir) if config.system_log_handler else None
+        self._config = config
+        self._logs = NodeLogs(config.node_logs_dir)
         self._started = deps.clock.now()
 
     def routes(self) -> Sequence[web.RouteDef]:
         """What is served."""
-        logs = self._logs.handle if self._logs is not None else refuse("logs endpoint is disabled.")
+        logs = refuse("logs endpoint is disabled.")
+        if self._config.system_log_handler:
+            logs = LogQueries(self._logs).handle if self._config.system_log_query else self._logs.handle
         return [
             web.get("/configz", self._configz),
             web.get("/statusz", self._statusz),
+            web.get("/flagz", self._flagz),
             web.get("/logs/", logs),
             web.get("/logs/{path:.+}", logs),
         ]
@@ -46,32 +51,25 @@ class NodeRoutes:
         return json_response({"kubeletconfig": self._deps.configuration()})
 
     async def _statusz(self, request: web.Request) -> web.Response:
+        served = [route.resource.canonical for route in request.app.router.routes() if route.resource]
         now = self._deps.clock.now()
-        roots = {
-            "/" + route.resource.canonical.split("/")[1] for route in request.app.router.routes() if route.resource
-        }
-        lines = [
-            "kubelet statusz",
-            "Warning: This endpoint is for people; programs should not rely on its form.",
-            "",
-            f"Started: {utc(self._started):%Y-%m-%dT%H:%M:%SZ}",
-            f"Up: {timedelta(seconds=int(now - self._started))}",
-            f"Binary version: pykubelet {pykubelet.__version__}",
-            f"Paths: {' '.join(sorted(roots))}",
-        ]
-        return web.Response(text="\n".join(lines) + "\n")
+        language = f"python{platform.python_version()}"
+        facts = Facts(self._started, now, pykubelet.KUBERNETES_VERSION, language, roots(served))
+        return _page(request, "Statusz", lambda: status_text(facts), lambda: status_object(facts))
+
+    async def _flagz(self, request: web.Request) -> web.Response:
+        flags = self._deps.flags()
+        return _page(request, "Flagz", lambda: flags_text(flags), lambda: flags_object(flags))
 
 
-def disabled_routes() -> Sequence[web.RouteDef]:
-    """Instead of everything here and of the pods' part, where ``enableDebuggingHandlers`` is off."""
-    handler = refuse("Debug endpoints are disabled.")
-    return [web.route("*", f"{path}{{rest:.*}}", handler) for path in _OFF]
-
-
-def refuse(text: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """A handler that answers 405."""
-
-    async def handler(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=405, text=f"{text}\n")
-
-    return handler
+def _page(
+    request: web.Request, kind: str, text: Callable[[], str], value: Callable[[], dict[str, object]]
+) -> web.Response:
+    form = wanted_form(request.headers.get("Accept", ""), kind)
+    if form is None:
+        return web.Response(status=406, text="only text/plain, and JSON or YAML of config.k8s.io/v1beta1, are served\n")
+    if form == TEXT:
+        return web.Response(text=text(), content_type=TEXT, charset="utf-8")
+    if form == JSON:
+        return json_response(value())
+    return web.Response(text=yaml.safe_dump(value()), content_type=form)

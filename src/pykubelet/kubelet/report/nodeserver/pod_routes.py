@@ -56,6 +56,11 @@ class PodRoutes:
     async def _log(self, request: web.Request) -> web.StreamResponse:
         container = request.match_info["container"]
         query = {**request.query, "container": container}
+        # Old clients' word for tailLines; all of them is as if it was not there.
+        if tail := query.pop("tail", ""):
+            query["tailLines"] = tail
+            if tail == "all":
+                del query["tailLines"]
         options = log_options(query, self._deps.clock.now())
         pod = self._pod(request)
         check_container(pod, container)

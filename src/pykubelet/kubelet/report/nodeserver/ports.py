@@ -85,6 +85,10 @@ class NodeServerConfig:
     """Logs, exec, attach, port-forward and run; without: 405."""
     system_log_handler: bool = True
     """Files below ``node_logs_dir``."""
+    system_log_query: bool = False
+    """Queries for the logs of services there, and in the journal."""
+    profiling_handler: bool = True
+    debug_flags_handler: bool = True
     max_connections: int = 512
     max_requests: int = 256
     """So many at once; more are told to come back."""
@@ -104,6 +108,8 @@ class NodeServerDeps:
     checks: Mapping[str, HealthCheck]
     configuration: Callable[[], Mapping[str, object]]
     """The KubeletConfiguration in force, as plain values."""
+    flags: Callable[[], Mapping[str, str]]
+    """The command line's, with their defaults."""
     certificate: Callable[[], CertFiles | None]
     """The files of the serving certificate now, asked at each connection; None: there is none (yet)."""
     reviews: ReviewApi | None

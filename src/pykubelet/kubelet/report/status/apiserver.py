@@ -6,6 +6,7 @@ status that somebody else has overwritten is noticed, and a deletion that is to 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -45,6 +46,8 @@ class PatcherDeps:
     statuses: StatusManager
     pods: ApiPods
     clock: Clock
+    synced: Callable[[Seconds], None] = lambda _: None
+    """Told of each status that has arrived, how long after it had changed."""
 
 
 @dataclass(slots=True)
@@ -60,6 +63,8 @@ class _Delivery:
     """The resource version of that."""
     corrected_at: Seconds = float("-inf")
     deleted: bool = False
+    changed_at: Seconds | None = None
+    """Since when there is a change that has not arrived."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     running: bool = False
 
@@ -92,6 +97,9 @@ class StatusPatcher:
                 delivery.news.set()
         else:
             self._wake(change.uid)
+            delivery = self._deliveries.get(change.uid)
+            if delivery is not None and delivery.changed_at is None:
+                delivery.changed_at = self._deps.clock.monotonic()
 
     def seen(self, uid: PodUID) -> None:
         """The API server told of its object for the pod ``uid`` of ours."""
@@ -165,13 +173,19 @@ class StatusPatcher:
             delivery.version = _number(pod.metadata.resource_version)
             return
         target = PODS.at(pod.metadata.namespace, pod.metadata.name, "status")
+        since, delivery.changed_at = delivery.changed_at, None
         try:
             answer = await self._deps.client.patch(target, status_patch(uid, pod, entry.status))
         except Invalid as error:
             if "metadata.uid" in str(error):
                 raise Expired(f"pod {ref_of(pod)} has another uid now") from error
             raise
+        except PykubeletError:
+            delivery.changed_at = since
+            raise
         self.delivered += 1
+        if since is not None:
+            self._deps.synced(self._deps.clock.monotonic() - since)
         delivery.target, delivery.sent, delivery.accepted = uid, entry.status, ours(answer.status)
         delivery.version = _number(answer.metadata.resource_version)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.types import FAILED, SUCCEEDED
 from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.kubelet.types.resize import ResizeReason, ResizeState
 from pykubelet.kubelet.types.restart import asks_restart_of_all, has_restart_all_rule
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, ContainerStatus, Pod, PodCondition
@@ -45,6 +46,7 @@ class ConditionReason(StrEnum):
     RESTART_STARTED = "RestartAllContainersStarted"
 
 
+_RESIZE: Final = frozenset({Condition.RESIZE_PENDING, Condition.RESIZE_IN_PROGRESS})
 OWNED: Final = frozenset(Condition) - {Condition.DISRUPTION_TARGET}
 """Conditions that nobody but the agent sets; all others are kept as they are."""
 
@@ -147,10 +149,41 @@ def restarting_all(pod: Pod, phase: str, *, restarting: bool) -> tuple[PodCondit
     return (_condition(kind, False),)
 
 
+def resizing(state: ResizeState, phase: str) -> tuple[PodCondition, ...]:
+    """How far an in-place resize has come (KEP-1287); nothing once the pod has ended."""
+    if phase in _TERMINAL_REASONS:
+        return ()
+    found = []
+    if state.pending is not None:
+        found.append(
+            PodCondition(
+                type=str(Condition.RESIZE_PENDING),
+                status="True",
+                reason=str(state.pending.reason),
+                message=state.pending.message,
+                observed_generation=state.pending.generation,
+            )
+        )
+    if state.progress is not None:
+        found.append(
+            PodCondition(
+                type=str(Condition.RESIZE_IN_PROGRESS),
+                status="True",
+                reason=str(ResizeReason.ERROR) if state.progress.error else "",
+                message=state.progress.error,
+                observed_generation=state.progress.generation,
+            )
+        )
+    return tuple(found)
+
+
 def stamped(
     conditions: Iterable[PodCondition], before: Iterable[PodCondition], generation: int | None, now: Seconds
 ) -> tuple[PodCondition, ...]:
-    """The agent's conditions with the generation they are about and the time since when they have their status."""
+    """The agent's conditions with the generation they are about and the time since when they have their status.
+
+    Those of a resize say themselves which generation they are about: it may be an older one.
+    """
     known = {c.type: c for c in before}
     return tuple(_stamp(c, known.get(c.type), generation, now) for c in conditions)
 
@@ -160,7 +193,9 @@ def _stamp(condition: PodCondition, before: PodCondition | None, generation: int
         return condition
     since = before.last_transition_time if before is not None and before.status == condition.status else None
     since = since or condition.last_transition_time or time_from_unix(now)
-    return replace(condition, last_transition_time=since, observed_generation=generation)
+    if condition.type not in _RESIZE:
+        condition = replace(condition, observed_generation=generation)
+    return replace(condition, last_transition_time=since)
 
 
 def _init_done(container: Container, status: ContainerStatus) -> bool:

@@ -86,8 +86,6 @@ class ContainerComputer:
         now = attempts[0]
         running = now.state is ContainerState.RUNNING
         container_id = self._api_id(now)
-        same = previous if previous is not None and previous.container_id == container_id else None
-        was_running = same if same is not None and _state(same).running is not None else None
         return core.ContainerStatus(
             name=container.name,
             state=self._state_of(now, previous),
@@ -97,7 +95,7 @@ class ContainerComputer:
             image=now.image or container.image,
             image_id=now.image_id or now.image_ref,
             container_id=container_id,
-            resources=status_resources(container, now.resources, was_running)
+            resources=status_resources(container, now.resources, now.size)
             if running
             else container.resources or core.ResourceRequirements(),
             allocated_resources=container.resources.requests if container.resources else {},

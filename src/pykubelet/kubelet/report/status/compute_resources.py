@@ -5,14 +5,23 @@ resize shows when it has happened and not when it was asked for (KEP-1287).
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pykubelet.kubelet.types.podresources import (
+    CPU,
+    HUGEPAGES_PREFIX,
+    MEMORY,
+    STORAGE,
+    limit_declared,
+    pod_limits,
+    pod_requests,
+)
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerResources
-from pykubelet.models.core_v1 import ContainerStatus, ResourceRequirements, VolumeMount, VolumeMountStatus
-from pykubelet.models.quantity import from_bytes, from_milli, to_bytes, to_milli
+from pykubelet.kubelet.types.size import Size
+from pykubelet.models.core_v1 import Pod, ResourceRequirements, VolumeMount, VolumeMountStatus
+from pykubelet.models.quantity import Amount, from_bytes, from_milli, to_bytes, to_milli
 from pykubelet.models.scalars import Quantity
 
 MIN_CPU_SHARES: Final = 2
@@ -24,30 +33,51 @@ _NONE: Final = ResourceRequirements()
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    cpu_request: int | None
-    cpu_limit: int | None
-    memory_limit: int | None
+    """None: not known, so what the spec says is taken for applied."""
+
+    cpu_request: int | None = None
+    cpu_limit: int | None = None
+    memory_request: int | None = None
+    memory_limit: int | None = None
 
 
 def status_resources(
-    container: AnyContainer, applied: ContainerResources | None, previous: ContainerStatus | None
+    container: AnyContainer, applied: ContainerResources | None, size: Size | None = None
 ) -> ResourceRequirements:
-    """The resources of a running container: as applied, else as reported before, else as in the spec.
+    """The resources of a running container: as the runtime says, else as the agent noted, else as in the spec.
 
-    ``previous`` is the last status of the same running container, None if there is none.
+    ``size`` is the agent's note while a resize of the pod is under way, None otherwise.
     """
     spec = container.resources or _NONE
-    before = (previous.resources if previous else None) or _NONE
-    found = _amounts(applied)
+    found = _amounts(applied, size)
     limits = dict(spec.limits)
     if limits:
-        _cpu(limits, found.cpu_limit, MIN_CPU_LIMIT_MILLI, before.limits)
-        _memory(limits, found.memory_limit, before.limits)
+        _cpu(limits, found.cpu_limit, MIN_CPU_LIMIT_MILLI)
+        _memory(limits, found.memory_limit)
     requests = dict(spec.requests)
     if requests:
-        _cpu(requests, found.cpu_request, MIN_CPU_SHARES, before.requests)
-        _memory(requests, None, before.requests)
+        _cpu(requests, found.cpu_request, MIN_CPU_SHARES)
+        _memory(requests, found.memory_request)
     return ResourceRequirements(limits=limits, requests=requests, claims=spec.claims)
+
+
+def pod_resources(pod: Pod) -> ResourceRequirements:
+    """CPU and memory of the pod as a whole once all of them are applied (KEP-5419). Raises Invalid."""
+    requests, limits = pod_requests(pod), pod_limits(pod)
+    counted = (CPU, MEMORY)
+    return ResourceRequirements(
+        requests={name: _text(name, requests.amount(name)) for name in counted if requests.amount(name).nano},
+        limits={
+            name: _text(name, limits.amount(name))
+            for name in counted
+            if limits.amount(name).nano and limit_declared(pod, name)
+        },
+    )
+
+
+def pod_allocated(pod: Pod) -> dict[str, Quantity]:
+    """All that the pod was allotted, its overhead included. Raises Invalid."""
+    return {name: _text(name, amount) for name, amount in pod_requests(pod).by_name.items()}
 
 
 def mount_statuses(container: AnyContainer, *, recursive_read_only: bool) -> tuple[VolumeMountStatus, ...]:
@@ -66,22 +96,32 @@ def _mount_status(mount: VolumeMount, supported: bool) -> VolumeMountStatus:
     )
 
 
-def _amounts(applied: ContainerResources | None) -> _Applied:
+def _amounts(applied: ContainerResources | None, size: Size | None) -> _Applied:
+    noted = _Applied()
+    if size is not None:
+        noted = _Applied(
+            size.cpu_request or None, size.cpu_limit or None, size.memory_request or None, size.memory_limit or None
+        )
     if applied is None:
-        return _Applied(None, None, None)
+        return noted
     limit = None
     if applied.cpu_quota_us and applied.cpu_period_us and applied.cpu_quota_us > 0:
         limit = applied.cpu_quota_us * 1000 // applied.cpu_period_us or None
     request = math.ceil(applied.cpu_shares * 1000 / 1024) if applied.cpu_shares else None
     memory = applied.memory_limit_bytes if applied.memory_limit_bytes and applied.memory_limit_bytes > 0 else None
-    return _Applied(request, limit, memory)
+    return _Applied(
+        request or noted.cpu_request, limit or noted.cpu_limit, noted.memory_request, memory or noted.memory_limit
+    )
 
 
-def _cpu(
-    amounts: dict[str, Quantity], applied_milli: int | None, floor_milli: int, before: Mapping[str, Quantity]
-) -> None:
+def _text(name: str, amount: Amount) -> str:
+    """Bytes with binary suffixes, everything else as it is counted."""
+    in_bytes = name in (MEMORY, STORAGE) or name.startswith(HUGEPAGES_PREFIX)
+    return from_bytes(amount.value) if in_bytes else str(amount)
+
+
+def _cpu(amounts: dict[str, Quantity], applied_milli: int | None, floor_milli: int) -> None:
     if applied_milli is None:
-        _keep(amounts, "cpu", before)
         return
     asked = to_milli(amounts["cpu"]) if "cpu" in amounts else 0
     # At or below the floor several amounts are applied alike, so the one asked for is shown.
@@ -89,13 +129,6 @@ def _cpu(
         amounts["cpu"] = from_milli(applied_milli)
 
 
-def _memory(amounts: dict[str, Quantity], applied_bytes: int | None, before: Mapping[str, Quantity]) -> None:
-    if applied_bytes is None:
-        _keep(amounts, "memory", before)
-    elif "memory" not in amounts or to_bytes(amounts["memory"]) != applied_bytes:
+def _memory(amounts: dict[str, Quantity], applied_bytes: int | None) -> None:
+    if applied_bytes is not None and ("memory" not in amounts or to_bytes(amounts["memory"]) != applied_bytes):
         amounts["memory"] = from_bytes(applied_bytes)
-
-
-def _keep(amounts: dict[str, Quantity], name: str, before: Mapping[str, Quantity]) -> None:
-    if name in before:
-        amounts[name] = before[name]

@@ -13,6 +13,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status import compute_conditions as conditions
 from pykubelet.kubelet.report.status.compute_containers import ContainerComputer
 from pykubelet.kubelet.report.status.compute_phase import pod_phase, started_in_active_sandbox
+from pykubelet.kubelet.report.status.compute_resources import pod_allocated, pod_resources
 from pykubelet.kubelet.report.status.types import FAILED, TERMINAL, StatusContext
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.qos import pod_qos
@@ -57,6 +58,8 @@ def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) 
         nominated_node_name=before.nominated_node_name,
         resource_claim_statuses=before.resource_claim_statuses,
         extended_resource_claim_status=before.extended_resource_claim_status,
+        resources=before.resources if ctx.resize.progress and before.resources else pod_resources(pod),
+        allocated_resources=pod_allocated(pod),
     )
     return replace(status, conditions=_conditions(pod, runtime, ctx, status))
 
@@ -114,6 +117,7 @@ def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status:
     return conditions.stamped(
         (
             *others,
+            *conditions.resizing(ctx.resize, status.phase),
             conditions.ready_to_start(pod, runtime),
             conditions.initialized(pod, statuses, status.phase, before.conditions),
             conditions.pod_ready(pod, containers, others),

@@ -11,6 +11,7 @@ from pykubelet.kubelet.report.status.ports import NodeFacts, StatusSource
 from pykubelet.kubelet.report.status.types import StatusChange, StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
+from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
 from pykubelet.models.core_v1 import Pod, PodStatus
 from pykubelet.models.scalars import time_from_unix
 
@@ -23,9 +24,13 @@ Subscriber = Callable[[StatusChange], None]
 class StatusManager:
     """The statuses by pod uid. One thread; subscribers are called in the middle of a change and must be quick."""
 
-    def __init__(self, clock: Clock, node: NodeFacts) -> None:
+    def __init__(
+        self, clock: Clock, node: NodeFacts, resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING
+    ) -> None:
+        """``resizes`` says how far the change of a pod's size has come."""
         self._clock = clock
         self._node = node
+        self._resizes = resizes
         self._entries: dict[PodUID, StatusEntry] = {}
         self._subscribers: list[Subscriber] = []
         self._version = 0
@@ -49,6 +54,7 @@ class StatusManager:
             terminal_message=source.terminal_message,
             disruption=disruption_target(source.terminal_reason, source.terminal_message),
             runtime_name=self._node.runtime_name,
+            resize=self._resizes(ref_of(pod).uid),
             recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),
         )
         status = compute_pod_status(pod, source.runtime, ctx)

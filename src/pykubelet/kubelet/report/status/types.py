@@ -10,6 +10,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure
 from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
 from pykubelet.models.scalars import Time
 
@@ -43,6 +44,7 @@ class StatusContext:
     """The DisruptionTarget condition, if the pod is ended for the node's sake."""
     runtime_name: str = "containerd"
     """The runtime's name as it gives it, the scheme of container ids in the API."""
+    resize: ResizeState = NOT_RESIZING
     recursive_read_only: bool = False
     """Whether the pod's runtime handler can mount recursively read-only."""
 

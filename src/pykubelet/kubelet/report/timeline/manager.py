@@ -116,6 +116,25 @@ class PodTimelines:
             return None
         return run.steps[(Step.READY, "")].begun - run.begun
 
+    def setup_seconds(self, uid: PodUID) -> Seconds:
+        """How much of the newest start went into pulling images and running init containers, which the indicator of
+        start-up latency leaves out; what happened at once counts once."""
+        pod = self._pods.get(uid)
+        run = self._last(pod) if pod is not None else None
+        if run is None:
+            return 0.0
+        now = self._clock.monotonic()
+        spans = sorted(
+            (each.begun, now if each.ended is None else each.ended)
+            for (step, _), each in run.steps.items()
+            if step in (Step.PULL, Step.INIT)
+        )
+        total, done = 0.0, run.begun
+        for begun, ended in spans:
+            total += max(0.0, ended - max(begun, done))
+            done = max(done, ended)
+        return total
+
     def _pod(self, uid: PodUID) -> _Pod:
         pod = self._pods.get(uid)
         if pod is None:

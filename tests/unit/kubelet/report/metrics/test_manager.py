@@ -1,5 +1,7 @@
 """What a scrape shows: names, labels and values."""
 
+import math
+
 import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,7 +29,7 @@ COUNTS = NodeCounts(
 
 
 def made(clock: VirtualClock | None = None) -> KubeletMetrics:
-    return KubeletMetrics("node-1", lambda: COUNTS, clock or VirtualClock())
+    return KubeletMetrics("node-1", lambda: COUNTS, clock or VirtualClock(), lambda uid: 15.0)
 
 
 def samples(text: bytes) -> dict[str, float]:
@@ -227,9 +229,32 @@ def test_starts_are_measured_from_the_creation_of_the_pod() -> None:
     got = samples(metrics.render())
     assert got["kubelet_pod_start_total_duration_seconds_count"] == 1
     assert got["kubelet_pod_start_total_duration_seconds_sum"] == 40
+    assert got["kubelet_pod_start_sli_duration_seconds_sum"] == 25, "pulls and init containers do not count"
 
 
 def test_streams_over_websocket() -> None:
     metrics = made()
     metrics.websocket_streamed("exec")
     assert samples(metrics.render())["kubelet_websocket_streaming_requests_total{subresource=exec}"] == 1
+
+
+def test_requests_to_the_api_server() -> None:
+    metrics = made()
+    metrics.api_request("PATCH", "api:6443", "200", 0.02)
+    metrics.api_request("PATCH", "api:6443", "<error>", 30.0)
+    metrics.status_synced(0.3)
+    got = samples(metrics.render())
+    assert got["rest_client_requests_total{code=200,host=api:6443,method=PATCH}"] == 1
+    assert got["rest_client_requests_total{code=<error>,host=api:6443,method=PATCH}"] == 1
+    assert got["rest_client_request_duration_seconds_count{host=api:6443,verb=PATCH}"] == 2
+    assert got["kubelet_pod_status_sync_duration_seconds_bucket{le=0.5}"] == 1
+    assert [name for name in got if name.startswith("kubernetes_build_info{git_version=v1.36.0,major=1,minor=36")]
+
+
+def test_a_certificate_is_shown_with_the_time_it_has_left() -> None:
+    metrics, left = made(), [math.inf]
+    metrics.certificate_ttl("client", lambda: left[0])
+    name = "kubelet_certificate_manager_client_ttl_seconds"
+    assert samples(metrics.render())[name] == math.inf
+    left[0] = 60.0
+    assert samples(metrics.render())[name] == 60

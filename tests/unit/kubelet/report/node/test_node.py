@@ -33,6 +33,7 @@ FACTS = NodeFacts(
     info=core.NodeSystemInfo(kubelet_version="v1.36.0"),
 )
 CONFIG = NodeConfig("n", labels={"pool": "a"}, taints=(core.Taint(key="k", effect="NoSchedule"),), update_every=0.05)
+STARTING = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"]
 LEASES = "/apis/coordination.k8s.io/v1"
 
 
@@ -101,20 +102,25 @@ async def test_a_node_registers_with_all_it_has(api: Api) -> None:
         "kubernetes.io/hostname": "n",
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": "amd64",
     }
     assert node.metadata.annotations == {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
     assert [t.key for t in node.spec.taints] == ["k"] and node.spec.provider_id == "cloud://1"
-    assert rig.is_ready() and rig.events.reasons == ["NodeReady"]
+    assert rig.is_ready() and rig.events.reasons == STARTING
+    assert node.status.declared_features == tuple(sorted(node.status.declared_features)) != ()
 
 
 async def test_a_node_that_is_there_is_put_right(api: Api) -> None:
-    meta = {"name": "n", "labels": {"pool": "b", "theirs": "x"}}
-    api.put("nodes", "n", "", metadata=meta, spec={"unschedulable": True})
+    meta = {"name": "n", "labels": {"pool": "b", "theirs": "x", "kubernetes.io/arch": "abacus"}}
+    status = {"nodeInfo": {"bootID": "before"}}
+    api.put("nodes", "n", "", metadata=meta, spec={"unschedulable": True}, status=status)
     rig = make(api)
     async with running(rig.reporter.run()):
         await until(lambda: rig.is_ready())
     labels = rig.node.metadata.labels
-    assert labels["pool"] == "a" and labels["theirs"] == "x"
+    assert (labels["kubernetes.io/arch"], labels["pool"], labels["theirs"]) == ("amd64", "b", "x")
+    assert rig.events.reasons == ["NodeNotSchedulable", "Rebooted", *STARTING]
     assert rig.node.spec.unschedulable and not rig.node.spec.taints, "cordon and taints are not the agent's"
 
 
@@ -133,7 +139,42 @@ async def test_nothing_is_sent_without_news(api: Api) -> None:
     assert ready is not None and disk is not None and since is not None
     assert (ready.reason, ready.message) == ("KubeletNotReady", "container runtime is down")
     assert (disk.status, disk.reason) == ("True", "KubeletHasDiskPressure")
-    assert rig.events.reasons == ["NodeReady", "NodeNotReady"]
+    assert rig.events.reasons == [*STARTING, "NodeHasDiskPressure", "NodeNotReady"]
+
+
+async def test_cordons_are_told(api: Api) -> None:
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        for cordoned in (True, False):
+            api.change("nodes", "n", "", spec={"unschedulable": cordoned})
+            rig.reporter.learn(rig.node)
+            rig.reporter.learn(rig.node)
+    assert rig.events.reasons == [*STARTING, "NodeNotSchedulable", "NodeSchedulable"]
+
+
+async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
+    host = core.NodeAddress(type="Hostname", address="n")
+    rig = make(api, replace(CONFIG, external_cloud=True))
+    rig.machine.facts = replace(FACTS, addresses=(*FACTS.addresses, host))
+    async with running(rig.reporter.run()):
+        await until(rig.reporter.registered.is_set)
+        assert [t.key for t in rig.node.spec.taints] == ["k", "node.cloudprovider.kubernetes.io/uninitialized"]
+        assert rig.node.status.addresses == (host,)
+        api.change("nodes", "n", "", status={"addresses": [{"type": "ExternalIP", "address": "192.0.2.9"}]})
+        rig.reporter.learn(rig.node)
+        rig.machine.facts = replace(rig.machine.facts, pressure=Pressure(pids=True))
+        rig.reporter.poke()
+        await until(lambda: (found := rig.condition("PIDPressure")) is not None and found.status == "True")
+    assert [a.type for a in rig.node.status.addresses] == ["ExternalIP"]
+
+
+async def test_a_cloud_is_told_the_addresses_that_a_person_gave(api: Api) -> None:
+    rig = make(api, replace(CONFIG, external_cloud=True, given_ips=("10.0.0.1", "fd00::1")))
+    async with running(rig.reporter.run()):
+        await until(rig.reporter.registered.is_set)
+    assert rig.node.metadata.annotations["alpha.kubernetes.io/provided-node-ip"] == "10.0.0.1,fd00::1"
+    assert rig.node.status.addresses == FACTS.addresses
 
 
 async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api: Api) -> None:
@@ -228,7 +269,21 @@ async def test_a_lease_is_made_and_renewed(api: Api) -> None:
     assert api.fake.count("PUT") == 1
 
 
+async def test_a_lease_always_belongs_to_its_node(api: Api) -> None:
+    keeper = LeaseKeeper(api.client, "n", 40, api.clock)
+    async with running(keeper.run()):
+        await until(lambda: api.fake.count("GET /api/v1/nodes") > 0)
+        assert api.all("leases", LEASES) == []
+        api.put("nodes", "n", "")
+        await until(lambda: api.all("leases", LEASES) != [])
+    api.change("leases", "n", "kube-node-lease", LEASES, metadata={"ownerReferences": None})
+    assert await LeaseKeeper(api.client, "n", 40, api.clock).renew()
+    (owner,) = api.get("leases", "n", "kube-node-lease", LEASES)["metadata"]["ownerReferences"]
+    assert owner["uid"] == api.get("nodes", "n", "")["metadata"]["uid"]
+
+
 async def test_a_lease_that_others_changed_or_took_away_is_found_again(api: Api) -> None:
+    api.put("nodes", "n", "")
     keeper = LeaseKeeper(api.client, "n", 40, api.clock)
     assert await keeper.renew()
     api.change("leases", "n", "kube-node-lease", LEASES, spec={"holderIdentity": "other"})
@@ -241,6 +296,7 @@ async def test_a_lease_that_others_changed_or_took_away_is_found_again(api: Api)
 
 async def test_a_clock_that_jumps_misses_no_renewal(api: Api) -> None:
     clock = VirtualClock()
+    api.put("nodes", "n", "")
     keeper = LeaseKeeper(api.client, "n", 40, clock)
     async with running(keeper.run()):
         for jump in (0.0, 86400.0, -200000.0):

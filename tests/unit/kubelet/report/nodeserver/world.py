@@ -125,6 +125,7 @@ class NodeWorld(World):
             meter=self.metrics,
             checks={name: partial(self.faults.get, name) for name in self.faults},
             configuration=lambda: {"kind": "KubeletConfiguration", "port": 10250},
+            flags=lambda: {"node-name": "node-1"},
             certificate=lambda: CertFiles(pki.serving.certificate, pki.serving.key),
             reviews=self.reviews,
             clock=self.clock,

@@ -45,6 +45,7 @@ class Rig:
     statuses: StatusManager
     patcher: StatusPatcher
     known: Known
+    synced: list[float]
 
     def add(self, value: core.Pod) -> core.Pod:
         """A pod at the API server that the agent has seen."""
@@ -71,10 +72,11 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         statuses, known = StatusManager(api.clock, Node()), Known()
-        patcher = StatusPatcher(PatcherDeps(api.client, statuses, known, api.clock))
+        synced: list[float] = []
+        patcher = StatusPatcher(PatcherDeps(api.client, statuses, known, api.clock, synced.append))
         statuses.subscribe(patcher.changed)
         async with running(patcher.run()):
-            yield Rig(api, statuses, patcher, known)
+            yield Rig(api, statuses, patcher, known, synced)
 
 
 async def test_a_change_is_patched_at_once_without_a_get(rig: Rig) -> None:
@@ -96,6 +98,8 @@ async def test_the_newest_wins_while_one_is_under_way(rig: Rig) -> None:
     rig.statuses.set(made, replace(RUNNING, reason="four"))
     await until(lambda: rig.there().get("reason") == "four")
     assert rig.patches == 2
+    await until(lambda: len(rig.synced) == 2)
+    assert rig.synced[0] >= 0.2
 
 
 async def test_an_api_server_that_is_away_gets_the_newest_afterwards(rig: Rig) -> None:

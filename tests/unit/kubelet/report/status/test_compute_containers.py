@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.report.status.compute_containers import ContainerComputer
 from pykubelet.kubelet.report.status.types import StatusContext
 from pykubelet.kubelet.types.ids import ContainerID
@@ -21,6 +22,7 @@ from pykubelet.kubelet.types.runtime import (
     PodRuntimeStatus,
 )
 from pykubelet.kubelet.types.runtime import ContainerStatus as RuntimeStatus
+from pykubelet.kubelet.types.size import Size
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, attempt, container, exited, pod, runtime, sidecar, with_meta
@@ -428,13 +430,17 @@ def test_resources_as_applied(
     assert status.allocated_resources == requests
 
 
-def test_resources_stay_as_reported_when_the_runtime_does_not_tell() -> None:
-    value = pod(container(resources=resources({"cpu": "1"}, {"cpu": "1", "memory": "1Gi"})))
-    before = replace(one(attempt()), resources=resources({"cpu": "2"}, {"cpu": "2", "memory": "2Gi"}))
-    (status,) = statuses(value, runtime(attempt()), previous=[before])
-    assert status.resources == resources({"cpu": "2"}, {"cpu": "2", "memory": "2Gi"})
-    (status,) = statuses(value, runtime(exited()), previous=[before])
-    assert status.resources == some(value.spec.containers[0].resources)
+def test_resources_are_as_noted_while_a_resize_is_under_way() -> None:
+    value = pod(container(resources=resources({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})))
+    old = Size(MilliCPU(2000), MilliCPU(2000), Bytes(2 << 30), Bytes(2 << 30))
+    (status,) = statuses(value, runtime(dc_replace(attempt(), size=old)))
+    assert status.resources == resources({"cpu": "2", "memory": "2Gi"}, {"cpu": "2", "memory": "2Gi"})
+    applied = ContainerResources(memory_limit_bytes=1 << 30)
+    (status,) = statuses(value, runtime(dc_replace(attempt(), size=old, resources=applied)))
+    assert status.resources == resources({"cpu": "2", "memory": "2Gi"}, {"cpu": "2", "memory": "1Gi"})
+    for other in (attempt(), dc_replace(exited(), size=old)):
+        (status,) = statuses(value, runtime(other))
+        assert status.resources == some(value.spec.containers[0].resources)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,25 @@ async def test_the_start_of_a_pod() -> None:
     assert (view.total_s, view.ready, timelines.start_seconds(UID)) == (3.75, True, 3.75)
 
 
+async def test_pulls_and_init_containers_that_overlap_count_once() -> None:
+    clock = VirtualClock(NOW)
+    timelines = PodTimelines(clock)
+    assert timelines.setup_seconds(UID) == 0
+    timelines.pod_seen(pod())
+    timelines.begin(UID, Step.PULL, "a")
+    await clock.advance(2)
+    timelines.begin(UID, Step.PULL, "b")
+    await clock.advance(1)
+    timelines.end(UID, Step.PULL, "a")
+    await clock.advance(1)
+    timelines.end(UID, Step.PULL, "b")
+    timelines.begin(UID, Step.CREATE, "a")
+    await clock.advance(8)
+    timelines.begin(UID, Step.INIT, "i")
+    await clock.advance(16)
+    assert timelines.setup_seconds(UID) == 4 + 16
+
+
 async def test_a_step_that_begins_again_restarts() -> None:
     clock = VirtualClock()
     timelines = PodTimelines(clock)

@@ -1,0 +1,87 @@
+"""What CSI drivers make of the CSINode object and of the node's own. Pure.
+
+Rules: Kubernetes API, `CSINode`; the scheduler reads limits and topology there, controllers the node's id.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.kubelet.types.storage import DriverNodeInfo
+from pykubelet.models.core_v1 import Node
+from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
+from pykubelet.models.storage_v1 import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
+
+NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
+_MAX_COUNT: Final = 2**31 - 1
+
+
+def new_csi_node(node: Node) -> CSINode:
+    """The object of a node without drivers; it goes when the node goes."""
+    return CSINode(
+        api_version="storage.k8s.io/v1",
+        kind="CSINode",
+        metadata=ObjectMeta(name=node.metadata.name, owner_references=(_owner(node),)),
+        spec=CSINodeSpec(),
+    )
+
+
+def with_drivers(
+    found: CSINode, node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection[str]
+) -> CSINode | None:
+    """The object with these drivers and without those that have gone; None: it is so already.
+
+    Drivers of which nothing is known are left, as they may only be late.
+    """
+    kept = [driver for driver in found.spec.drivers if driver.name not in there and driver.name not in gone]
+    drivers = (*kept, *(_driver(name, there[name]) for name in sorted(there)))
+    same = {d.name: d for d in drivers} == {d.name: _sorted(d) for d in found.spec.drivers}
+    owner = _owner(node)
+    if same and found.metadata.owner_references == (owner,):
+        return None
+    meta = replace(found.metadata, owner_references=(owner,))
+    return replace(found, metadata=meta, spec=CSINodeSpec(drivers=drivers))
+
+
+def node_patch(node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection[str]) -> dict[str, object] | None:
+    """The merge patch of the node's ids and topology labels; None: nothing to change."""
+    text = node.metadata.annotations.get(NODE_IDS, "")
+    before = _ids(text)
+    after = {name: value for name, value in before.items() if name not in gone}
+    after |= {name: info.node_id for name, info in there.items()}
+    labels = {key: value for info in there.values() for key, value in info.topology.items()}
+    labels = {key: value for key, value in labels.items() if node.metadata.labels.get(key) != value}
+    meta: dict[str, object] = {}
+    if after != before:
+        meta["annotations"] = {NODE_IDS: json.dumps(after, sort_keys=True, separators=(",", ":")) if after else None}
+    if labels:
+        meta["labels"] = labels
+    return {"metadata": meta} if meta else None
+
+
+def _driver(name: str, info: DriverNodeInfo) -> CSINodeDriver:
+    count = min(info.max_volumes, _MAX_COUNT)
+    return CSINodeDriver(
+        name=name,
+        node_id=info.node_id,
+        topology_keys=tuple(sorted(info.topology)),
+        allocatable=VolumeNodeResources(count=count) if count > 0 else None,
+    )
+
+
+def _sorted(driver: CSINodeDriver) -> CSINodeDriver:
+    return replace(driver, topology_keys=tuple(sorted(driver.topology_keys)))
+
+
+def _owner(node: Node) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
+
+
+def _ids(text: str) -> dict[str, str]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

@@ -1,0 +1,36 @@
+"""What is told of the node as events when its conditions change; reasons and messages are the reference's. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pykubelet.models.core_v1 import NodeCondition
+
+SCHEDULABLE: Final = {False: "NodeSchedulable", True: "NodeNotSchedulable"}
+"""By whether the node is cordoned."""
+REBOOTED: Final = "Rebooted"
+_REASONS: Final[Mapping[tuple[str, str], str]] = {
+    ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
+    ("MemoryPressure", "False"): "NodeHasSufficientMemory",
+    ("DiskPressure", "True"): "NodeHasDiskPressure",
+    ("DiskPressure", "False"): "NodeHasNoDiskPressure",
+    ("PIDPressure", "True"): "NodeHasInsufficientPID",
+    ("PIDPressure", "False"): "NodeHasSufficientPID",
+    ("Ready", "True"): "NodeReady",
+    ("Ready", "False"): "NodeNotReady",
+}
+
+
+def condition_events(told: Mapping[str, str], conditions: Iterable[NodeCondition]) -> list[str]:
+    """The reasons of the events for conditions that differ from what was told last (type → status); all at first."""
+    changed = [c for c in conditions if told.get(c.type) != c.status]
+    return [_REASONS[c.type, c.status] for c in changed if (c.type, c.status) in _REASONS]
+
+
+def status_message(node: str, reason: str) -> str:
+    """The message of such an event."""
+    return f"Node {node} status is now: {reason}"
+
+
+def reboot_message(node: str, boot_id: str) -> str:
+    """The message of the event after a reboot."""
+    return f"Node {node} has been rebooted, boot id: {boot_id}"

@@ -1,0 +1,87 @@
+"""Tells the cluster which storage drivers the node has: its CSINode object, and ids and topology on the node's own."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
+from pykubelet.apiclient.resources import CSI_NODES, NODES
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.kubelet.report.node.compute_csi_node import new_csi_node, node_patch, with_drivers
+from pykubelet.kubelet.types.storage import DriverNodeInfo
+from pykubelet.models.core_v1 import Node
+from pykubelet.models.storage_v1 import CSINode
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.2
+_MAX_DELAY: Final = 60.0
+
+
+class CsiNodeKeeper:
+    """Keeps the objects as the registered drivers want them, whatever fails meanwhile."""
+
+    def __init__(self, client: ApiClient, node: Callable[[], Node | None], registered: asyncio.Event, clock: Clock):
+        self._client = client
+        self._node = node
+        self._registered = registered
+        self._clock = clock
+        self._there: dict[str, DriverNodeInfo] = {}
+        self._gone: set[str] = set()
+        self._news = asyncio.Event()
+
+    def installed(self, driver: str, info: DriverNodeInfo) -> None:
+        """A driver is there."""
+        self._there[driver] = info
+        self._gone.discard(driver)
+        self._news.set()
+
+    def removed(self, driver: str) -> None:
+        """A driver has gone."""
+        self._there.pop(driver, None)
+        self._gone.add(driver)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Until cancelled; begins when the node is registered. Errors are logged and outlived."""
+        await self._registered.wait()
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
+        while True:
+            self._news.clear()
+            try:
+                await self.report()
+            except PykubeletError as error:
+                _log.warning("CSINode not reported, trying again", extra={"error": str(error)})
+                await self._clock.sleep(backoff.next("", self._clock.monotonic()))
+                continue
+            backoff.reset("")
+            await self._news.wait()
+
+    async def report(self) -> None:
+        """Bring both objects up to date. Raises base errors."""
+        node = self._node()
+        if node is None:
+            raise Transient("the node is not registered")
+        there, gone = dict(self._there), frozenset(self._gone)
+        patch = node_patch(node, there, gone)
+        if patch is not None:
+            await self._client.patch(NODES.at("", node.metadata.name), patch, PatchKind.MERGE)
+        found = await self._get(node)
+        wanted = with_drivers(found, node, there, gone)
+        if wanted is not None:
+            await self._client.update(CSI_NODES.at("", node.metadata.name), wanted)
+        self._gone -= gone
+
+    async def _get(self, node: Node) -> CSINode:
+        target = CSI_NODES.at("", node.metadata.name)
+        try:
+            return await self._client.get(target)
+        except NotFound:
+            pass
+        try:
+            return await self._client.create(CSI_NODES.all(), new_csi_node(node))
+        except AlreadyExists:
+            return await self._client.get(target)

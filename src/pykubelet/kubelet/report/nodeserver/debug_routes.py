@@ -1,0 +1,75 @@
+"""``/debug``: what the agent is doing at this moment, and how much it says in its log.
+
+The reference's profiles are Go's own; of those this answers what has a meaning here: ``goroutine`` (the stacks of all
+threads and tasks) and ``cmdline``.
+"""
+
+import asyncio
+import io
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig
+from pykubelet.kubelet.report.nodeserver.refusing import refuse
+
+_PROFILES: Final = {"goroutine": "the stacks of all threads and tasks", "cmdline": "the command line"}
+_DEBUG_FROM: Final = 4
+"""From this verbosity on the reference tells of single steps."""
+
+
+class DebugRoutes:
+    """The handlers."""
+
+    def __init__(self, config: NodeServerConfig) -> None:
+        self._config = config
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """What is served; what is switched off says so."""
+        config = self._config
+        profiles = self._profile if config.profiling_handler else refuse("profiling endpoint is disabled.")
+        verbosity = self._verbosity if config.debug_flags_handler else refuse("flags endpoint is disabled.")
+        return [
+            web.get("/debug/pprof/{name:.*}", profiles),
+            web.route("*", "/debug/flags/v", verbosity),
+        ]
+
+    async def _profile(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        match name:
+            case "":
+                return web.Response(text="".join(f"{each}: {text}\n" for each, text in _PROFILES.items()))
+            case "goroutine":
+                return web.Response(text="\n".join(_stacks()))
+            case "cmdline":
+                return web.Response(text="\0".join(sys.orig_argv))
+            case _:
+                raise NotFound(
+                    f"there is no profile {name!r} of a program in Python; there are: {', '.join(_PROFILES)}"
+                )
+
+    async def _verbosity(self, request: web.Request) -> web.StreamResponse:
+        """Set the level of the log by the reference's numbers: 4 and more is debug."""
+        if request.method != "PUT":
+            return web.Response(status=406, text="unsupported http method")
+        text = (await request.text()).strip()
+        if not text.isdecimal():
+            return web.Response(status=400, text=f"failed set klog.logging.verbosity {text}: it is no number")
+        logging.getLogger().setLevel(logging.DEBUG if int(text) >= _DEBUG_FROM else logging.INFO)
+        return web.Response(text=f"successfully set klog.logging.verbosity to {text}")
+
+
+def _stacks() -> Iterator[str]:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for number, frame in sys._current_frames().items():
+        yield f"thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame))}"
+    for task in sorted(asyncio.all_tasks(), key=lambda each: each.get_name()):
+        text = io.StringIO()
+        task.print_stack(file=text)
+        yield f"task {task.get_name()}:\n{text.getvalue()}"

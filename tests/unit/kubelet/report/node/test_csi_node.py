@@ -1,0 +1,120 @@
+"""The CSINode object, and what drivers say of the node on the node's own."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from pykubelet.kubelet.report.node import CsiNodeKeeper
+from pykubelet.kubelet.report.node.compute_csi_node import NODE_IDS, new_csi_node, node_patch, with_drivers
+from pykubelet.kubelet.types.storage import DriverNodeInfo
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import Node
+from pykubelet.models.storage_v1 import CSINode
+from pykubelet.testing.fake_api import Fault
+from tests.unit.kubelet.apitools import Api, fake_api, running, until
+
+STORAGE = "/apis/storage.k8s.io/v1"
+INFO = DriverNodeInfo("node-1", 5, {"zone": "z", "area": "a"})
+
+
+def node(**meta: object) -> Node:
+    return from_builtins({"metadata": {"name": "n", "uid": "n-1", **meta}}, Node)
+
+
+def csi_node(*drivers: dict[str, object], uid: str = "n-1") -> CSINode:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid}
+    return from_builtins({"metadata": {"name": "n", "ownerReferences": [owner]}, "spec": {"drivers": drivers}}, CSINode)
+
+
+THERE: dict[str, object] = {
+    "name": "d", "nodeID": "node-1", "topologyKeys": ["area", "zone"], "allocatable": {"count": 5},
+}  # fmt: skip
+
+
+def test_a_new_object_belongs_to_the_node() -> None:
+    made = new_csi_node(node())
+    assert [owner.uid for owner in made.metadata.owner_references] == ["n-1"] and made.spec.drivers == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "there", "gone", "names"),
+    [
+        (csi_node(), {}, (), None),
+        (csi_node(), {"d": INFO}, (), ["d"]),
+        (csi_node(THERE), {"d": INFO}, (), None),
+        (csi_node({**THERE, "topologyKeys": ["zone", "area"]}), {"d": INFO}, (), None),
+        (csi_node({**THERE, "nodeID": "old"}), {"d": INFO}, (), ["d"]),
+        (csi_node({**THERE, "name": "late"}), {"d": INFO}, (), ["late", "d"]),
+        (csi_node(THERE), {}, ("d",), []),
+        (csi_node(uid="another"), {}, (), []),
+    ],
+)
+def test_drivers_of_the_object(
+    found: CSINode, there: dict[str, DriverNodeInfo], gone: tuple[str, ...], names: list[str] | None
+) -> None:
+    made = with_drivers(found, node(), there, gone)
+    assert (None if made is None else [driver.name for driver in made.spec.drivers]) == names
+    assert made is None or with_drivers(made, node(), there, gone) is None
+
+
+def test_no_limit_is_no_number() -> None:
+    made = with_drivers(csi_node(), node(), {"d": DriverNodeInfo("x")}, ())
+    assert made is not None and made.spec.drivers[0].allocatable is None
+
+
+@pytest.mark.parametrize(
+    ("before", "there", "gone", "expected"),
+    [
+        ({}, {}, (), None),
+        ({}, {"d": INFO}, (), {"annotations": {NODE_IDS: '{"d":"node-1"}'}, "labels": INFO.topology}),
+        ({"annotations": {NODE_IDS: '{"d":"node-1"}'}, "labels": dict(INFO.topology)}, {"d": INFO}, (), None),
+        ({"annotations": {NODE_IDS: '{"d":"x","e":"y"}'}}, {}, ("d",), {"annotations": {NODE_IDS: '{"e":"y"}'}}),
+        ({"annotations": {NODE_IDS: '{"d":"x"}'}}, {}, ("d",), {"annotations": {NODE_IDS: None}}),
+        ({"annotations": {NODE_IDS: "nonsense"}}, {}, ("d",), None),
+    ],
+)
+def test_the_node_s_own_object(
+    before: dict[str, object], there: dict[str, DriverNodeInfo], gone: tuple[str, ...], expected: object
+) -> None:
+    assert node_patch(node(**before), there, gone) == (None if expected is None else {"metadata": expected})
+
+
+@dataclass
+class Rig:
+    api: Api
+    keeper: CsiNodeKeeper
+    registered: asyncio.Event
+    nodes: list[Node] = field(default_factory=list)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with fake_api() as api:
+        nodes: list[Node] = []
+        registered = asyncio.Event()
+        keeper = CsiNodeKeeper(api.client, lambda: nodes[-1] if nodes else None, registered, api.clock)
+        async with running(keeper.run()):
+            yield Rig(api, keeper, registered, nodes)
+
+
+def drivers(rig: Rig) -> list[str]:
+    found = rig.api.all("csinodes", STORAGE)
+    return [driver["name"] for each in found for driver in each["spec"].get("drivers", ())]
+
+
+async def test_drivers_come_and_go(rig: Rig) -> None:
+    made = rig.api.put("nodes", "n", namespace="")
+    rig.keeper.installed("d", INFO)
+    rig.nodes.append(from_builtins(made, Node))
+    rig.registered.set()
+    await until(lambda: drivers(rig) == ["d"])
+    there = rig.api.get("nodes", "n", namespace="")["metadata"]
+    assert json.loads(there["annotations"][NODE_IDS]) == {"d": "node-1"} and there["labels"]["zone"] == "z"
+    rig.nodes.append(from_builtins(rig.api.get("nodes", "n", namespace=""), Node))
+    rig.api.fake.faults.append(Fault("PUT .*csinodes", status=500))
+    rig.keeper.removed("d")
+    await until(lambda: not drivers(rig))
+    await until(lambda: NODE_IDS not in rig.api.get("nodes", "n", namespace="")["metadata"].get("annotations", {}))
