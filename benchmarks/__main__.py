@@ -5,18 +5,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from benchmarks import report
 from benchmarks.budgets import judge, load
 from benchmarks.figures import Figure
 from benchmarks.plan import QUICK, Part, Plan
 from benchmarks.run import run
+from benchmarks.through_api import Output
 from benchmarks.world import World, world
 from pykubelet.base.errors import Invalid, PykubeletError
 
@@ -38,6 +39,8 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 def main(only: frozenset[Part], quick: bool, target: Path) -> None:
     """Measure the agent on a private containerd, against bare CRI calls and (GO_KUBELET=PATH) the Go kubelet.
 
+    The part `api` needs KUBEBUILDER_ASSETS, a folder with a kube-apiserver (of the peer's version at least) and etcd.
+
     Exit status: 0 measured, whatever the figures are; 1 a measurement failed; 130 interrupted.
     """
     if os.geteuid() != 0:
@@ -46,12 +49,13 @@ def main(only: frozenset[Part], quick: bool, target: Path) -> None:
     figures: list[Figure] = []
     failure = during = ""
     progress = _Progress()
+    out = Output(figures, [], progress.say)
     console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
     try:
         progress.say("starting two runtimes")
         with world(_peer()) as made:
             try:
-                asyncio.run(_run(made, plan, figures, progress.say))
+                asyncio.run(_run(made, plan, out))
             except BaseException:
                 during = f" ({progress.last})"
                 raise
@@ -63,15 +67,17 @@ def main(only: frozenset[Part], quick: bool, target: Path) -> None:
         failure = _tell(error) + during
     judgements = judge(load(), figures)
     report.show(console, figures, judgements)
-    report.write(target, figures, judgements, failure)
+    report.write(target, figures, judgements, failure, out.remarks)
+    for remark in out.remarks:
+        console.print(f"[yellow]remark:[/yellow] {escape(remark)}", soft_wrap=True)
     console.print(f"all values: {target}")
     if failure:
         console.print(f"[bold red]not finished:[/bold red] {failure}", soft_wrap=True)
         sys.exit(130 if failure == "interrupted" else 1)
 
 
-async def _run(made: World, plan: Plan, figures: list[Figure], say: Callable[[str], None]) -> None:
-    work = asyncio.ensure_future(run(made, plan, figures, say))
+async def _run(made: World, plan: Plan, out: Output) -> None:
+    work = asyncio.ensure_future(run(made, plan, out))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)

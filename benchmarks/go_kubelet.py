@@ -1,4 +1,4 @@
-"""The Go kubelet as a measuring peer: static pods, standalone, on the same containerd.
+"""The Go kubelet as a measuring peer on the same containerd: static pods, standalone, or the node of an API server.
 
 It gets its own root and cgroups and no server but the read-only port. It keeps its defaults otherwise: cAdvisor, its
 resource managers and eviction run as they do on any node.
@@ -44,8 +44,9 @@ class GoKubelet(Subject):
     label = GO
     volumes = staticmethod(with_static_volumes)
 
-    def __init__(self, binary: Path, home: Path, socket: Path, cgroup: str) -> None:
+    def __init__(self, binary: Path, home: Path, socket: Path, cgroup: str, kubeconfig: Path | None = None) -> None:
         self._binary = binary
+        self._kubeconfig = kubeconfig
         self._home = home
         self._socket = socket
         self._cgroup = cgroup
@@ -53,6 +54,15 @@ class GoKubelet(Subject):
         self._process: subprocess.Popen[bytes] | None = None
         self._sysctls: dict[str, str] = {}
         self._made_device_plugins = not _DEVICE_PLUGINS.exists()
+
+    def as_node(self, home: Path, cgroup: str, kubeconfig: Path) -> "GoKubelet":
+        """The same binary on the same runtime, as the node of a cluster."""
+        return GoKubelet(self._binary, home, self._socket, cgroup, kubeconfig)
+
+    def version(self) -> str:
+        """As the binary tells it, ``v1.36.2``."""
+        done = subprocess.run([str(self._binary), "--version"], capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout.split()[-1]
 
     @property
     def manifests(self) -> Path:
@@ -69,12 +79,13 @@ class GoKubelet(Subject):
             folder.mkdir(parents=True, exist_ok=True)
         for hierarchy in _hierarchies():
             (hierarchy / self._cgroup.strip("/")).mkdir(exist_ok=True)
-        self._sysctls = {name: Path("/proc/sys", name).read_text() for name in _SYSCTLS}
+        self._sysctls = self._sysctls or {name: Path("/proc/sys", name).read_text() for name in _SYSCTLS}
         (self._home / "config.json").write_text(json.dumps(self._configuration()))
         command = [
             *(str(self._binary), "--config", str(self._home / "config.json")),
             *("--root-dir", str(self._home / "root"), "--cert-dir", str(self._home / "pki")),
             *("--hostname-override", NODE),
+            *(("--kubeconfig", str(self._kubeconfig)) if self._kubeconfig else ()),
         ]
         with (self._home / "kubelet.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -96,7 +107,7 @@ class GoKubelet(Subject):
         kill_strays(self._home)
         for name, value in self._sysctls.items():
             Path("/proc/sys", name).write_text(value)
-        for link in _LOG_LINKS.glob(f"*-{NODE}_*") if _LOG_LINKS.exists() else ():
+        for link in _LOG_LINKS.iterdir() if _LOG_LINKS.exists() else ():
             if str(link.readlink()).startswith(f"{self._home}/"):
                 link.unlink()
         if self._made_device_plugins:
@@ -138,7 +149,7 @@ class GoKubelet(Subject):
             "authorization": {"mode": "AlwaysAllow"},
             "makeIPTablesUtilChains": False,
             "volumePluginDir": str(self._home / "plugins"),
-            "registerNode": False,
+            "registerNode": self._kubeconfig is not None,
             "maxPods": MAX_PODS,
             "serializeImagePulls": False,
             "registryPullQPS": 0,

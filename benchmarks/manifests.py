@@ -9,6 +9,7 @@ INIT_CONTAINERS = 5
 Manifest = dict[str, Any]
 
 _SLEEP = ["/bin/sleep", "1000000"]
+_OBEDIENT = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"]
 # The second start finds the file that the first has left in the volume.
 _FAIL_ONCE = ["/bin/sh", "-c", "[ -e /data/been ] && exec /bin/sleep 1000000; : >/data/been; exit 1"]
 
@@ -58,10 +59,30 @@ def fails_once(name: str) -> list[Manifest]:
 def with_inits(name: str) -> list[Manifest]:
     """Five init containers that end at once, then the main container."""
     pod = _pod(name)
-    pod["spec"]["initContainers"] = [
-        {**_container(f"init-{number}"), "command": ["/bin/true"]} for number in range(INIT_CONTAINERS)
-    ]
+    pod["spec"]["initContainers"] = _inits()
     return [pod]
+
+
+def served(name: str) -> Manifest:
+    """A default pod of a cluster: its service account's token comes by admission. It ends on SIGTERM at once."""
+    pod = _pod(name)
+    del pod["spec"]["terminationGracePeriodSeconds"]
+    pod["spec"]["containers"][0]["command"] = _OBEDIENT
+    return pod
+
+
+def served_without_token(name: str) -> Manifest:
+    """The same without a token, and so without volumes."""
+    pod = served(name)
+    pod["spec"]["automountServiceAccountToken"] = False
+    return pod
+
+
+def served_with_inits(name: str) -> Manifest:
+    """The default pod after five init containers that end at once."""
+    pod = served(name)
+    pod["spec"]["initContainers"] = _inits()
+    return pod
 
 
 def _pod(name: str) -> Manifest:
@@ -78,6 +99,10 @@ def _pod(name: str) -> Manifest:
 
 def _container(name: str) -> Manifest:
     return {"name": name, "image": IMAGE, "imagePullPolicy": "IfNotPresent"}
+
+
+def _inits() -> list[Manifest]:
+    return [{**_container(f"init-{number}"), "command": ["/bin/true"]} for number in range(INIT_CONTAINERS)]
 
 
 def _with(pod: Manifest, volumes: list[Manifest]) -> Manifest:

@@ -13,11 +13,12 @@ class Part(StrEnum):
     IDLE = "idle"
     CRI = "cri"
     IMAGES = "images"
+    API = "api"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The full plan, some fifteen minutes with a peer."""
+    """The full plan, half an hour with a peer."""
 
     parts: frozenset[Part] = frozenset(Part)
     one_at_a_time: int = 20
@@ -25,6 +26,10 @@ class Plan:
     at_once: tuple[int, ...] = (30, 100)
     cri_rounds: int = 3
     """Rounds of pods at once, each runtime in turn; the count is the first of ``at_once``."""
+    api_rounds: int = 2
+    """How often each agent is the node of the API server, in turn."""
+    api_pods: int = 8
+    """Pods started and deleted one after the other in such a round, of each kind."""
     restarts: int = 10
     inits: int = 5
     idle_pods: tuple[int, ...] = (0, 10, 100)
@@ -40,6 +45,8 @@ QUICK = Plan(
     one_at_a_time=5,
     at_once=(10,),
     cri_rounds=1,
+    api_rounds=1,
+    api_pods=3,
     restarts=3,
     inits=2,
     idle_pods=(0, 10),

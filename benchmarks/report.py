@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.budgets import Judgement, Verdict
-from benchmarks.figures import AGENT, CONTAINERD, GO, SERVER, SUBJECTS, Figure, find
+from benchmarks.figures import AGENT, CONTAINERD, GO, SERVER, SUBJECTS, WHOLE, Figure, find
 
 _STYLES = {Verdict.REACHED: "green", Verdict.MISSED: "bold red", Verdict.NOT_MEASURED: "dim"}
 _CRI = {"one": "one pod at a time", "shared": "shared PID namespace"}
+_API = {"default": "default pod", "tokenless": "no token", "inits": "5 inits of true"}
 _NAMES = {
     "start.one": "start, one at a time",
     "start.volumes": "start, with volumes",
@@ -39,7 +40,7 @@ def show(console: Console, figures: Sequence[Figure], judgements: Sequence[Judge
         found = {subject: find(figures, key, subject) for subject in subjects}
         cells = [_cell(found[subject]) for subject in subjects]
         if GO in subjects:
-            cells.append(_ratio(found.get(AGENT), found[GO]))
+            cells.append(_ratio(found.get(AGENT) or found.get(WHOLE), found[GO]))
         if SERVER in subjects:
             cells.append(_ratio(found[SERVER], found.get(CONTAINERD)))
         table.add_row(_name(key), *cells)
@@ -53,11 +54,14 @@ def show(console: Console, figures: Sequence[Figure], judgements: Sequence[Judge
     console.print(goals)
 
 
-def write(path: Path, figures: Sequence[Figure], judgements: Sequence[Judgement], failure: str) -> None:
+def write(
+    path: Path, figures: Sequence[Figure], judgements: Sequence[Judgement], failure: str, remarks: Sequence[str]
+) -> None:
     """Write everything, all values included, for machines."""
     document: dict[str, Any] = {
         "machine": {"kernel": platform.release(), "cpus": os.cpu_count(), "python": platform.python_version()},
         "failure": failure,
+        "remarks": list(remarks),
         "figures": [
             {
                 "key": figure.key,
@@ -87,6 +91,8 @@ def _name(key: str) -> str:
         return f"{_NAMES[group]}: {kind}"
     if parts[0] == "cri":
         return f"{_CRI.get(parts[1], f'{parts[1]} pods')}: {kind.replace('_', ' ')}"
+    if parts[0] == "api":
+        return f"node, {_API.get(parts[1], f'{parts[1]} at once')}: {kind.replace('_', ' ')}"
     if parts[0] == "images":
         return f"image of {parts[1]} files: {kind}"
     text = f"start, {parts[1]} at once" if parts[0] == "start" else f"idle with {parts[1]} pods"

@@ -15,6 +15,7 @@ from benchmarks.restart import inits, restarts
 from benchmarks.session import Session
 from benchmarks.start import at_once, one_at_a_time
 from benchmarks.subjects import Agent
+from benchmarks.through_api import Output, through_api
 from benchmarks.usage import busy_seconds
 from benchmarks.world import World
 from pykubelet.base.errors import Permanent
@@ -24,8 +25,9 @@ _QUIET_SHARE = 0.1
 """Of one core."""
 
 
-async def run(made: World, plan: Plan, figures: list[Figure], say: Callable[[str], None]) -> None:
+async def run(made: World, plan: Plan, out: Output) -> None:
     """Take all figures into the list, so that a run that breaks off has what it got."""
+    figures, say = out.figures, out.say
     pid = made.agents.pid()
     if pid is None:
         raise Permanent("the agents' containerd has ended; see its log")
@@ -35,7 +37,9 @@ async def run(made: World, plan: Plan, figures: list[Figure], say: Callable[[str
         await _whole(made, plan, figures, say)
     if Part.IMAGES in plan.parts:
         await unpacking(made, plan, figures, say)
-    if plan.parts <= {Part.CRI, Part.IMAGES}:
+    if Part.API in plan.parts:
+        await through_api(made, plan, out)
+    if plan.parts <= {Part.CRI, Part.IMAGES, Part.API}:
         return
     async with Observer.connect(made.agents.endpoint) as observer:
         async with Observer.connect(made.bare.endpoint) as bare_observer:

@@ -79,11 +79,14 @@ class Agent(Subject):
 
     volumes = staticmethod(with_volumes)
 
-    def __init__(self, home: Path, socket: Path, cgroup: str, label: str = AGENT) -> None:
+    def __init__(
+        self, home: Path, socket: Path, cgroup: str, label: str = AGENT, kubeconfig: Path | None = None
+    ) -> None:
         self.label = label
         self._home = home
         self._socket = socket
-        self._process = AgentProcess(home, f"unix://{socket}", cgroup, node_name=NODE, config={"maxPods": MAX_PODS})
+        flags = ("--kubeconfig", str(kubeconfig)) if kubeconfig else ()
+        self._process = AgentProcess(home, f"unix://{socket}", cgroup, NODE, {"maxPods": MAX_PODS}, flags)
         self._proxy: subprocess.Popen[bytes] | None = None
 
     @property

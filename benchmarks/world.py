@@ -24,7 +24,10 @@ from pykubelet.testing.traces import remove_cgroups
 _HOME = Path("/tmp/pykubelet-bench")
 _LOCK = "\0pykubelet-bench"
 """A name of a unix socket that is no file."""
-_CGROUPS = ("/pkbench-agent", "/pkbench-go", "/pkbench-bare", "/pkbench-whole")
+_CGROUPS = (
+    *("/pkbench-agent", "/pkbench-go", "/pkbench-bare", "/pkbench-whole"),
+    *("/pkbench-node", "/pkbench-gonode"),
+)
 _REMOVAL_SECONDS = 90.0
 
 
@@ -42,6 +45,16 @@ class World:
     whole: Agent
     """The agent on our own server."""
     go: GoKubelet | None
+
+    @property
+    def home(self) -> Path:
+        """For further parts; it is removed at the end."""
+        return _HOME
+
+    @property
+    def node_cgroups(self) -> tuple[str, str]:
+        """Of our agent and of the peer as nodes of an API server."""
+        return _CGROUPS[4], _CGROUPS[5]
 
     @property
     def bare_folder(self) -> Path:

@@ -1,0 +1,194 @@
+"""A cluster around the agents: an API server with what its controllers would make, and a client with a clock.
+
+Pods are bound by their ``nodeName``, so that no scheduler is measured. ``ServiceAccount`` admission is on: the default
+pod gets its token volume as in any cluster. The client sees what every client sees, the watch of the pods.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from benchmarks.manifests import NAMESPACE, Manifest
+from benchmarks.observer import NODE
+from pykubelet.base.errors import Permanent
+from pykubelet.testing.envtest import ADMIN, EnvTest
+
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_NODE_PATH = f"/api/v1/nodes/{NODE}"
+_AT_ONCE = 8
+"""Requests that a client has under way."""
+_LINE_LIMIT = 4 << 20
+_LOOK_SECONDS = 0.2
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+@asynccontextmanager
+async def api_server(home: Path) -> AsyncIterator[EnvTest]:
+    """A server that knows the node. NotFound: there is none on this machine."""
+    server = EnvTest(home, nodes=(NODE,), without_admission=("StorageObjectInUseProtection",))
+    try:
+        await asyncio.to_thread(server.start)
+        yield server
+    finally:
+        await asyncio.to_thread(server.destroy)
+
+
+class Client:
+    """Makes and removes pods and knows when it saw them Running and gone; times in nanoseconds of the wall clock."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self._http = http
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._changed = asyncio.Condition()
+        self._running: dict[str, int] = {}
+        self._gone: dict[str, int] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, server: EnvTest) -> "AsyncIterator[Client]":
+        """An administrator who watches the pods while the context lasts."""
+        context = ssl.create_default_context(cafile=str(server.home / "ca.crt"))
+        connector = aiohttp.TCPConnector(ssl=context, limit=0)
+        headers = {"Authorization": f"Bearer {server.tokens[ADMIN]}"}
+        http = aiohttp.ClientSession(
+            server.url, connector=connector, headers=headers, read_bufsize=_LINE_LIMIT, timeout=aiohttp.ClientTimeout()
+        )
+        async with http, asyncio.TaskGroup() as group:
+            client = cls(http)
+            follow = group.create_task(client._follow(), name="watch pods")
+            yield client
+            follow.cancel()
+
+    async def version(self) -> str:
+        """The server's, ``v1.36.2``."""
+        return str((await self._get("/version")).get("gitVersion"))
+
+    async def prepare(self, server: EnvTest) -> None:
+        """Make what every pod refers to and a controller would bring."""
+        ca = (server.home / "ca.crt").read_text()
+        root = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        base = f"/api/v1/namespaces/{NAMESPACE}"
+        await self._send("POST", f"{base}/configmaps", {**root, "data": {"ca.crt": ca}})
+        await self._send("POST", f"{base}/serviceaccounts", account)
+
+    async def create(self, pod: Manifest) -> int:
+        """Create the pod on the node; when the request was sent."""
+        pod["spec"]["nodeName"] = NODE
+        return await self._send("POST", _PODS, pod)
+
+    async def delete(self, name: str, grace: int | None = None) -> int:
+        """Delete the pod as kubectl does, with its own grace unless one is given; when the request was sent."""
+        options: Manifest = {"propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        return await self._send("DELETE", f"{_PODS}/{name}", options)
+
+    async def running(self, names: Collection[str], seconds: float) -> dict[str, int]:
+        """When each of the pods was first seen Running; waits for all. Permanent: not in time."""
+        await self._wait(lambda: self._running.keys() >= set(names), f"{len(names)} pods Running", seconds)
+        return {name: self._running[name] for name in names}
+
+    async def gone(self, names: Collection[str], seconds: float) -> dict[str, int]:
+        """When each of the pods was gone; waits for all. Permanent: not in time."""
+        await self._wait(lambda: self._gone.keys() >= set(names), f"{len(names)} pods gone", seconds)
+        return {name: self._gone[name] for name in names}
+
+    async def node_ready(self, seconds: float) -> None:
+        """Wait until the node is Ready. Permanent: not in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                node = await self._get(_NODE_PATH)
+                while not _is_ready(node):
+                    await asyncio.sleep(_LOOK_SECONDS)
+                    node = await self._get(_NODE_PATH)
+                return
+        raise Permanent(f"the node was not Ready within {seconds:.0f} s")
+
+    async def trouble(self, name: str) -> str:
+        """Why a container of the pod waits, in the words of its status; empty if it does not say."""
+        statuses = (await self._get(f"{_PODS}/{name}")).get("status", {}).get("containerStatuses", ())
+        waiting = (each.get("state", {}).get("waiting") or {} for each in statuses)
+        return "; ".join(": ".join(filter(None, (w.get("reason"), w.get("message")))) for w in waiting if w)
+
+    async def forget_all(self) -> None:
+        """Remove all pods without waiting for a node, and the node."""
+        for pod in (await self._get(_PODS)).get("items", ()):
+            await self.delete(pod["metadata"]["name"], grace=0)
+        await self._send("DELETE", _NODE_PATH)
+
+    async def _wait(self, done: Callable[[], bool], what: str, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(done)
+        except TimeoutError:
+            raise Permanent(f"not within {seconds:.0f} s: {what}") from None
+
+    async def _follow(self) -> None:
+        # A server that has just started may end the first watch: its cache knows too little yet.
+        while not self._running:
+            await self._watch()
+            await asyncio.sleep(_LOOK_SECONDS)
+        raise Permanent("the API server ended the watch of pods")
+
+    async def _watch(self) -> None:
+        events, pods = msgspec.json.Decoder(_Event), msgspec.json.Decoder(_Pod)
+        async with self._http.get(_PODS, params={"watch": "true"}) as answer:
+            async for line in answer.content:
+                moment, event = time.time_ns(), events.decode(line)
+                if event.type == "ERROR":
+                    return
+                pod = pods.decode(event.object)
+                if event.type == "DELETED":
+                    self._gone.setdefault(pod.metadata.name, moment)
+                elif pod.status.phase == "Running":
+                    self._running.setdefault(pod.metadata.name, moment)
+                async with self._changed:
+                    self._changed.notify_all()
+
+    async def _get(self, path: str) -> dict[str, Any]:
+        """The object, or nothing."""
+        async with self._http.get(path) as answer:
+            if answer.status >= 300:
+                return {}
+            found: dict[str, Any] = msgspec.json.decode(await answer.read())
+            return found
+
+    async def _send(self, method: str, path: str, body: Manifest | None = None) -> int:
+        async with self._gate:
+            moment = time.time_ns()
+            async with self._http.request(method, path, json=body) as answer:
+                text = await answer.text()
+        if answer.status >= 300 and answer.status not in (404, 409):
+            raise Permanent(f"{method} {path}: {answer.status} {text[:300]}")
+        return moment
+
+
+def _is_ready(node: Manifest) -> bool:
+    conditions = node.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
