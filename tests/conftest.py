@@ -4,6 +4,7 @@ import asyncio
 import gc
 import inspect
 import os
+import random
 import shutil
 import time
 from collections import Counter
@@ -79,7 +80,8 @@ def _look_for_leaks(request: pytest.FixtureRequest) -> None:
     """Set up before all else of a test, so that it is taken down after all else."""
     if inspect.iscoroutinefunction(getattr(request, "function", None)):
         request.getfixturevalue("_no_leaked_tasks")
-    request.node.stash[_descriptors] = _open_descriptors()
+    if request.node.get_closest_marker("serves") is None:
+        request.node.stash[_descriptors] = _open_descriptors()
 
 
 @pytest.fixture
@@ -135,7 +137,9 @@ def isolation() -> Iterator[Isolation]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Which container runtimes the tests with a real one run on."""
     parser.addoption("--runtime", default="both", choices=[*_RUNTIMES, "both"], help="default: both, one after another")
-    parser.addoption("--kills", type=int, default=10, help="steps at which the tests of sudden ends kill, per test")
+    parser.addoption("--kills", type=int, default=3, help="steps at which the tests of sudden ends kill, per test")
+    parser.addoption("--disconnects", type=int, default=200, help="clients of streams that vanish, in their test")
+    parser.addoption("--seed", type=int, help="the chance of tests that draw lots; a failing one tells which it had")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -151,6 +155,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def kills(request: pytest.FixtureRequest) -> int:
     """How many kills a test of sudden ends makes at most; it chooses the steps at random when there are more."""
     return int(request.config.getoption("--kills"))
+
+
+@pytest.fixture(scope="session")
+def disconnects(request: pytest.FixtureRequest) -> int:
+    """How many clients of streams vanish."""
+    return int(request.config.getoption("--disconnects"))
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """What tests that draw lots begin from."""
+    given = request.config.getoption("--seed")
+    return random.randrange(1 << 32) if given is None else int(given)
 
 
 @pytest.fixture(scope="session")

@@ -1,51 +1,24 @@
 """A walk through the cluster with the real kubectl, as its users do it: every command must come to what they expect."""
 
 import json
-import os
-import shutil
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pykubelet.testing.agent import wait_for
+from pykubelet.testing.agent import container_status, is_ready, wait_for, waiting_reason
 from pykubelet.testing.envtest import ADMIN, EnvTest
 from pykubelet.testing.kubeapi import Json
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, pod, serving
+from tests.kubectl import Kubectl, needs_kubectl
+from tests.manifests import BUSYBOX, container, pod, serving, sh
+from tests.terminal import Terminal
 
-pytestmark = [pytest.mark.root, pytest.mark.runtime]
-
-
-def _kubectl() -> str:
-    beside = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nonexistent"), "kubectl")
-    return str(beside) if beside.is_file() else shutil.which("kubectl") or ""
-
-
-if not _kubectl():
-    pytestmark.append(pytest.mark.skip(reason="needs kubectl: put it into KUBEBUILDER_ASSETS or into the PATH"))
-
-
-@dataclass
-class Kubectl:
-    """Runs kubectl as the administrator."""
-
-    kubeconfig: Path
-    why: Callable[[], str]
-
-    def command(self, *arguments: str) -> list[str]:
-        return [_kubectl(), "--kubeconfig", str(self.kubeconfig), "--cache-dir", f"{self.kubeconfig}.cache", *arguments]
-
-    def __call__(self, *arguments: str, given: str = "", code: int = 0) -> str:
-        """Its output; AssertionError for another exit status."""
-        done = subprocess.run(self.command(*arguments), input=given, capture_output=True, text=True, timeout=60)
-        assert done.returncode == code, f"kubectl {arguments}: {done.stdout}{done.stderr}\n{self.why()}"
-        return done.stdout + done.stderr
+pytestmark = [pytest.mark.root, pytest.mark.runtime, needs_kubectl]
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +117,68 @@ def test_attach_and_port_forward(kubectl: Kubectl, cluster: Cluster) -> None:
     finally:
         forward.kill()
         forward.communicate()
+
+
+def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster) -> None:
+    """exec -it with the terminal's size, a pod changed while it runs, and a pod that debugs the node."""
+    cluster.run(pod("box", container(tty=True, stdin=True), metadata={"labels": {"tier": "front"}}))
+    cluster.ready("box")
+    shell = Terminal(kubectl.command("exec", "-it", "box", "--", "sh"), 33, 111)
+    try:
+        shell.type("test -t 0 && test -t 1 && echo is-a-$((1+1))-tty; stty size\n")
+        shell.expect("is-a-2-tty")
+        shell.expect("33 111")
+        shell.resize(22, 77)
+
+        def resized() -> bool:
+            shell.type("stty size\n")
+            return shell.shows("22 77", 0.5)
+
+        wait_for(resized, 10.0, cluster.agent.log_tail)
+        shell.type("exit 5\n")
+        assert shell.ends() == 5
+    finally:
+        shell.close()
+
+    attached = Terminal(kubectl.command("attach", "-it", "box"), 30, 100)
+    try:
+        attached.expect("If you don't see a command prompt")
+        assert attached.process.poll() is None
+    finally:
+        attached.close()
+
+    kubectl("label", "pod", "box", "tier=back", "--overwrite")
+    kubectl("annotate", "pod", "box", "note=changed")
+    assert "box" in kubectl("get", "pods", "-l", "tier=back", "-o", "name")
+    before = cluster.ready("box")
+    # An image may be changed while the pod runs: that container starts anew. Without its tag it is another name.
+    kubectl("set", "image", "pod/box", f"main={BUSYBOX.replace(':1', ':2')}")
+    cluster.until("box", lambda p: waiting_reason(p) in ("ErrImagePull", "ImagePullBackOff"))
+    kubectl("set", "image", "pod/box", f"main={BUSYBOX}")
+    after = cluster.until("box", lambda p: container_status(p).restart_count == 1 and is_ready(p))
+    assert after.metadata.uid == before.metadata.uid
+    kubectl("wait", "--for=condition=Ready", "pod/box", "--timeout=20s")
+    assert "Killing" in kubectl("get", "events", "--field-selector=involvedObject.name=box")
+
+    shown = kubectl("debug", f"node/{NODE}", f"--image={BUSYBOX}", "--attach=false", "--", *sh("ls /host/proc/1/comm"))
+    name = next(word for word in shown.split() if word.startswith("node-debugger-"))
+    cluster.until(name, lambda p: p.status.phase == "Succeeded")
+    assert kubectl("logs", name).strip() == "/host/proc/1/comm"
+
+
+def test_logs_of_several_containers_and_ends(kubectl: Kubectl, cluster: Cluster) -> None:
+    talking = container("talks", sh("[ -e /state/again ] && sleep 3600; touch /state/again; echo first life; exit 4"))
+    talking["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    other = container("other", serving("echo other"))
+    cluster.run(pod("two", talking, other, volumes=[{"name": "state", "emptyDir": {}}]))
+    cluster.until("two", lambda p: container_status(p, "talks").restart_count == 1 and is_ready(p))
+    assert kubectl("logs", "two", "-c", "talks", "--previous").strip() == "first life"
+    assert kubectl("logs", "two", "--all-containers", "--prefix").split() == ["[pod/two/other]", "other"]
+    stamped = kubectl("logs", "two", "-c", "other", "--timestamps", "--since=1h").split(" ", 1)
+    assert stamped[0].endswith("Z") and stamped[1] == "other\n"
+    assert kubectl("logs", "two", "-c", "other", "--limit-bytes=3") == "oth"
+    assert "is not valid for pod two" in kubectl("logs", "two", "-c", "nobody", code=1)
+    described = kubectl("describe", "pod", "two")
+    assert "Exit Code:    4" in described and "Restart Count:  1" in described
+    raw = json.loads(kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/stats/summary"))
+    assert "two" in {each["podRef"]["name"] for each in raw["pods"]}

@@ -1,20 +1,24 @@
 """What the real API server is too old to carry, and what it does not do wrong on demand: against the fake one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from pykubelet.models.core_v1 import Pod
+from pykubelet.models.core_v1 import Pod, PodCondition
+from pykubelet.models.quantity import to_bytes
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
-from pykubelet.testing.kubeapi import KubeApi
+from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
+from tests.cgroup_view import cgroup_of
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, pod, serving, sh
+from tests.kubectl import Kubectl, needs_kubectl
+from tests.manifests import BUSYBOX, container, pod, serving, sh
 
-pytestmark = [pytest.mark.root, pytest.mark.runtime]
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,22 @@ def test_an_ephemeral_container_joins_a_running_pod(newer: Cluster) -> None:
     newer.delete("debugged")
 
 
+@needs_kubectl
+def test_kubectl_debug(newer: Cluster, fake: FakeApiThread, tmp_path: Path) -> None:
+    # kubectl takes it that the API server has filled the security context in.
+    newer.run(pod("broken", container(command=serving("echo here >/tmp/mark")), securityContext={}))
+    newer.ready("broken")
+    kubectl = Kubectl(fake.kubeconfig(tmp_path / "user.conf"), newer.agent.log_tail)
+    look = sh("cat /proc/1/root/tmp/mark; grep CapEff /proc/self/status")
+    where = ["broken", "--image", BUSYBOX, "--container", "look", "--target", "main", "--attach=false"]
+    kubectl("debug", *where, "--", *look)
+    newer.until("broken", _ephemeral_ended)
+    shown = newer.agent.cli("logs", "broken", "look").stdout.split()
+    # Its default profile gives the right to trace, which looking into another container's file system needs.
+    assert shown[0] == "here" and int(shown[2], 16) & 1 << 19
+    newer.delete("broken")
+
+
 def _ephemeral_ended(pod: Pod) -> bool:
     return any(each.state and each.state.terminated for each in pod.status.ephemeral_container_statuses)
 
@@ -84,6 +104,7 @@ def test_a_pod_starts_and_ends_whatever_the_api_server_does(newer: Cluster, fake
         Fault("leases", status=429, retry_after=1, times=3),
         Fault("pods.*watch=true", truncate=True, times=3),
     )
+    fake.break_watches()
     newer.run(pod("hardy"))
     newer.ready("hardy", 60.0)
     newer.api.delete_pod("hardy", 2)
@@ -92,15 +113,136 @@ def test_a_pod_starts_and_ends_whatever_the_api_server_does(newer: Cluster, fake
     assert newer.api.node_condition(NODE)["status"] == "True"
 
 
+def test_watches_that_are_slow_or_too_old_lose_nothing(newer: Cluster, fake: FakeApiThread) -> None:
+    newer.run(pod("old"))
+    before = newer.ready("old")
+    # The watch breaks off, the next one is slow and fails, and then what it would go on from is not there any more.
+    fake.fail(Fault("pods.*watch=true", delay=1.0, status=500), Fault("pods.*watch=true", truncate=True))
+    fake.break_watches()
+    newer.run(pod("unseen"))
+    newer.api.delete_pod("unseen", 0)
+    newer.run(pod("new"))
+    fake.compact()
+    newer.ready("new", 60.0)
+    after = newer.ready("old")
+    assert container_status(after).container_id == container_status(before).container_id
+    assert "watch is too old, listing anew resource=pods" in newer.agent.log.read_text()
+    for name in ("old", "new"):
+        newer.delete(name)
+
+
 def test_one_object_that_cannot_be_decoded_harms_no_other(newer: Cluster, fake: FakeApiThread) -> None:
     newer.run(pod("lives"))
     newer.ready("lives")
     fake.fail(Fault("GET /api/v1/pods.*watch=true", truncate=True), Fault("GET /api/v1/pods.*watch=true", corrupt=True))
+    fake.break_watches()
     newer.run(pod("odd"))
     newer.run(pod("next"))
     newer.until("next", is_ready, 60.0)
     assert is_ready(newer.ready("lives"))
+    assert "object cannot be decoded, left out" in newer.agent.log.read_text()
     fake.fail()
     for name in ("lives", "odd", "next"):
         newer.api.delete_pod(name, 1)
         newer.api.wait_gone(name, 60.0, newer.agent.log_tail)
+
+
+# -- in-place resize --------------------------------------------------------------------------------------------------
+
+
+def _resources(cpu: str, memory: str) -> Json:
+    amounts = {"cpu": cpu, "memory": memory}
+    return {"requests": amounts, "limits": amounts}
+
+
+def _resize(cluster: Cluster, name: str, cpu: str, memory: str) -> None:
+    containers = [{"name": "main", "resources": _resources(cpu, memory)}]
+    cluster.api.strategic(f"/api/v1/namespaces/default/pods/{name}/resize", {"spec": {"containers": containers}})
+
+
+def _conditions(pod: Pod) -> dict[str, PodCondition]:
+    return {each.type: each for each in pod.status.conditions}
+
+
+def _has_size(cpu: str, memory: str) -> Callable[[Pod], bool]:
+    """It runs with these limits, and nothing more is to come."""
+
+    def holds(pod: Pod) -> bool:
+        resources = container_status(pod).resources
+        done = not _conditions(pod).keys() & {"PodResizePending", "PodResizeInProgress"}
+        return done and resources is not None and resources.limits == {"cpu": cpu, "memory": memory}
+
+    return holds
+
+
+def test_a_running_pod_gets_another_size(newer: Cluster) -> None:
+    eats = serving("x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /tmp/eaten")
+    newer.run(pod("sized", container(command=eats, resources=_resources("100m", "64Mi"))))
+    before = container_status(newer.ready("sized"))
+    newer.agent.exec("sized", "while ! ls /tmp/eaten; do sleep 0.1; done")
+    _resize(newer, "sized", "200m", "128Mi")
+    found = newer.until("sized", _has_size("200m", "128Mi"))
+    after, cgroup = container_status(found), cgroup_of(newer.agent, "sized")
+    assert (after.container_id, after.restart_count) == (before.container_id, 0)
+    assert after.allocated_resources == {"cpu": "200m", "memory": "128Mi"}
+    assert found.status.resources is not None and found.status.resources.limits["memory"] == "128Mi"
+    assert found.status.observed_generation == found.metadata.generation == 2
+    assert (cgroup.cpu_quota, cgroup.memory_limit) == (20_000, 128 << 20)
+    assert (cgroup.above().cpu_quota, cgroup.above().memory_limit) == (20_000, 128 << 20)
+    _resize(newer, "sized", "100m", "16Mi")
+    failed = newer.until("sized", lambda p: _conditions(p).get("PodResizeInProgress", PodCondition()).reason == "Error")
+    condition = _conditions(failed)["PodResizeInProgress"]
+    assert "memory limit (16777216) below current usage" in condition.message and condition.observed_generation == 3
+    assert cgroup_of(newer.agent, "sized").memory_limit == 128 << 20
+    assert container_status(failed).restart_count == 0
+    _resize(newer, "sized", "100m", "100Mi")
+    newer.until("sized", _has_size("100m", "100Mi"))
+    assert cgroup_of(newer.agent, "sized").above().memory_limit == 100 << 20
+    events = newer.api.get("/api/v1/namespaces/default/events")["items"]
+    reasons = {event["reason"] for event in events if event["involvedObject"]["name"] == "sized"}
+    assert {"ResizeStarted", "ResizeCompleted", "ResizeError"} <= reasons
+    newer.delete("sized")
+
+
+def test_a_container_that_asks_for_it_is_restarted_for_its_size(newer: Cluster) -> None:
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    newer.run(pod("again", container(resources=_resources("100m", "64Mi"), resizePolicy=policy)))
+    newer.ready("again")
+    _resize(newer, "again", "150m", "64Mi")
+    assert container_status(newer.until("again", _has_size("150m", "64Mi"))).restart_count == 0
+    _resize(newer, "again", "150m", "96Mi")
+    found = newer.until("again", lambda p: _has_size("150m", "96Mi")(p) and is_ready(p))
+    assert container_status(found).restart_count == 1
+    assert cgroup_of(newer.agent, "again").memory_limit == 96 << 20
+    newer.delete("again")
+
+
+def test_a_size_that_does_not_fit_waits_for_room_also_over_a_restart(newer: Cluster) -> None:
+    node = newer.api.node(NODE)
+    assert node is not None
+    there = to_bytes(node["status"]["allocatable"]["memory"]) >> 20
+    newer.run(pod("large", container(resources={"requests": {"memory": f"{there - 200}Mi"}})))
+    newer.run(pod("small", container(resources=_resources("100m", "64Mi"))))
+    before = container_status(newer.ready("small"))
+    newer.ready("large")
+    _resize(newer, "small", "100m", "300Mi")
+    waits = newer.until("small", lambda p: "PodResizePending" in _conditions(p))
+    condition = _conditions(waits)["PodResizePending"]
+    assert condition.reason == "Deferred" and condition.observed_generation == 2
+    assert condition.message.startswith("Node didn't have enough resource: memory, requested: ")
+    newer.agent.kill()
+    newer.agent.start()
+    _resize(newer, "small", "100m", f"{there + 1}Mi")
+    newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Infeasible")
+    _resize(newer, "small", "100m", "300Mi")
+    newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Deferred")
+    newer.delete("large")
+    found = newer.until("small", _has_size("100m", "300Mi"))
+    assert container_status(found).container_id == before.container_id
+    assert cgroup_of(newer.agent, "small").memory_limit == 300 << 20
+    newer.agent.kill()
+    _resize(newer, "small", "100m", "80Mi")
+    newer.agent.start()
+    newer.until("small", _has_size("100m", "80Mi"))
+    assert cgroup_of(newer.agent, "small").above().memory_limit == 80 << 20
+    newer.delete("small")

@@ -87,13 +87,23 @@ def test_the_nodes_own_paths_come_through_the_api_servers_proxy(web: Web) -> Non
 
 def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
     """The administrator's token is one that only the API server knows."""
+    found: set[str] = set()
     for path in ("/metrics", "/metrics/cadvisor", "/metrics/resource", "/metrics/probes"):
         status, text = web.node(path, apiserver.tokens[ADMIN])
         assert status == 200, text
         families = {family.name for family in text_string_to_metric_families(text)}
         assert families, path
+        found |= families
+    assert found >= {"rest_client_requests", "kubelet_pod_status_sync_duration_seconds", "kubelet_running_pods"}
     assert web.node("/metrics/resource")[0] == 401
     assert web.node("/metrics/resource", "not-a-token")[0] == 401
+
+
+def test_pages_for_people(web: Web) -> None:
+    base = f"/api/v1/nodes/{NODE}/proxy"
+    assert "Binary version: v1." in web.api(f"{base}/statusz")[1]
+    assert f"\nnode-name={NODE}\n" in web.api(f"{base}/flagz")[1]
+    assert "task sync-loop:" in web.api(f"{base}/debug/pprof/goroutine")[1]
 
 
 def test_who_has_no_rights_on_nodes_is_refused(web: Web, apiserver: EnvTest) -> None:

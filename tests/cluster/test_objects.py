@@ -3,10 +3,12 @@
 import json
 import time
 from base64 import urlsafe_b64decode
+from pathlib import Path
 
 import pytest
 
 from pykubelet.testing.agent import wait_for, waiting_reason
+from pykubelet.testing.registry import Registry
 from tests.cluster.conftest import Cluster
 from tests.manifests import Json, config_map, container, mount, pod, secret, serving
 
@@ -53,6 +55,21 @@ def test_an_immutable_secret_is_mounted(cluster: Cluster) -> None:
     assert cluster.agent.exec("fixed", "cat /s/key") == "v"
     cluster.delete("fixed")
     cluster.api.delete(f"{_SECRETS}/fixed")
+
+
+def test_a_secret_opens_a_registry(cluster: Cluster, tmp_path: Path) -> None:
+    with Registry(tmp_path) as registry:
+        registry.password = "robot:hunter2"
+        image = registry.add("private", files={"hello": b"from behind a door"})
+        cluster.run(pod("locked", container(image=image), imagePullSecrets=[{"name": "key"}]))
+        cluster.until("locked", lambda p: waiting_reason(p) in ("ErrImagePull", "ImagePullBackOff"))
+        logins = {"auths": {registry.host: {"username": "robot", "password": "hunter2"}}}
+        key = {**secret("key", {".dockerconfigjson": json.dumps(logins)}), "type": "kubernetes.io/dockerconfigjson"}
+        cluster.api.create(_SECRETS, key)
+        cluster.ready("locked", 40.0)
+    assert cluster.agent.exec("locked", "cat /hello") == "from behind a door"
+    cluster.delete("locked")
+    cluster.api.delete(f"{_SECRETS}/key")
 
 
 def test_services_become_variables(cluster: Cluster) -> None:

@@ -89,7 +89,7 @@ def test_events_are_told(cluster: Cluster) -> None:
     assert event["involvedObject"]["fieldPath"] == "spec.containers{bad}" and event["type"] == "Warning"
     assert event["source"] == {"component": "kubelet", "host": NODE}
     reasons = {e["reason"] for e in events if e["involvedObject"]["kind"] == "Node"}
-    assert {"Starting", "NodeReady"} <= reasons
+    assert {"Starting", "NodeReady", "NodeHasSufficientMemory", "NodeAllocatableEnforced"} <= reasons
     cluster.delete("eventful")
 
 

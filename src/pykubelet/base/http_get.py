@@ -50,7 +50,8 @@ class HttpReply:
 
     status: int
     body: bytes
-    """The first 10 KiB. Not to be shown to anybody: it may come from where the pod's owner has no access."""
+    """The first 10 KiB. Not to be shown to anybody, unless it is a redirect's: it may come from where the pod's owner
+    has no access."""
 
 
 class HttpGetFailed(Transient):

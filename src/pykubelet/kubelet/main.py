@@ -26,7 +26,7 @@ from pykubelet.kubelet.compose.upkeep import keep_small
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered
+from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered, look_for_room
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.ports import WorkerDeps
@@ -40,6 +40,8 @@ from pykubelet.kubelet.report.server import HealthCheck, LocalDeps, PodsView
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.events import NORMAL, Reason
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resize import ResizeState
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.linux import cgroups, memory
@@ -72,9 +74,11 @@ class Kubelet:
         self.clock = clock
         self.pods = PodManager()
         self.objects = LocalObjects()
-        self.access = open_access(settings, self.objects, clock)
+        self.metrics = KubeletMetrics(
+            settings.node_name, self._counts, clock, lambda uid: self.timeline.setup_seconds(uid)
+        )
+        self.access = open_access(settings, self.objects, self.metrics, clock)
         self.reader: Objects = self.access.objects if self.access is not None else self.objects
-        self.metrics = KubeletMetrics(settings.node_name, self._counts, clock)
         options = replace(options, observe=self.metrics.runtime_operation)
         self.cri = CriClient.connect(settings.runtime_endpoint, options)
         self.image_cri = CriClient.connect(settings.image_endpoint or settings.runtime_endpoint, options)
@@ -88,7 +92,7 @@ class Kubelet:
         deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster)
         self.actuators = build_actuators(settings, deps)
         self.metrics.cgroup_version(cgroups.detect().version)
-        self.status = StatusManager(clock, self.actuators.node)
+        self.status = StatusManager(clock, self.actuators.node, self._resize_state)
         self.status.subscribe(self.metrics.status_changed)
         self.view = PodsView(self.status, self.pods.pods, clock)
         self.journal = Journal()
@@ -113,7 +117,16 @@ class Kubelet:
         pressed = self.pressure.conditions
         measure = AdmissionNode(settings, node, lambda: self.cluster.node.node if self.cluster else None, pressed)
         self.admission = Admission(
-            AdmissionDeps(measure.node, measure.sysctl_refusal, self.workers.active, self.events, self.metrics)
+            AdmissionDeps(
+                measure.node,
+                measure.sysctl_refusal,
+                self.workers.active,
+                self.events,
+                self.metrics,
+                runtime.ledger,
+                clock,
+                actuators.resources.swapping,
+            )
         )
         deps = LoopDeps(desired, self.workers, self.timeline, holdings, runtime, self.admission, clock)
         self.loop = SyncLoop(deps)
@@ -123,7 +136,7 @@ class Kubelet:
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
         self.housekeeping = Housekeeping(deps, self.mux.all_ready)
         known, asked = (self.pods, self.mux, self.status, self.events), (self.health.current, self.pleg.healthy)
-        joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, pressed)
+        joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, pressed, actuators.csi)
         self.cluster = join(self.access, joined, lambda uids: self.loop.post(PodsAffected(uids)))
         self.reader.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
 
@@ -142,15 +155,22 @@ class Kubelet:
             self.view, self.events, shown, shown, checks, self.metrics, self.clock, lambda: self.port.top()
         )
         self.local, self.healthz = build_servers(settings, local, self.metrics)
-        ports = NodePortDeps(self.cri, self.image_cri, self.actuators.resources, self.metrics, self.access)
+        resources, sizes = self.actuators.resources, self.actuators.volumes.sizes
+        ports = NodePortDeps(self.cri, self.image_cri, resources, self.metrics, self.access, sizes)
         self.port = NodePort(settings, local, ports)
 
     async def run(self) -> None:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
         await self.health.check()
         await self.actuators.resources.start()
-        self.admission.admitted_before(await self.actuators.holdings.pods_on_disk())
+        there = await self.actuators.holdings.pods_on_disk()
+        await self.actuators.runtime.ledger.load(there)
+        await self.actuators.users.load(there)
+        self.admission.admitted_before(there)
         self.events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
+        if self._settings.config.cgroups_per_qos:
+            text = "Updated Node Allocatable limit across pods"
+            self.events.event(None, NORMAL, Reason.NODE_ALLOCATABLE_ENFORCED, text)
         parts = {
             "runtime-health": self.health.run(),
             "resources": self.actuators.resources.run(),
@@ -158,6 +178,7 @@ class Kubelet:
             "workers": self.workers.run(),
             "pleg": self.pleg.run(),
             "sync-loop": self.loop.run(),
+            "resizes": look_for_room(self.clock, self.loop.post),
             "sources": self.sources.run(),
             "housekeeping": self.housekeeping.run(),
             "local-api": self.local.run(),
@@ -174,6 +195,9 @@ class Kubelet:
         async with asyncio.TaskGroup() as group:
             for name, part in parts.items():
                 group.create_task(part, name=name)
+
+    def _resize_state(self, uid: PodUID) -> ResizeState:
+        return ResizeState(self.admission.pending_resize(uid), self.actuators.runtime.ledger.progress(uid))
 
     def _post(self, event: LoopEvent) -> None:
         self.loop.post(event)

@@ -59,6 +59,15 @@ def mounts_below(path: str) -> list[Mount]:
     return at_or_below(parse(b"\n".join(lines).decode(errors="surrogateescape")), path)
 
 
+def mount_of(all_mounts: Iterable[Mount], path: str) -> Mount | None:
+    """The mount that `path` (absolute, free of links) lies on: of those of the longest fitting path the newest.
+
+    None only where the root itself is no mount (in a chroot).
+    """
+    fitting = [mount for mount in all_mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
+    return max(reversed(fitting), key=lambda mount: len(mount.path), default=None)
+
+
 def is_mount_point(path: str | os.PathLike[str]) -> bool:
     """Whether something is mounted on the path, bind mounts included; false when there is no such path.
 

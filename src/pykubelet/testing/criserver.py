@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pykubelet.base.clock import SystemClock
@@ -27,7 +28,9 @@ from pykubelet.testing.traces import kill_processes, remove_firewall_rules, remo
 
 _START_SECONDS = 30.0 * PATIENCE
 _STOP_SECONDS = 15.0 * PATIENCE
-_PROGRAMS = {"conmon": "conmon", "runc": "runc", "catatonit": "catatonit"}
+_OCI = os.environ.get("PYKUBELET_TEST_OCI", "runc")
+"""The OCI runtime: runc or crun."""
+_PROGRAMS = {"conmon": "conmon", _OCI: _OCI, "catatonit": "catatonit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,12 @@ class PrivateCriServer:
     """Its pods' addresses in CIDR form."""
     module: str = "pykubelet.cli"
     """What is run; the tests of sudden ends have another."""
+    cni: Mapping[str, object] = field(default_factory=dict)
+    """Settings of the network beside its folder."""
+    chained: Sequence[str] = ()
+    """Plugins that follow the usual ones, by name."""
+    pause_image: str = ""
+    """Image that holds shared PID namespaces; by default a program of this machine does."""
 
     @property
     def name(self) -> str:
@@ -170,14 +179,17 @@ class PrivateCriServer:
     def write_configuration(self) -> None:
         """Write the server's configuration and its network's."""
         (self.home / "cni").mkdir(parents=True, exist_ok=True, mode=0o700)
-        network = bridge_network(self.bridge, self.subnet, self.home / "root" / "ipam")
+        network = bridge_network(self.bridge, self.subnet, self.home / "root" / "ipam", self.chained)
         (self.home / "cni" / "10-bridge.conflist").write_text(json.dumps(network, indent=1))
         document = {
             "root": str(self.home / "root"),
             "run": str(self.home / "run"),
             "listen": str(self.socket),
+            "default_handler": _OCI,
             "registries_file": str(self.home / "registries.toml"),
-            "cni": {"conf_dir": str(self.home / "cni"), "default_network": False},
+            "cdi_dirs": [str(self.home / "cdi")],
+            "pause_image": self.pause_image,
+            "cni": {"conf_dir": str(self.home / "cni"), "default_network": False, **self.cni},
         }
         self.config.write_text(json.dumps(document, indent=1))
 

@@ -23,7 +23,7 @@ from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_moun
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
 _OWNER = "owner.json"
-_FURTHER = "dek"
+_FURTHER = "defkp"
 _SUBNETS = range(1, 255)
 
 
@@ -82,7 +82,8 @@ def claim() -> Isolation:
         taken = {session.subnet for session in others}
         pid = os.getpid()
         mine = Isolation(secrets.token_hex(2), _free_subnet(taken, pid), pid, _started(pid) or 0)
-        mine.home.mkdir(mode=0o700)
+        # Containers with a user namespace of their own walk through it as nobody.
+        mine.home.mkdir(mode=0o711)
         (mine.home / _OWNER).write_text(json.dumps(asdict(mine)))
     return mine
 

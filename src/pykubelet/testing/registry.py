@@ -16,6 +16,7 @@ from pykubelet.testing.ociimage import ImageSpec, pack
 
 _LOOK_SECONDS = 0.02
 """How often the server looks whether it shall end."""
+_SMALL = 65536
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
@@ -69,7 +70,7 @@ class Registry:
         return self._content.manifests[repository, tag][1]
 
     def hold(self) -> None:
-        """Let blobs wait until ``release``."""
+        """Let layers wait until ``release``; configurations are small and do not."""
         self._open.clear()
 
     def release(self) -> None:
@@ -77,7 +78,7 @@ class Registry:
         self._open.set()
 
     def wait(self) -> None:
-        """Until nobody holds blobs."""
+        """Until nobody holds layers."""
         self._open.wait()
 
     def add(self, repository: str, tag: str = "1", **fields: object) -> str:
@@ -116,8 +117,10 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
                 data, digest = content.manifests.get(("/".join(parts[1:-2]), parts[-1]), (b"", ""))
                 self._answer(data, _MANIFEST, digest)
             elif len(parts) >= 4 and parts[-2] == "blobs":
-                registry.wait()
-                self._answer(content.blobs.get(parts[-1], b""), "application/octet-stream", parts[-1])
+                blob = content.blobs.get(parts[-1], b"")
+                if len(blob) > _SMALL:
+                    registry.wait()
+                self._answer(blob, "application/octet-stream", parts[-1])
             else:
                 self._answer(b"", "", "")
 

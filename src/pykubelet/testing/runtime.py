@@ -1,6 +1,7 @@
 """What the tests, the benchmarks and the demo ask of a private runtime, whichever it is."""
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -75,11 +76,12 @@ class PrivateRuntime(Protocol):
         ...
 
 
-def bridge_network(bridge: str, subnet: str, ipam: Path) -> dict[str, object]:
-    """A CNI configuration: a bridge of its own, host ports, addresses noted below ``ipam``."""
+def bridge_network(bridge: str, subnet: str, ipam: Path, chained: Sequence[str] = ()) -> dict[str, object]:
+    """A CNI configuration: a bridge of its own, host ports, addresses noted below ``ipam``; then further plugins."""
     ranges = [[{"subnet": subnet}]]
     routes = [{"dst": "0.0.0.0/0"}]
     addresses = {"type": "host-local", "dataDir": str(ipam), "ranges": ranges, "routes": routes}
     link = {"type": "bridge", "bridge": bridge, "isGateway": True, "ipMasq": True, "hairpinMode": True}
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-    return {"cniVersion": "0.4.0", "name": bridge, "plugins": [{**link, "ipam": addresses}, ports]}
+    further = [{"type": name} for name in chained]
+    return {"cniVersion": "0.4.0", "name": bridge, "plugins": [{**link, "ipam": addresses}, ports, *further]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.linux.mountinfo import Mount, at_or_below, is_mount_point, mounts, mounts_below, parse
+from pykubelet.linux.mountinfo import Mount, at_or_below, is_mount_point, mount_of, mounts, mounts_below, parse
 
 LINES = r"""
 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue
@@ -37,6 +37,14 @@ def test_below_is_newest_first_and_goes_by_components() -> None:
     assert [mount.id for mount in at_or_below(parse(LINES), "/mnt2")] == [38, 37, 36]
     assert [mount.id for mount in at_or_below(parse(LINES), "/mnt2/")] == [37]
     assert len(at_or_below(parse(LINES), "/")) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "found"), [("/mnt2", 38), ("/mnt2/x", 38), ("/mnt2/a b\\c/x", 37), ("/mnt22/x", 39), ("/mnt", None)]
+)
+def test_what_a_path_lies_on(path: str, found: int | None) -> None:
+    mount = mount_of(parse(LINES), path)
+    assert (mount.id if mount else None) == found
 
 
 def test_below_of_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

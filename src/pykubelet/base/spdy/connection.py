@@ -99,6 +99,9 @@ class SpdyConnection:
                 task.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
             connection._break()
+            # Else it and its streams would hold each other, with all their buffers, until the collector comes by.
+            connection._accept = None
+            connection._streams.clear()
 
     async def open(self, headers: Headers) -> SpdyStream:
         """A new stream. StreamResetError: it was refused, or the connection has ended. TimeoutError: no answer."""

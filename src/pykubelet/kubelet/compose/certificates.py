@@ -1,6 +1,6 @@
 """Composition of the certificates that the cluster signs for this node: its identity, and that of its server."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from pykubelet.apiclient import ApiClient
 from pykubelet.apiclient.certificates import (
@@ -16,6 +16,7 @@ from pykubelet.apiclient.certificates import (
 )
 from pykubelet.apiclient.certificates.bootstrap import CLIENT_PREFIX
 from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.config import Settings
 
 SERVER_PREFIX = "kubelet-server"
@@ -41,6 +42,10 @@ class NodeCertificates:
     def serving(self) -> CertificatePair | None:
         """The server's certificate, if the cluster has signed one."""
         return self._server.current() if self._server is not None else None
+
+    def seconds_left(self) -> dict[str, Callable[[], Seconds]]:
+        """Until each certificate expires: ``client`` and ``server``, those that are renewed."""
+        return {name.replace("serving", "server").split("-")[0]: m.seconds_left for name, m in self._managers.items()}
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Core tasks by name."""

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from pykubelet import KUBERNETES_VERSION
 from pykubelet.apiclient import ApiClient, Query, RateLimit, Reflector, Select, Timeouts, load_kubeconfig
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import NODES
@@ -14,7 +15,6 @@ from pykubelet.base.clock import Clock
 from pykubelet.kubelet.compose.joining import ClusterDeps
 from pykubelet.kubelet.compose.node_port import server_wanted
 from pykubelet.kubelet.compose.node_status import NodeStatusDeps, NodeStatusReader
-from pykubelet.kubelet.compose.node_view import KUBERNETES_VERSION
 from pykubelet.kubelet.config import ClusterSettings, Settings
 from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
@@ -22,7 +22,16 @@ from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
 from pykubelet.kubelet.desired.pods.mirror import MirrorDeps, MirrorPods
 from pykubelet.kubelet.desired.sources.apiserver import ApiServerSource
 from pykubelet.kubelet.report.events.apiserver import EventSink
-from pykubelet.kubelet.report.node import LeaseKeeper, NodeConfig, NodeDeps, NodeReporter, Pressure, check_labels
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.report.node import (
+    CsiNodeKeeper,
+    LeaseKeeper,
+    NodeConfig,
+    NodeDeps,
+    NodeReporter,
+    Pressure,
+    check_labels,
+)
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.report.status.apiserver import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
@@ -37,18 +46,24 @@ if TYPE_CHECKING:
 class ClusterAccess:
     """The API server as the stages see it; made before them, since they are given its objects."""
 
-    def __init__(self, settings: Settings, cluster: ClusterSettings, local: Objects, clock: Clock) -> None:
+    def __init__(self, settings: Settings, local: Objects, metrics: KubeletMetrics, clock: Clock) -> None:
+        cluster = settings.cluster
+        assert cluster is not None, "only made for a cluster"
         config, agent = settings.config, f"pykubelet/{KUBERNETES_VERSION}"
         self.settings = settings
-        self.cluster = cluster
+        self.cluster: ClusterSettings = cluster
+        self.metrics = metrics
         server = load_kubeconfig(cluster.kubeconfig)
         limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock)
-        self.client = ApiClient(server, clock, limit=limit, agent=agent)
+        self.client = ApiClient(server, clock, limit=limit, agent=agent, observe=metrics.api_request)
         # The heartbeat waits for nobody: it has a client, and so connections, of its own.
         patience = Timeouts(request=config.node_lease_duration_seconds / 4)
-        self.heart = ApiClient(server, clock, timeouts=patience, agent=agent)
+        self.heart = ApiClient(server, clock, timeouts=patience, agent=agent, observe=metrics.api_request)
         self.objects = ClusterObjects(self.client, local, clock)
         self.certificates = _certificates(settings, self.client, clock)
+        if self.certificates is not None:
+            for which, left in self.certificates.seconds_left().items():
+                metrics.certificate_ttl(which, left)
 
     def serving(self) -> "CertificatePair | None":
         """The server's certificate that the cluster has signed; None: it signs its own."""
@@ -70,7 +85,9 @@ class Cluster:
         self.objects = access.objects
         self._deps = deps
         self.source = ApiServerSource(client, settings.node_name, deps.mux, lambda: self.mirrors.poke(), clock)
-        self.patcher = StatusPatcher(PatcherDeps(client, deps.statuses, ApiPodView(deps.pods), clock))
+        self.patcher = StatusPatcher(
+            PatcherDeps(client, deps.statuses, ApiPodView(deps.pods), clock, access.metrics.status_synced)
+        )
         deps.statuses.subscribe(self.patcher.changed)
         self.node_facts = NodeStatusReader(
             NodeStatusDeps(
@@ -83,9 +100,14 @@ class Cluster:
                 clock,
                 pressure=lambda: _pressure(deps.pressure()),
                 port=settings.config.port if server_wanted(settings) else 0,
+                volumes_in_use=deps.csi.volumes.in_use if deps.csi is not None else tuple,
             )
         )
         self.node = NodeReporter(NodeDeps(client, self.node_facts, deps.events, clock), node_config(access))
+        self.csi_node = CsiNodeKeeper(client, lambda: self.node.node, self.node.registered, clock)
+        if deps.csi is not None:
+            deps.csi.drivers.report_to(self.csi_node)
+            deps.csi.volumes.on_in_use(self.node.poke)
         self._node_watch = Reflector(
             client, Query(NODES.all(), Select(fields=f"metadata.name={settings.node_name}")), self._node_seen, clock
         )
@@ -127,6 +149,8 @@ class Cluster:
             "event-sink": self.events.run(),
             "mirror-pods": self.mirrors.run(),
             "lease": self.lease.run(),
+            "csi-node": self.csi_node.run(),
+            **(self._deps.csi.parts() if self._deps.csi is not None else {}),
             **self.objects.parts(),
             **(self._access.certificates.parts() if self._access.certificates is not None else {}),
         }
@@ -143,6 +167,7 @@ class Cluster:
     def _node_seen(self, nodes: Mapping[Key, Node]) -> None:
         for node in nodes.values():
             self.node.learn(node)
+            self.objects.node_seen(node)
         self.mirrors.poke()
         if not nodes and self.node.registered.is_set():
             self.node.gone()
@@ -187,6 +212,8 @@ def node_config(access: ClusterAccess) -> NodeConfig:
         report_every=settings.seconds(config.node_status_report_frequency),
         max_images=config.node_status_max_images,
         lease_seconds=config.node_lease_duration_seconds,
+        external_cloud=access.cluster.external_cloud,
+        given_ips=access.cluster.given_ips,
     )
 
 

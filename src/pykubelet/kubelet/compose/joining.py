@@ -16,11 +16,13 @@ from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import PodMux
 from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 
 if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiParts
     from pykubelet.kubelet.compose.cluster import Cluster, ClusterAccess
 
 
@@ -39,6 +41,7 @@ class ClusterDeps:
     clock: Clock
     pressure: Callable[[], AbstractSet[str]] = frozenset
     """Conditions of the node that say what it runs short of."""
+    csi: "CsiParts | None" = None
 
 
 async def make_ready(settings: Settings, clock: Clock) -> None:
@@ -50,13 +53,13 @@ async def make_ready(settings: Settings, clock: Clock) -> None:
     await bootstrap_if_needed(settings, clock)
 
 
-def open_access(settings: Settings, local: Objects, clock: Clock) -> "ClusterAccess | None":
+def open_access(settings: Settings, local: Objects, metrics: KubeletMetrics, clock: Clock) -> "ClusterAccess | None":
     """The API server's client and objects; None without a cluster. Invalid: the kubeconfig cannot be used."""
     if settings.cluster is None:
         return None
     from pykubelet.kubelet.compose.cluster import ClusterAccess
 
-    return ClusterAccess(settings, settings.cluster, local, clock)
+    return ClusterAccess(settings, local, metrics, clock)
 
 
 def join(

@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.resources import ResourceManager
 from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, qos_name, root_name, to_path
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
-from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
+from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps, VolumeReader
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.server import LocalDeps, StreamOptions, Streams
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
@@ -53,6 +53,7 @@ class NodePortDeps:
     resources: ResourceManager
     metrics: KubeletMetrics
     access: "ClusterAccess | None"
+    volumes: VolumeReader | None = None
 
 
 class NodePort:
@@ -176,7 +177,7 @@ def _stats_deps(local: LocalDeps, deps: NodePortDeps) -> StatsDeps:
     def pod_cgroup(pod: Pod) -> str | None:
         return deps.resources.cgroup_path(pod) if deps.resources.pod_parent(pod) else None
 
-    return StatsDeps(local.pods.list, pod_cgroup, deps.cri, deps.image_cri, local.clock)
+    return StatsDeps(local.pods.list, pod_cgroup, deps.cri, deps.image_cri, local.clock, deps.volumes)
 
 
 def _server(settings: Settings, local: LocalDeps, deps: NodePortDeps, usage: NodeUsage) -> "NodeServer":
@@ -203,6 +204,7 @@ def _server(settings: Settings, local: LocalDeps, deps: NodePortDeps, usage: Nod
         meter=deps.metrics,
         checks={"ping": local.checks["ping"], "log": _log_fault, **local.checks},
         configuration=lambda: configuration(settings),
+        flags=lambda: settings.flags,
         certificate=(lambda: given) if given is not None else signed,
         reviews=Reviews(deps.access.client) if deps.access is not None else None,
         clock=local.clock,
@@ -236,6 +238,9 @@ def _server_config(settings: Settings) -> "NodeServerConfig":
         checkpoints_dir=settings.root_dir / "checkpoints",
         debugging_handlers=config.enable_debugging_handlers,
         system_log_handler=config.enable_system_log_handler,
+        system_log_query=config.enable_system_log_query,
+        profiling_handler=config.enable_profiling_handler,
+        debug_flags_handler=config.enable_debug_flags_handler,
     )
 
 

@@ -51,6 +51,7 @@ class NodeStatusDeps:
     clock: Clock
     pressure: Callable[[], Pressure] = Pressure
     port: int = 0
+    volumes_in_use: Callable[[], tuple[str, ...]] = tuple
 
 
 class NodeStatusReader:
@@ -86,6 +87,7 @@ class NodeStatusReader:
             faults=tuple(self._faults()),
             pressure=deps.pressure(),
             port=deps.port,
+            volumes_in_use=deps.volumes_in_use(),
         )
 
     def architecture(self) -> str:

@@ -32,8 +32,6 @@ from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-KUBERNETES_VERSION = "v1.36.0"
-
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
@@ -96,7 +94,7 @@ class NodeView:
         """Who is running."""
         return VersionView(
             agent=pykubelet.__version__,
-            kubernetes=KUBERNETES_VERSION,
+            kubernetes=pykubelet.KUBERNETES_VERSION,
             runtime_name=self.facts.runtime_name,
             runtime_version=self.facts.runtime_version,
             node_name=self.name,

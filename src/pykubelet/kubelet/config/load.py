@@ -1,7 +1,8 @@
 """Reads KubeletConfiguration files; every unknown or wrong field is named, all of them at once."""
 
 import ipaddress
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -15,27 +16,46 @@ from pykubelet.models.quantity import to_value
 
 _MAX_BYTES = 1 << 20
 _SHORTEST_LOG_INTERVAL = 3.0
+_ZERO_DURATION = re.compile(r"(0+(h|m|s|ms|us|µs|ns)?)+")
+_ZERO_IS_DEFAULT = (
+    *("syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "address", "authorization.mode"),
+    *("authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL"),
+    *("authorization.webhook.cacheUnauthorizedTTL", "registryBurst", "eventBurst", "healthzBindAddress"),
+    *("streamingConnectionIdleTimeout", "nodeStatusReportFrequency", "nodeStatusUpdateFrequency"),
+    *("nodeLeaseDurationSeconds", "imageMinimumGCAge", "volumeStatsAggPeriod", "cgroupDriver", "cpuManagerPolicy"),
+    *("cpuManagerReconcilePeriod", "memoryManagerPolicy", "topologyManagerPolicy", "topologyManagerScope"),
+    *("runtimeRequestTimeout", "hairpinMode", "maxPods", "maxOpenFiles", "contentType", "kubeAPIBurst"),
+    *("evictionPressureTransitionPeriod", "containerLogMaxSize", "configMapAndSecretChangeDetectionStrategy"),
+    *("volumePluginDir", "memoryReservationPolicy", "podLogsDir", "imagePullCredentialsVerificationPolicy"),
+)
+"""As the reference has it, but for ``port``, which is off with 0."""
 
 
-def load_configuration(file: Path | None, drop_in: Path | None = None) -> KubeletConfiguration:
-    """The configuration of ``file`` with the ``*.conf`` files of the drop-in folder laid over it, by name.
+def load_configuration(
+    file: Path | None, drop_in: Path | None = None, flags: Mapping[str, object] | None = None
+) -> KubeletConfiguration:
+    """The configuration of ``file``, over it the ``*.conf`` files of the drop-in folder and those below by their paths,
+    over that the fields that flags set, by their paths (``authentication.anonymous.enabled``).
 
-    Without a file: the defaults. Invalid names the file and all its bad fields.
+    Without a file: the defaults. Invalid names the files and all bad fields.
     """
     layers = [file] if file else []
     if drop_in is not None:
         if not drop_in.is_dir():
             raise Invalid(f"{drop_in}: the configuration drop-in folder does not exist; create it or drop the flag")
-        layers += sorted(path for path in drop_in.iterdir() if path.suffix == ".conf")
+        layers += sorted(path for path in drop_in.rglob("*.conf") if path.is_file())
     merged: dict[str, Any] = {}
     for path in layers:
         merged = _merge(merged, _read(path))
-    origin = ", ".join(str(path) for path in layers) or "defaults"
+    for field, value in (flags or {}).items():
+        merged = _with(merged, field.split("."), value)
+    origin = ", ".join([*map(str, layers), *(["flags"] if flags else [])]) or "defaults"
     return decode_configuration(merged, origin)
 
 
 def decode_configuration(document: dict[str, Any], origin: str) -> KubeletConfiguration:
     """A configuration from plain values; Invalid names ``origin`` and every bad field."""
+    document = _defaulted(document)
     unknown = [f"{field}: unknown field" for field in _unknown(document, KubeletConfiguration, "")]
     if unknown:
         raise Invalid(f"{origin}: " + "; ".join(unknown))
@@ -49,6 +69,28 @@ def decode_configuration(document: dict[str, Any], origin: str) -> KubeletConfig
     if wrong:
         raise Invalid(f"{origin}: " + "; ".join(wrong))
     return config
+
+
+def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields that are there with a zero value, where that means the default.
+
+    Programs that write the file, kubeadm among them, write all durations out, those that nobody has set as ``0s``.
+    """
+    found = document
+    for field in _ZERO_IS_DEFAULT:
+        found = _without_zero(found, field.split("."))
+    if "nodeStatusReportFrequency" not in found and "nodeStatusUpdateFrequency" in found:
+        found = {**found, "nodeStatusReportFrequency": found["nodeStatusUpdateFrequency"]}
+    return found
+
+
+def _without_zero(document: dict[str, Any], path: list[str]) -> dict[str, Any]:
+    name, *rest = path
+    value = document.get(name)
+    if rest:
+        return {**document, name: _without_zero(value, rest)} if isinstance(value, dict) else document
+    zero = value in ("", 0) or (isinstance(value, str) and _ZERO_DURATION.fullmatch(value) is not None)
+    return {key: each for key, each in document.items() if key != name} if zero and value is not False else document
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -76,6 +118,14 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+def _with(base: dict[str, Any], path: list[str], value: object) -> dict[str, Any]:
+    """The document with one field set, whatever it was."""
+    if len(path) == 1:
+        return {**base, path[0]: value}
+    inner = base.get(path[0])
+    return {**base, path[0]: _with(inner if isinstance(inner, dict) else {}, path[1:], value)}
 
 
 def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
@@ -115,6 +165,8 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
         yield "maxParallelImagePulls: must be at least 1"
     if config.serialize_image_pulls and (config.max_parallel_image_pulls or 1) > 1:
         yield "maxParallelImagePulls: cannot be over 1 while serializeImagePulls is true"
+    if config.memory_swap.swap_behavior not in ("", "NoSwap", "LimitedSwap"):
+        yield f"memorySwap.swapBehavior: {config.memory_swap.swap_behavior!r} is not known; use NoSwap or LimitedSwap"
     if config.static_pod_url_header and not config.static_pod_url:
         yield "staticPodURLHeader: has no effect without staticPodURL"
 

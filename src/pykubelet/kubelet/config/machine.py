@@ -19,20 +19,39 @@ def node_name(override: str) -> str:
     return name
 
 
-def node_ips(given: Sequence[str]) -> tuple[str, ...]:
-    """The node's addresses, primary first: those given, else those used towards the default route.
+def given_ips(flags: Sequence[str]) -> tuple[str, ...]:
+    """The addresses of ``--node-ip``, given apart or separated by commas: one, or one of each family.
 
-    A machine without any route has its loopback address only. Invalid: a given one is no address.
+    Unspecified ones (``0.0.0.0``, ``::``), which only say which family comes first, are not among them. Raises Invalid.
     """
-    for text in given:
+    return tuple(each for each in _parsed(flags) if not ipaddress.ip_address(each).is_unspecified)
+
+
+def node_ips(flags: Sequence[str]) -> tuple[str, ...]:
+    """The node's addresses, primary first: those given, else the one used towards the default route.
+
+    That is IPv4 if there is any, IPv6 if ``::`` was given and there is any. A machine without any route has its
+    loopback address only. Raises Invalid.
+    """
+    given = given_ips(flags)
+    if given:
+        return given
+    probes = reversed(_PROBES) if any(":" in each for each in _parsed(flags)) else _PROBES
+    found = (address for family, target in probes if (address := _source_address(family, target)))
+    return (next(found, "127.0.0.1"),)
+
+
+def _parsed(flags: Sequence[str]) -> list[str]:
+    texts = [part.strip() for flag in flags for part in flag.split(",")]
+    for text in texts:
         try:
             ipaddress.ip_address(text)
         except ValueError as error:
             raise Invalid(f"--node-ip {text!r} is not an IP address") from error
-    if given:
-        return tuple(given)
-    found = [address for family, target in _PROBES if (address := _source_address(family, target))]
-    return tuple(found) or ("127.0.0.1",)
+    families = [":" in text for text in texts]
+    if len(families) > len(set(families)):
+        raise Invalid(f"--node-ip {','.join(texts)}: give one address, or one of each family")
+    return texts
 
 
 def _source_address(family: socket.AddressFamily, target: str) -> str:

@@ -22,6 +22,10 @@ class ClusterSettings:
     cert_dir: Path = DEFAULT_ROOT / "pki"
     node_labels: Mapping[str, str] = field(default_factory=dict)
     provider_id: str = ""
+    external_cloud: bool = False
+    """A controller of the cloud takes the node into service: it removes a taint and gives the addresses."""
+    given_ips: tuple[str, ...] = ()
+    """The addresses of ``--node-ip``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Settings:
     """Links to the containers' log files, by the names that log collectors know."""
     node_ips: tuple[str, ...] = ()
     """The node's own addresses, primary first."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """The command line's flags and their values, to be shown."""
     cluster: ClusterSettings | None = None
     """None: no API server, only manifests."""
 

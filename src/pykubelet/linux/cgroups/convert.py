@@ -27,6 +27,12 @@ def limit(value: int) -> str:
     return "max" if value == UNLIMITED else str(value)
 
 
+def unlimited(text: str) -> int | None:
+    """A limit as cgroup v2 shows it; None for nothing."""
+    text = text.strip()
+    return UNLIMITED if text == "max" else int(text) if text else None
+
+
 def cpu_max(quota_us: int, period_us: int | None) -> str:
     """The content of cpu.max; without a period the kernel keeps the one in force."""
     return limit(quota_us) if period_us is None else f"{limit(quota_us)} {period_us}"

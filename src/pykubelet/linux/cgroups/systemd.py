@@ -69,6 +69,9 @@ class CgroupSystemd:
     def stats(self, path: str) -> CgroupStats:
         return self._files.stats(path)
 
+    def limits(self, path: str) -> CgroupResources:
+        return self._files.limits(path)
+
     def procs(self, path: str) -> frozenset[int]:
         return self._files.procs(path)
 

@@ -88,6 +88,13 @@ class CgroupDriver(Protocol):
         """Read the usage. NotFound when there is no such cgroup."""
         ...
 
+    def limits(self, path: str) -> CgroupResources:
+        """CPU and memory settings in force, `UNLIMITED` for no limit; None where the controller is missing.
+
+        Raises NotFound when there is no such cgroup.
+        """
+        ...
+
     def procs(self, path: str) -> frozenset[int]:
         """Process ids in the cgroup and below, in any hierarchy."""
         ...

@@ -3,17 +3,21 @@
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups import convert
 from pykubelet.linux.cgroups.files import CgroupFiles, below
-from pykubelet.linux.cgroups.types import CgroupResources, CgroupStats
+from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources, CgroupStats
 
 _log = logging.getLogger(__name__)
 
 # The controllers whose settings we write or read. The runtime makes the others on its own.
 _NEEDED = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "name=systemd")
+
+_NO_MEMORY_LIMIT: Final = 1 << 62
+"""The kernel shows no limit as the largest number of whole pages."""
 
 
 class CgroupV1:
@@ -84,6 +88,17 @@ class CgroupV1:
             page_faults=memory.get("total_pgfault"),
             major_page_faults=memory.get("total_pgmajfault"),
             pids=_number(self._get("pids", path, "pids.current")),
+        )
+
+    def limits(self, path: str) -> CgroupResources:
+        if not self.exists(path):
+            raise NotFound(f"cgroup {path} does not exist")
+        memory = _number(self._get("memory", path, "memory.limit_in_bytes"))
+        return CgroupResources(
+            cpu_shares=_number(self._get("cpu", path, "cpu.shares")),
+            cpu_quota_us=_number(self._get("cpu", path, "cpu.cfs_quota_us")),
+            cpu_period_us=_number(self._get("cpu", path, "cpu.cfs_period_us")),
+            memory_max=_bytes(UNLIMITED if memory is not None and memory >= _NO_MEMORY_LIMIT else memory),
         )
 
     def _make(self, mount: Path, path: str) -> None:

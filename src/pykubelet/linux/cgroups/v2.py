@@ -79,6 +79,19 @@ class CgroupV2:
             pids=_number(self._read(folder / "pids.current")),
         )
 
+    def limits(self, path: str) -> CgroupResources:
+        folder = self._folder(path)
+        if not folder.is_dir():
+            raise NotFound(f"cgroup {path} does not exist")
+        weight, memory = _number(self._read(folder / "cpu.weight")), self._read(folder / "memory.max")
+        quota, _, period = (self._read(folder / "cpu.max") or "").strip().partition(" ")
+        return CgroupResources(
+            cpu_shares=None if weight is None else convert.weight_to_shares(weight),
+            cpu_quota_us=convert.unlimited(quota),
+            cpu_period_us=int(period) if period else None,
+            memory_max=None if memory is None else Bytes(convert.unlimited(memory) or 0),
+        )
+
     def _folder(self, path: str) -> Path:
         return below(self._root, path)
 

@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from pykubelet.apiclient import ClusterConfig
+from pykubelet.testing.fake_api.discovery import discovery
 from pykubelet.testing.fake_api.faults import Fault
 from pykubelet.testing.fake_api.patches import merge_patch, strategic_patch
 from pykubelet.testing.fake_api.store import Json, Place, RefusedError, Store
@@ -29,6 +30,13 @@ _KINDS = {
     "events": "Event",
     "leases": "Lease",
     "runtimeclasses": "RuntimeClass",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "persistentvolumes": "PersistentVolume",
+    "csidrivers": "CSIDriver",
+    "csinodes": "CSINode",
+    "volumeattachments": "VolumeAttachment",
+    "clustertrustbundles": "ClusterTrustBundle",
+    "podcertificaterequests": "PodCertificateRequest",
     "certificatesigningrequests": "CertificateSigningRequest",
 }
 
@@ -43,6 +51,7 @@ class FakeApi:
         """``METHOD PATH?QUERY`` of every request."""
         self.token = token
         """If set, the only bearer token that is accepted."""
+        self._watching: set[asyncio.BaseTransport] = set()
         self._runner: web.AppRunner | None = None
         self._port = 0
 
@@ -71,6 +80,12 @@ class FakeApi:
     async def come_back(self) -> None:
         """Answer again, with all objects."""
         await self.__aenter__()
+
+    def break_watches(self) -> None:
+        """Break off the connections of all watches there are."""
+        for transport in tuple(self._watching):
+            assert isinstance(transport, asyncio.WriteTransport)
+            transport.abort()
 
     def count(self, start: str) -> int:
         """How many requests began with this text."""
@@ -106,6 +121,8 @@ class FakeApi:
     async def _serve(self, request: web.Request, fault: Fault | None) -> web.StreamResponse:
         if request.path == "/readyz":
             return web.Response(text="ok")
+        if (found := discovery(request.path, _KINDS)) is not None:
+            return web.json_response(found)
         place, subresource = _parse(request.path)
         body = await request.read()
         if request.method == "GET":
@@ -184,6 +201,9 @@ class FakeApi:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         told = loop.time()
+        transport = request.transport
+        assert transport is not None
+        self._watching.add(transport)
         try:
             async for change in changes:
                 if change is None:
@@ -198,6 +218,7 @@ class FakeApi:
                     continue
                 if fault is not None and fault.corrupt:
                     event["object"] = {"metadata": event["object"]["metadata"], "spec": 7, "data": 7}
+                    fault = None
                 line = json.dumps(event).encode() + b"\n"
                 if fault is not None and fault.truncate:
                     await response.write(line[: len(line) // 2])
@@ -210,6 +231,8 @@ class FakeApi:
             await response.write(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
         except ConnectionError:
             return response
+        finally:
+            self._watching.discard(transport)
         await response.write_eof()
         return response
 

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pykubelet.kubelet.types.qos import compute_qos
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import Pod
+
 Json = dict[str, Any]
 
 
@@ -92,6 +96,8 @@ class Store:
         if key.namespace:
             meta["namespace"] = key.namespace
         meta.pop("deletionTimestamp", None)
+        if key.plural == "pods":
+            meta["generation"] = 1
         _defaults(key.plural, value)
         return self._put("ADDED", key, value)
 
@@ -110,6 +116,10 @@ class Store:
             if name in kept:
                 meta[name] = kept[name]
         meta["name"] = place.name
+        if "generation" in kept:
+            # As of 1.33: it counts changes of the spec, but not that a node was found.
+            before, after = ({**each.get("spec", {}), "nodeName": ""} for each in (old, value))
+            meta["generation"] = kept["generation"] + (before != after)
         if {**value, "metadata": {**meta, "resourceVersion": ""}} == {
             **old,
             "metadata": {**kept, "resourceVersion": ""},
@@ -177,8 +187,9 @@ class Store:
 
 def _defaults(plural: str, value: Json) -> None:
     if plural == "pods":
-        value["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
-        value.setdefault("spec", {}).setdefault("terminationGracePeriodSeconds", 30)
+        spec = value.setdefault("spec", {})
+        spec.setdefault("terminationGracePeriodSeconds", 30)
+        value["status"] = {"phase": "Pending", "qosClass": str(compute_qos(from_builtins({"spec": spec}, Pod)))}
     elif plural == "secrets":
         text = value.pop("stringData", {})
         if text:

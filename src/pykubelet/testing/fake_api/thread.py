@@ -14,8 +14,9 @@ from pykubelet.testing.fake_api.server import FakeApi
 class FakeApiThread:
     """A running fake API server; faults may be set from any thread."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApi, loop: asyncio.AbstractEventLoop) -> None:
         self.api = api
+        self._loop = loop
 
     @property
     def url(self) -> str:
@@ -24,6 +25,14 @@ class FakeApiThread:
     def fail(self, *faults: Fault) -> None:
         """From now on these faults, and no others."""
         self.api.faults = list(faults)
+
+    def break_watches(self) -> None:
+        """Break off the connections of all watches there are."""
+        self._loop.call_soon_threadsafe(self.api.break_watches)
+
+    def compact(self) -> None:
+        """Forget all changes so far: watches that would go on from before are told 410."""
+        self.api.store.compact()
 
     def kubeconfig(self, path: Path) -> Path:
         """A kubeconfig for it."""
@@ -65,7 +74,7 @@ def fake_api_thread() -> Iterator[FakeApiThread]:
     thread.start()
     ready.wait(10)
     try:
-        yield FakeApiThread(made[0])
+        yield FakeApiThread(made[0], loop)
     finally:
         loop.call_soon_threadsafe(end.set)
         thread.join(10)

@@ -46,6 +46,10 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("syncFrequency: -1s\n", "syncFrequency: must not be negative"),
         ("healthzPort: 70000\n", "healthzPort: must be a port number"),
         ("cgroupDriver: magic\n", "cgroupDriver: 'magic' is not known; use cgroupfs or systemd"),
+        (
+            "memorySwap: {swapBehavior: Lots}\n",
+            "memorySwap.swapBehavior: 'Lots' is not known; use NoSwap or LimitedSwap",
+        ),
         ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be over 1"),
         ("staticPodURLHeader: {a: [b]}\n", "staticPodURLHeader: has no effect without staticPodURL"),
         ("address: localhost\n", "address: 'localhost' is not an IP address"),
@@ -96,3 +100,70 @@ def test_fields_that_are_not_acted_upon_are_told(tmp_path: Path) -> None:
     file = write(tmp_path / "c.yaml", "maxOpenFiles: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
     assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxOpenFiles"]
     assert without_effect(load_configuration(None)) == []
+
+
+KUBEADM = """\
+authentication:
+  anonymous: {enabled: false}
+  webhook: {cacheTTL: 0s, enabled: true}
+  x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}
+authorization:
+  mode: Webhook
+  webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}
+cgroupDriver: systemd
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+containerRuntimeEndpoint: unix:///run/pykubelet/criserver/criserver.sock
+cpuManagerReconcilePeriod: 0s
+crashLoopBackOff: {}
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMaximumGCAge: 0s
+imageMinimumGCAge: 0s
+logging:
+  flushFrequency: 0
+  options: {json: {infoBufferSize: "0"}, text: {infoBufferSize: "0"}}
+  verbosity: 0
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+shutdownGracePeriodCriticalPods: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
+"""
+
+
+def test_the_file_that_kubeadm_writes_sets_only_what_it_means_to(tmp_path: Path) -> None:
+    """It has every duration in it; those that nobody has set are zero."""
+    found = load_configuration(write(tmp_path / "config.yaml", KUBEADM))
+    default = load_configuration(None)
+    changed = {name for name in found.__struct_fields__ if getattr(found, name) != getattr(default, name)}
+    assert changed == {
+        *("authentication", "cgroup_driver", "cluster_dns", "cluster_domain", "container_runtime_endpoint"),
+        *("logging", "rotate_certificates", "static_pod_path"),
+    }
+    assert found.authentication.webhook == default.authentication.webhook
+    assert found.authorization == default.authorization
+
+
+@pytest.mark.parametrize(
+    ("body", "report"), [("nodeStatusUpdateFrequency: 3s\n", "3s"), ("nodeStatusUpdateFrequency: 0m0s\n", "5m")]
+)
+def test_a_status_is_reported_as_often_as_it_is_looked_at_unless_told_otherwise(
+    tmp_path: Path, body: str, report: str
+) -> None:
+    assert load_configuration(write(tmp_path / "c.yaml", body)).node_status_report_frequency == report
+
+
+def test_what_is_off_with_zero_stays_off(tmp_path: Path) -> None:
+    body = "port: 0\nhealthzPort: 0\nregistryPullQPS: 0\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s\n"
+    found = load_configuration(write(tmp_path / "c.yaml", body))
+    assert (found.port, found.healthz_port, found.registry_pull_qps, found.cgroups_per_qos) == (0, 0, 0, False)

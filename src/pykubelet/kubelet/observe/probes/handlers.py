@@ -105,7 +105,9 @@ class ProbeHandlers:
         if 200 <= reply.status < 300:
             return _SUCCESS
         if 300 <= reply.status < 400:
-            return Observation(Verdict.WARNING, f"Probe terminated redirects, statuscode: {reply.status}")
+            # The one answer whose body is shown, as the reference does: it says where the redirect leads.
+            body = reply.body.decode(errors="replace")
+            return Observation(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
         return Observation(Verdict.FAILURE, f"HTTP probe failed with statuscode: {reply.status}")
 
 

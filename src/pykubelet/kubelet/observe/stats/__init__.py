@@ -5,6 +5,6 @@ Asked by the node's server (/stats/summary, /metrics/cadvisor, /metrics/resource
 """
 
 from pykubelet.kubelet.observe.stats.manager import NodeUsage
-from pykubelet.kubelet.observe.stats.ports import StatsConfig, StatsDeps, UsageCri
+from pykubelet.kubelet.observe.stats.ports import StatsConfig, StatsDeps, UsageCri, VolumeReader
 
-__all__ = ["NodeUsage", "StatsConfig", "StatsDeps", "UsageCri"]
+__all__ = ["NodeUsage", "StatsConfig", "StatsDeps", "UsageCri", "VolumeReader"]

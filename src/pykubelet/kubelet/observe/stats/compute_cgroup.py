@@ -148,8 +148,10 @@ def io_v1(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
 def io_v2(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
     """From ``io.stat``."""
     found = []
-    for line in files.get("io.stat", "").splitlines():
-        device, *pairs = line.split()
+    for words in map(str.split, files.get("io.stat", "").splitlines()):
+        if not words:
+            continue
+        device, *pairs = words
         values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         numbers = (number(values.get(key, "")) or 0 for key in ("rbytes", "wbytes", "rios", "wios"))
         found.append(DeviceIo(name(device), *numbers))

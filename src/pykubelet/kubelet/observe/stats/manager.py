@@ -37,7 +37,7 @@ class NodeUsage:
         self._reader = MachineReader(config.layout, cgroups, config.runtime_socket)
         self._walk = MachineWalk(config.groups, cgroups, self._reader)
         self._rates = CpuRates()
-        self._disk = DiskUsage(config.root_dir, config.pod_logs_dir, config.volume_period, deps.clock)
+        self._disk = DiskUsage(config.root_dir, config.pod_logs_dir, config.volume_period, deps.clock, deps.volumes)
         self._lock = asyncio.Lock()
         self._seen: Seen | None = None
         self._storage: tuple[Seconds, Storage] | None = None

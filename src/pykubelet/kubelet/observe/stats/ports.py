@@ -1,12 +1,13 @@
 """What the statistics need of others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.linux.cgroups import Layout
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -22,6 +23,10 @@ class UsageCri(Protocol):
         """Where images and writable layers are."""
 
 
+VolumeReader = Callable[[Pod], Awaitable[Mapping[str, VolumeSizes]]]
+"""How full a pod's volumes of storage systems are, by name; never raises, but may take its time."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatsDeps:
     """All that the statistics are read through."""
@@ -33,6 +38,7 @@ class StatsDeps:
     cri: UsageCri
     image_cri: UsageCri
     clock: Clock
+    volumes: VolumeReader | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,14 +17,18 @@ from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.threads import stoppable
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.compute_summary import PodFiles
+from pykubelet.kubelet.observe.stats.ports import VolumeReader
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
-from pykubelet.kubelet.types.stats import FsStats, VolumeStats
+from pykubelet.kubelet.types.stats import FsStats, PvcReference, VolumeStats
+from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.linux import fsusage
 from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.scalars import time_from_unix
 
 _log = logging.getLogger(__name__)
 _WAIT: Final[Seconds] = 2.0
+_NOT_WALKED: Final = frozenset({"kubernetes.io~csi", "kubernetes.io~nfs", "kubernetes.io~local-volume"})
+"""Folders with volumes of storage systems; who set them up says how full they are."""
 
 
 @dataclass(slots=True)
@@ -37,7 +41,10 @@ class _Entry:
 class DiskUsage:
     """``run`` walks, ``of`` answers."""
 
-    def __init__(self, root_dir: Path, pod_logs_dir: Path, period: Seconds, clock: Clock) -> None:
+    def __init__(
+        self, root_dir: Path, pod_logs_dir: Path, period: Seconds, clock: Clock, others: VolumeReader | None = None
+    ) -> None:
+        self._others = others
         self._pods_dir = root_dir / "pods"
         self._logs_dir = pod_logs_dir
         self._period = period
@@ -78,10 +85,14 @@ class DiskUsage:
     async def _walk(self, pod: Pod) -> PodFiles:
         ref, now = ref_of(pod), self._clock.now()
         try:
-            return await stoppable(lambda stop: _PodWalk(self._pods_dir, self._logs_dir, now, stop).walk(pod))
+            files = await stoppable(lambda stop: _PodWalk(self._pods_dir, self._logs_dir, now, stop).walk(pod))
         except (PykubeletError, OSError) as error:
             _log.warning("disk usage not counted", extra={"pod": str(ref), "error": str(error)})
             return PodFiles()
+        if self._others is None:
+            return files
+        others = (await self._others(pod)).items()
+        return replace(files, volumes=(*files.volumes, *(_of_storage(name, each, now) for name, each in others)))
 
 
 class _PodWalk:
@@ -101,7 +112,9 @@ class _PodWalk:
         found = [
             stats
             for path in sorted(folder.glob("volumes/*/*"))
-            if (volume := volumes.get(path.name)) is not None and (stats := self._volume(volume, path)) is not None
+            if path.parent.name not in _NOT_WALKED
+            and (volume := volumes.get(path.name)) is not None
+            and (stats := self._volume(volume, path)) is not None
         ]
         return PodFiles(
             volumes=tuple(found),
@@ -155,6 +168,21 @@ class _PodWalk:
         except (NotFound, OSError):
             return None
         return FsStats(time=self._time, used_bytes=tree.bytes, inodes_used=tree.inodes)
+
+
+def _of_storage(name: str, sizes: VolumeSizes, now: Seconds) -> VolumeStats:
+    namespace, _, claim = sizes.claim.partition("/")
+    return VolumeStats(
+        time=time_from_unix(now),
+        name=name,
+        available_bytes=sizes.available,
+        capacity_bytes=sizes.capacity,
+        used_bytes=sizes.used,
+        inodes_free=sizes.inodes_free,
+        inodes=sizes.inodes,
+        inodes_used=sizes.inodes_used,
+        pvc_ref=PvcReference(name=claim, namespace=namespace) if claim else None,
+    )
 
 
 def is_ephemeral(volume: Volume) -> bool:

@@ -117,8 +117,8 @@ async def test_what_will_not_mend_is_not_tried_again(handlers: ProbeHandlers, ex
     [
         ("200 OK", Verdict.SUCCESS, ""),
         ("204 No Content", Verdict.SUCCESS, ""),
-        ("300 Multiple Choices", Verdict.WARNING, "Probe terminated redirects, statuscode: 300"),
-        ("399 X", Verdict.WARNING, "Probe terminated redirects, statuscode: 399"),
+        ("300 Multiple Choices", Verdict.WARNING, "Probe terminated redirects, Response body: secret"),
+        ("399 X", Verdict.WARNING, "Probe terminated redirects, Response body: secret"),
         ("400 Bad Request", Verdict.FAILURE, "HTTP probe failed with statuscode: 400"),
         ("503 Service Unavailable", Verdict.FAILURE, "HTTP probe failed with statuscode: 503"),
     ],
@@ -151,7 +151,7 @@ async def test_a_redirect_to_another_host_is_not_followed(handlers: ProbeHandler
         location = f"http://localhost:{metadata.port}/latest/meta-data"
         async with http_server(lambda _: redirect(location)) as server:
             seen = await handlers.probe(target(http(server.port)))
-    assert seen == Observation(Verdict.WARNING, "Probe terminated redirects, statuscode: 302")
+    assert seen == Observation(Verdict.WARNING, "Probe terminated redirects, Response body: ")
     assert metadata.requests == []
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from pykubelet.kubelet.observe.stats.volumes import DiskUsage, is_ephemeral
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.stats import PvcReference
+from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Volume
 from pykubelet.testing.clock import VirtualClock
@@ -104,3 +106,24 @@ async def test_nothing_is_counted_where_it_is_switched_off(tmp_path: Path) -> No
 )
 def test_what_counts_as_the_pods_own_storage(volume: Volume, expected: bool) -> None:
     assert is_ephemeral(volume) is expected
+
+
+async def test_volumes_of_storage_systems_are_told_of_by_others(tmp_path: Path) -> None:
+    """Their folders are never looked at: they may hang."""
+
+    async def sizes(pod: core.Pod) -> dict[str, VolumeSizes]:
+        assert pod is POD
+        return {"data": VolumeSizes("shop/claim", 1000, 700, 300, 10, 7, 3), "scratch": VolumeSizes()}
+
+    (tmp_path / "pods" / UID / "volumes" / "kubernetes.io~csi" / "disk" / "mount").mkdir(parents=True)
+    disks = Disks(tmp_path)
+    disks.usage = DiskUsage(tmp_path, tmp_path / "logs", 60.0, disks.clock, sizes)
+    async with disks.running():
+        files = (await disks.usage.of([POD]))[UID]
+    found = {volume.name: volume for volume in files.volumes}
+    assert len(files.volumes) == 4 and "data" not in files.ephemeral
+    data = found["data"]
+    assert (data.capacity_bytes, data.available_bytes, data.used_bytes) == (1000, 700, 300)
+    assert (data.inodes, data.inodes_free, data.inodes_used) == (10, 7, 3)
+    assert data.pvc_ref == PvcReference(name="claim", namespace="shop")
+    assert found["scratch"].pvc_ref is None

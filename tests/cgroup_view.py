@@ -1,0 +1,68 @@
+"""The cgroup of a container as the kernel shows it, in both versions: for tests with a real runtime."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.linux.cgroups import Layout, detect
+from pykubelet.testing.agent import AgentProcess, container_status
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupView:
+    """The cgroup of a process, read in either version."""
+
+    layout: Layout
+    paths: dict[str, str]
+    """Path by controller; the empty name is that of version 2."""
+
+    def path(self, controller: str) -> str:
+        return self.paths.get(controller, self.paths.get("", ""))
+
+    def read(self, controller: str, v1: str, v2: str) -> str:
+        """A control file, by its name in each version."""
+        folder = folder_of(self.layout, controller)
+        name = v2 if folder == self.layout.unified else v1
+        return (folder / self.path(controller).lstrip("/") / name).read_text().strip()
+
+    def above(self) -> "CgroupView":
+        return CgroupView(self.layout, {name: path.rpartition("/")[0] for name, path in self.paths.items()})
+
+    @property
+    def memory_limit(self) -> int:
+        text = self.read("memory", "memory.limit_in_bytes", "memory.max")
+        return int(text) if text != "max" else 1 << 62
+
+    @property
+    def cpu_quota(self) -> int:
+        """Microseconds in 100 ms."""
+        return int(self.read("cpu", "cpu.cfs_quota_us", "cpu.max").split()[0].replace("max", "-1"))
+
+    @property
+    def cpu_shares(self) -> int:
+        """In version 1's unit, 1024 a core; version 2's weight is converted back, roughly."""
+        if folder_of(self.layout, "cpu") == self.layout.unified:
+            weight = int(self.read("cpu", "", "cpu.weight"))
+            return (weight - 1) * 262142 // 9999 + 2
+        return int(self.read("cpu", "cpu.shares", ""))
+
+
+def folder_of(layout: Layout, controller: str) -> Path:
+    """Where a controller's hierarchy is mounted; version 2 has one for all."""
+    folder = layout.controllers.get(controller, layout.unified)
+    assert folder is not None, f"no hierarchy has the controller {controller}"
+    return folder
+
+
+def cgroup_of(agent: AgentProcess, name: str, container_name: str = "main") -> CgroupView:
+    """By the container's first process as the host sees it."""
+    identity = container_status(agent.pod(name), container_name).container_id.partition("://")[2]
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                rows = (folder / "cgroup").read_text().splitlines()
+            except OSError:
+                continue
+            if any(identity in row for row in rows):
+                split = [row.split(":", 2) for row in rows]
+                return CgroupView(detect(), {each: path for _, names, path in split for each in names.split(",")})
+    raise AssertionError(f"no process of container {identity}")
