@@ -112,5 +112,6 @@ def test_a_full_disk(server: PrivateCriServer, isolation: Isolation) -> None:
     server.signal(signal.SIGKILL)
     server.start()
     asyncio.run(after())
-    traces = server.traces()
-    assert [str(path) for folder in traces.folders for path in Path(folder).glob("*") if path.is_dir()] == []
+    places = ("run/bundles", "run/sandboxes", "run/ns", "run/exits", "root/network", "root/storage/containers")
+    records = ("root/records/containers", "root/records/sandboxes")
+    assert [str(path) for place in (*places, *records) for path in (server.home / place).iterdir()] == []

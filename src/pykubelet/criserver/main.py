@@ -88,6 +88,8 @@ class Server:
                 "without CAP_SYS_RESOURCE containers cannot be shielded from the OOM killer",
                 extra={"lowest_oom_score_adj": host.least_oom_score},
             )
+        if host.apparmor and not host.apparmor_parser:
+            _log.warning("containers run without AppArmor's default profile: apparmor_parser is not installed")
         await settle(str(self._ground.settings.scratch), self._ground.clock)
         sandboxes, containers = await self._ground.store.load()
         if await self._ground.store.exchange_fact("boot", system.boot_id()) not in ("", system.boot_id()):

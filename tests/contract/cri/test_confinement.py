@@ -1,6 +1,7 @@
 """What containers really get: users, rights, namespaces, limits, mounts and devices. On real runtimes only."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri import CriError, CriTimeout
+from pykubelet.linux import system
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from tests.contract.cri.conftest import REAL
@@ -207,6 +209,9 @@ async def test_killed_for_want_of_memory(runtime: Runtime) -> None:
         lambda c: _security(c).seccomp.CopyFrom(
             pb.SecurityProfile(profile_type=pb.SecurityProfile.Localhost, localhost_ref="/no/such/profile.json")
         ),
+        lambda c: _security(c).apparmor.CopyFrom(
+            pb.SecurityProfile(profile_type=pb.SecurityProfile.Localhost, localhost_ref="no-such-profile")
+        ),
     ],
 )
 async def test_containers_that_are_refused(runtime: Runtime, change: Change) -> None:
@@ -215,6 +220,23 @@ async def test_containers_that_are_refused(runtime: Runtime, change: Change) -> 
     with pytest.raises(CriError):
         container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
         await runtime.client.start_container(container)
+
+
+@pytest.mark.parametrize("kind", [None, pb.SecurityProfile.RuntimeDefault, pb.SecurityProfile.Unconfined])
+async def test_apparmor(runtime: Runtime, kind: "pb.SecurityProfile.ProfileType.ValueType | None") -> None:
+    def change(config: pb.ContainerConfig) -> None:
+        if kind is not None:
+            _security(config).apparmor.profile_type = kind
+
+    on = system.app_armor_enabled() and await runtime.is_ours() and shutil.which("apparmor_parser") is not None
+    command = (
+        "cat /proc/self/attr/current 2>/dev/null || echo none; echo p 2>/dev/null >/proc/sys/kernel/hostname || echo no"
+    )
+    found = (await said(runtime, command, change)).splitlines()
+    if on and kind != pb.SecurityProfile.Unconfined:
+        assert found == ["pykubelet-default (enforce)", "no"]
+    else:
+        assert found[0] in ("none", "unconfined", "kernel")
 
 
 async def test_a_forbidden_sysctl_is_refused_and_leaves_nothing(runtime: Runtime) -> None:

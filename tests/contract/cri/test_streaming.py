@@ -149,6 +149,23 @@ async def test_attach(runtime: Runtime) -> None:
     assert (await runtime.ended(container)).exit_code == 0
 
 
+async def test_a_client_that_has_said_all_leaves_an_open_stdin(runtime: Runtime) -> None:
+    sandbox = await runtime.sandbox()
+    config = runtime.container_config(READING)
+    config.stdin = True
+    container = await runtime.client.create_container(sandbox, config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    request = pb.AttachRequest(container_id=container, stdin=True, stdout=True)
+    for words in (b"one\n", b"two\n"):
+        async with spdy(await runtime.client.attach(request), ("error", "stdin", "stdout")) as streams:
+            await streams["stdin"].write(words)
+            assert await until(streams["stdout"], b"got " + words) == b"got " + words
+            streams["stdin"].finish()
+            assert await all_of(streams["stdout"]) == b""
+            assert json.loads(await all_of(streams["error"]))["status"] == "Success"
+    assert (await runtime.status(container)).state == pb.CONTAINER_RUNNING
+
+
 async def test_port_forward(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
     container = await runtime.create(sandbox, SERVING)

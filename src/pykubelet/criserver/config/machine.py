@@ -10,7 +10,6 @@ from pykubelet.linux import cgroups, idmap, system
 
 _STATUS = Path("/proc/self/status")
 _LEAST = -1000
-_APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 _SELINUX = Path("/sys/fs/selinux/enforce")
 
 
@@ -38,7 +37,7 @@ def host_facts() -> Host:
         swap=swap,
         user_namespaces=idmap.kernel_maps_overlays() and shutil.which("unshare") is not None,
         recursive_read_only=idmap.kernel_is((5, 12)),
-        apparmor=_APPARMOR.exists() and _APPARMOR.read_text().strip() == "Y",
+        apparmor=system.app_armor_enabled(),
         apparmor_parser=shutil.which(PARSER) is not None,
         selinux=_SELINUX.exists(),
     )

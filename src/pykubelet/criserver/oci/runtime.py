@@ -91,13 +91,16 @@ class OciRuntime:
         return words[2] if len(words) > 2 else "unknown"
 
     async def features(self) -> Features:
-        """What it says of itself (``features`` of the runtime spec 1.1); one that says nothing has none of them."""
+        """What it says of itself (``features`` of the runtime spec 1.1).
+
+        One that says nothing (crun before 1.9) has what the first version of the spec asks for: user namespaces.
+        """
         if self._features is None:
             try:
                 completed = await run([self.path, "features"], timeout=_CALL, env=self._env)
                 said = msgspec.json.decode(completed.stdout, type=_Features)
             except (ExitError, msgspec.DecodeError):
-                said = _Features()
+                said = _Features(linux=_LinuxFeatures(["user"]))
             self._features = Features("rro" in said.mountOptions, "user" in said.linux.namespaces)
         return self._features
 

@@ -38,7 +38,8 @@ class StreamingCalls:
     async def attach(self, request: pb.AttachRequest) -> pb.AttachResponse:
         """A URL for a running container's own streams."""
         container = self._containers.running(request.container_id)
-        target = AttachTo(container.id, self._containers.bundle(container.id), _streams(request))
+        once = container.config.stdin_once
+        target = AttachTo(container.id, self._containers.bundle(container.id), _streams(request), once)
         return pb.AttachResponse(url=self._server.url(target))
 
     async def port_forward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:

@@ -1,6 +1,7 @@
 """Signals by the names that images and requests use. Pure."""
 
 import signal
+from functools import lru_cache
 
 from pykubelet.base.errors import Invalid
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -31,6 +32,7 @@ def signal_number(name: str) -> int:
     return number
 
 
+@lru_cache(maxsize=256)
 def signal_value(name: str) -> "pb.Signal.ValueType":
     """The CRI value of a signal's name; RUNTIME_DEFAULT for one that CRI has no value for."""
     try:

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from pykubelet.base import proc
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.safe_path import close_quietly, open_in_root
 from pykubelet.base.threads import to_its_end
@@ -86,6 +86,7 @@ class Layers:
         remove_tree(str(self._merge))
         self._merge.mkdir(mode=0o700)
         this_boot = boot_id()
+        remove_remains(self._meta)
         for file in self._meta.iterdir():
             meta = _read(file)
             present = meta is not None and (self.folder / str(meta.folder)).is_dir()

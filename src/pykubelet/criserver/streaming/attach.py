@@ -18,7 +18,11 @@ _CHANNELS: Final = {2: Channel.STDOUT, 3: Channel.STDERR}
 
 
 async def attach(target: AttachTo, client: Client) -> None:
-    """Pass the streams on until the container or the client ends."""
+    """Pass the streams on until the container or the client ends.
+
+    A client whose input ends is let go if the container's stdin stays open for others: nothing else would end its stay.
+    (reference: the reference's runtimes)
+    """
     try:
         connection = _connect(target)
     except OSError as error:
@@ -29,7 +33,7 @@ async def attach(target: AttachTo, client: Client) -> None:
         listen = asyncio.ensure_future(_listen(connection, target, client))
         try:
             await asyncio.wait({output, listen}, return_when=asyncio.FIRST_COMPLETED)
-            ended = output.done() and output.result()
+            ended = (output.done() and output.result()) or (listen.done() and listen.result())
         finally:
             for task in (output, listen):
                 task.cancel()
@@ -72,17 +76,22 @@ async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> 
                 return False
 
 
-async def _listen(connection: socket.socket, target: AttachTo, client: Client) -> None:
+async def _listen(connection: socket.socket, target: AttachTo, client: Client) -> bool:
+    """Whether the client has said all it wants to; else it has gone."""
     loop = asyncio.get_running_loop()
     async for what in client.receive():
         match what:
             case Size():
                 resize(target.bundle, what.width, what.height)
             case EndOfInput():
-                # conmon then closes the container's stdin, if that is to be open once only.
-                if not target.streams.terminal:
-                    connection.shutdown(socket.SHUT_WR)
+                if target.streams.terminal or not target.streams.stdin:
+                    continue
+                if not target.stdin_once:
+                    return True
+                # conmon then closes the container's stdin.
+                connection.shutdown(socket.SHUT_WR)
             case _ if target.streams.stdin:
                 with suppress(OSError):
                     for at in range(0, len(what), _INPUT):
                         await loop.sock_sendall(connection, what[at : at + _INPUT])
+    return False

@@ -9,8 +9,8 @@ import signal
 import struct
 import termios
 import tty
-from collections.abc import Callable, Coroutine
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -85,6 +85,7 @@ class _Session:
         self._outputs: list[tuple[PipeReader, Channel]] = []
         self._stdin: PipeWriter | None = None
         self._terminal = -1
+        self._size: Size | None = None
         self._child: Child | None = None
         self._ended: asyncio.Future[int] | None = None
 
@@ -99,7 +100,10 @@ class _Session:
     async def serve(self, client: Client) -> int | None:
         """Pass the streams on. The exit code, or None when the client has gone before the end."""
         assert self._ended is not None
-        pumps = {asyncio.ensure_future(_pump(pipe, channel, client)) for pipe, channel in self._outputs}
+        # A size that came before the command had its terminal is set again.
+        pumps = {
+            asyncio.ensure_future(_pump(pipe, channel, client, self._resize_inner)) for pipe, channel in self._outputs
+        }
         listen = asyncio.ensure_future(self._listen(client))
         end = asyncio.ensure_future(self._until_end())
         waiting = {end, listen, *pumps}
@@ -232,14 +236,45 @@ class _Session:
 
     def _resize(self, size: Size) -> None:
         if self._terminal >= 0 and self._child is not None:
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
+            self._size = size
+            _set_size(self._terminal, size)
             # The terminal is not the runtime's controlling one, so the kernel does not tell it by itself.
             self._child.signal(signal.SIGWINCH)
+            self._resize_inner()
+
+    def _resize_inner(self) -> None:
+        """Set the size of the command's own terminal, which runc does by itself, and crun does not."""
+        if self._size is not None and self._child is not None:
+            with suppress(OSError, PykubeletError), terminal_of(self._child.pid) as terminal:
+                _set_size(terminal, self._size)
 
 
-async def _pump(pipe: PipeReader, channel: Channel, client: Client) -> None:
-    while data := await pipe.read():
+async def _pump(pipe: PipeReader, channel: Channel, client: Client, first: Callable[[], None]) -> None:
+    """``first`` is called when something was read: the command runs now."""
+    if data := await pipe.read():
+        first()
+    while data:
         await client.send(channel, data)
+        data = await pipe.read()
+
+
+def _set_size(terminal: int, size: Size) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
+
+
+@contextmanager
+def terminal_of(pid: int) -> Iterator[int]:
+    """The terminal that an OCI runtime has made for its command, by the master's end. NotFound: it has none yet."""
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        if each.readlink().name == "ptmx":
+            with PidFd(pid) as process:
+                taken = process.take(int(each.name))
+            try:
+                yield taken
+            finally:
+                os.close(taken)
+            return
+    raise NotFound(f"process {pid} holds no terminal")
 
 
 def parent_of(pid: int) -> int:

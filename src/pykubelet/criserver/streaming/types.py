@@ -44,6 +44,8 @@ class AttachTo:
     container: str
     bundle: Path
     streams: Streams
+    stdin_once: bool = True
+    """The container's stdin ends with that of its first client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Fakes:
 
     id: str = "c1"
     ready: bool = True
+    config: pb.ContainerConfig = field(default_factory=lambda: pb.ContainerConfig(stdin_once=True))
     targets: list[Target] = field(default_factory=list)
 
     def running(self, container: str) -> "Fakes":
@@ -52,10 +53,14 @@ async def test_urls() -> None:
     run = pb.ExecRequest(container_id="c1", cmd=["ls", "/"], stdin=True, stdout=True, tty=True)
     assert (await calls.exec(run)).url.startswith("http://127.0.0.1")
     await calls.attach(pb.AttachRequest(container_id="c1", stdout=True, stderr=True))
+    fakes.config.stdin_once = False
+    await calls.attach(pb.AttachRequest(container_id="c1", stdin=True, tty=True))
     await calls.port_forward(pb.PortForwardRequest(pod_sandbox_id="s", port=[80, 443]))
+    talking = Streams(stdin=True, stdout=False, stderr=False, terminal=True)
     assert fakes.targets == [
         Execution("c1", ("ls", "/"), Streams(stdin=True, stdout=True, stderr=False, terminal=True)),
         AttachTo("c1", Path("/bundles/c1"), Streams(stdin=False, stdout=True, stderr=True, terminal=False)),
+        AttachTo("c1", Path("/bundles/c1"), talking, stdin_once=False),
         Forward("c1", Path("/netns/x"), (80, 443)),
     ]
 

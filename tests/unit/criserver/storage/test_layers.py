@@ -330,6 +330,16 @@ async def test_a_layer_unpacked_before_a_power_cut_is_not_trusted(world: World) 
     assert again.get(world.stack[0].chain_id) is not None
 
 
+async def test_a_note_that_was_cut_before_it_got_its_name_is_removed(world: World) -> None:
+    """Its content is good, so it must not pass for the note itself."""
+    await world.unpack([entry("a", data=b"1")])
+    (note,) = (world.root / "storage" / "meta").iterdir()
+    (note.parent / f".{note.name}.0123456789ab.tmp").write_bytes(note.read_bytes())
+    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+    again.load()
+    assert [path.name for path in note.parent.iterdir()] == [note.name]
+
+
 async def test_a_server_waits_for_a_worker_that_outlives_the_last_one(world: World) -> None:
     with (world.root / "storage/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
