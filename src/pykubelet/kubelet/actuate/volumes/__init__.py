@@ -2,6 +2,9 @@
 
 The pod worker has a pod's volumes set up and taken down; the pod runtime asks for the mounts of a container and
 for the places of termination logs and hosts files (`PodDirs`).
+
+Where to look: `manager.py` first; a module per kind that the node itself provides (`empty_dir.py`, `local.py`, …);
+`sources.py` for what is behind a claim; `remote.py` for volumes that others answer for, `csi/` for their drivers.
 """
 
 from pykubelet.kubelet.actuate.volumes.decide import referenced_objects

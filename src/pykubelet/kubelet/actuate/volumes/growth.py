@@ -4,7 +4,7 @@ Looked at when a volume is set up and then once a minute at most, with the pod's
 """
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
@@ -18,17 +18,24 @@ from pykubelet.models.core_v1 import PersistentVolumeClaim, Pod
 from pykubelet.models.quantity import to_value
 from pykubelet.models.scalars import time_from_unix
 
-if TYPE_CHECKING:
-    from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
-
 _log = logging.getLogger(__name__)
 _EVERY: Final[Seconds] = 60.0
+
+
+class Grower(Protocol):
+    """Has a driver grow a volume (`CsiVolumes`)."""
+
+    async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
+        """Grow a volume of a pod to that size. Raises base errors."""
+
+    def is_infeasible(self, error: PykubeletError) -> bool:
+        """Whether trying again is of no use."""
 
 
 class Growth:
     """The volumes of all pods."""
 
-    def __init__(self, claims: ClaimReader, csi: "CsiVolumes", events: EventRecorder, clock: Clock) -> None:
+    def __init__(self, claims: ClaimReader, csi: Grower, events: EventRecorder, clock: Clock) -> None:
         self._claims = claims
         self._csi = csi
         self._events = events

@@ -4,6 +4,7 @@ The folder has to be there; nothing of it is removed with the pod. As a device (
 containers as it is.
 """
 
+import os
 import stat
 from pathlib import Path
 from typing import Final
@@ -43,9 +44,10 @@ def _check_device(path: str) -> None:
         raise Conflict(f"{path} is no block device")
 
 
-def _show(request: Request, path: str, policy: str, *, read_only: bool) -> None:
-    mode = Path(path).stat().st_mode
-    if not stat.S_ISDIR(mode):
+def _show(request: Request, link: str, policy: str, *, read_only: bool) -> None:
+    # The administrator's path may be a link; below it no link is followed.
+    path = os.path.realpath(link, strict=True)
+    if not stat.S_ISDIR(Path(path).stat().st_mode):
         raise Conflict(f"{path} is no folder; make and mount the volume's file system on the node beforehand")
     if is_mount_point(request.path):
         return

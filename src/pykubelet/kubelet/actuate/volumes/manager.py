@@ -8,9 +8,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Unsupported
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice
 from pykubelet.kubelet.actuate.types import HostMount, VolumeError
 from pykubelet.kubelet.actuate.volumes import decide, teardown
@@ -23,6 +25,7 @@ from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
 from pykubelet.kubelet.actuate.volumes.growth import Growth
 from pykubelet.kubelet.actuate.volumes.host_path import HostPath
 from pykubelet.kubelet.actuate.volumes.image import ImageVolume
+from pykubelet.kubelet.actuate.volumes.jobs import Job, is_as_left, not_processed, not_set_up, set_up_all
 from pykubelet.kubelet.actuate.volumes.local import LocalVolume
 from pykubelet.kubelet.actuate.volumes.planning import MountedVolume, Place, PlannedMount, plan
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
@@ -40,7 +43,6 @@ from pykubelet.kubelet.actuate.volumes.types import (
     VolumeConfig,
     VolumeContext,
     VolumeDeps,
-    Work,
 )
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -51,6 +53,9 @@ from pykubelet.models.core_v1 import Pod
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_FIRST_DELAY: Final[Seconds] = 0.5
+_MAX_DELAY: Final[Seconds] = 122.0
+_SOON: Final[Seconds] = 4.0
 
 
 @dataclass(slots=True)
@@ -79,11 +84,12 @@ class VolumeManager:
         self._blocking = Blocking(config.parallel, config.deadline)
         self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi)
         self._sources = Sources(deps.claims)
-        can_grow = deps.claims is not None and deps.csi is not None
         self._growth: Growth | None = None
         if deps.claims is not None and deps.csi is not None:
             self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock)
         self._states: dict[PodUID, _PodState] = {}
+        self._holding = Backoff(_FIRST_DELAY, _MAX_DELAY)
+        """Of pods whose volumes are held up by drivers."""
         self._plugins: Mapping[str, Plugin] = {
             decide.EMPTY_DIR: EmptyDir(),
             "host_path": HostPath(),
@@ -107,7 +113,7 @@ class VolumeManager:
         known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
         found, unknown = await self._sources.find(pod, known)
         state.sources |= found
-        jobs: dict[str, _Job] = {}
+        jobs: dict[str, Job] = {}
         remote: dict[str, Source] = {}
         problems: dict[str, str] = {}
         for name, source in state.sources.items():
@@ -122,7 +128,7 @@ class VolumeManager:
             except PykubeletError as error:
                 problems[name] = str(error)
                 continue
-            if not _is_ready(state, name, job):
+            if name not in state.ready or not is_as_left(state.ready[name], job):
                 jobs[name] = job
         if jobs or not state.prepared:
             problems |= await self._run(pod, state, jobs)
@@ -211,17 +217,21 @@ class VolumeManager:
 
     async def _let_go(self, uid: PodUID) -> None:
         """Before anything is unmounted: drivers unmount their volumes themselves."""
-        if self._deps.csi is None:
-            return
         if self._growth is not None:
             self._growth.forget(uid)
+        if not self._remote.has_any(uid):
+            return
         await self._block(uid, lambda: teardown.unmount_sub_paths(self._dirs, uid))
         try:
             await self._remote.tear_down(uid)
         except PykubeletError as error:
-            raise VolumeError("", f"volumes of pod {uid}: {error}") from error
+            delay = self._holding.next(uid, self._deps.clock.monotonic())
+            # The first failures are told as events and tried again soon, then patience grows.
+            later = delay if delay > _SOON else None
+            raise VolumeError("", f"volumes of pod {uid}: {error}", later) from error
+        self._holding.reset(uid)
 
-    def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> "_Job":
+    def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> Job:
         plugin = self._plugins.get(source.kind)
         if plugin is None:
             raise Unsupported(decide.unsupported(source.kind))
@@ -235,7 +245,7 @@ class VolumeManager:
             now=self._deps.clock.now(),
             source=source,
         )
-        return _Job(path, plugin.prepare(request))
+        return Job(path, plugin.prepare(request))
 
     def _path(self, uid: PodUID, source: Source) -> Path:
         if source.kind in KINDS:
@@ -246,13 +256,13 @@ class VolumeManager:
             return Path(source.pv.spec.local.path)
         return self._dirs.volume(uid, self._plugins[source.kind].name, source.name)
 
-    async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, "_Job"]) -> dict[str, str]:
+    async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, Job]) -> dict[str, str]:
         """Do what is to be done in a thread; returns the problems by volume."""
         ref = ref_of(pod)
 
         def work() -> tuple[dict[str, Ready | None], dict[str, str]]:
             self._dirs.prepare(ref.uid)
-            return _set_up(jobs)
+            return set_up_all(jobs)
 
         try:
             done, problems = await self._blocking.run(ref.uid, work)
@@ -266,11 +276,11 @@ class VolumeManager:
 
     def _report(self, pod: Pod, state: _PodState, problems: Mapping[str, str], unknown: Mapping[str, str]) -> None:
         """``problems`` are of volumes whose sources are known, ``unknown`` of the others."""
-        messages = {name: _message(state.sources.get(name), text) for name, text in problems.items()}
+        messages = {name: not_set_up(state.sources.get(name), text) for name, text in problems.items()}
         for name in [name for name in messages if name in state.ready]:
             self._deps.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
         if unknown:
-            messages[next(iter(unknown))] = _not_processed(unknown)
+            messages[next(iter(unknown))] = not_processed(unknown)
         if messages:
             raise VolumeError(next(iter(messages)), "; ".join(messages.values()))
 
@@ -332,59 +342,3 @@ class VolumeManager:
             return await self._blocking.run(uid, job)
         except (PykubeletError, OSError) as error:
             raise VolumeError("", f"volumes of pod {uid}: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A volume to set up, and where it will be."""
-
-    path: Path
-    work: Work
-
-
-def _message(source: Source | None, text: str) -> str:
-    if source is None:
-        return f"error making pod data directories: {text}"
-    claim = f" (of claim {source.claim})" if source.claim else ""
-    return f'MountVolume.SetUp failed for volume "{source.name}"{claim} : {text}'
-
-
-def _not_processed(problems: Mapping[str, str]) -> str:
-    """As the reference says it of volumes that it cannot even begin with."""
-    names = " ".join(problems)
-    return (
-        f"Unable to attach or mount volumes: unmounted volumes=[{names}], unattached volumes=[], "
-        f"failed to process volumes=[{names}]: {'; '.join(problems.values())}"
-    )
-
-
-def _is_ready(state: _PodState, name: str, job: _Job) -> bool:
-    """Whether the volume is as this process left it, and shows what it should."""
-    if name not in state.ready:
-        return False
-    ready = state.ready[name]
-    if ready is None:
-        return True
-    return ready.content == job.work.content and ready == _observe(job)
-
-
-def _observe(job: _Job) -> Ready | None:
-    try:
-        info = job.path.lstat()
-    except OSError:
-        return None
-    return Ready(info.st_dev, info.st_ino, job.work.content)
-
-
-def _set_up(jobs: Mapping[str, _Job]) -> tuple[dict[str, Ready | None], dict[str, str]]:
-    """Set up volumes one after the other (most take a fraction of a millisecond). Runs in a thread."""
-    done: dict[str, Ready | None] = {}
-    problems: dict[str, str] = {}
-    for name, job in jobs.items():
-        try:
-            job.work.run()
-        except (PykubeletError, OSError) as error:
-            problems[name] = str(error)
-            continue
-        done[name] = None if job.work.lasting else _observe(job)
-    return done, problems

@@ -7,6 +7,7 @@
         containers/NAME/XXXXXXXX                        termination logs, one for each attempt
         volumes/kubernetes.io~empty-dir/VOLUME/         what a volume shows
         volume-subpaths/VOLUME/CONTAINER/INDEX          bind mounts for subPath
+        volumeDevices/kubernetes.io~csi/VOLUME          links to devices of storage drivers
         plugins/                                        for volume plugins and device plugins
 
 Names come from manifests, so each is checked to be a single harmless path component.

@@ -4,12 +4,14 @@ Each is set up by itself, at the same time as the pod's others, so that one that
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykubelet.base.errors import PykubeletError, Unsupported
+from pykubelet.base.errors import NotFound, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes import nfs
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
@@ -17,15 +19,18 @@ from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes
-from pykubelet.linux import fsusage
+from pykubelet.linux import fsusage, mounts
 from pykubelet.linux.mountinfo import mounts_below
 from pykubelet.models.core_v1 import Pod
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
 
+_log = logging.getLogger(__name__)
+
 KINDS: Final = frozenset({CSI, NFS})
 _FOLDER_MODE: Final = 0o750
+_FOLDERS: Final = ("volumes/kubernetes.io~csi", "volumes/kubernetes.io~nfs", "volumeDevices")
 
 
 def _filesystem_sizes(path: str) -> VolumeSizes:
@@ -66,10 +71,31 @@ class RemoteVolumes:
         found = await asyncio.gather(*(self._set_up(pod, source) for source in sources.values()))
         return {name: text for name, text in zip(sources, found, strict=True) if text}
 
+    def has_any(self, uid: PodUID) -> bool:
+        """Whether a pod may have volumes of this kind, by what is on the disk and by what is under way."""
+        pod = self.dirs.pod(uid)
+        return any((pod / folder).is_dir() for folder in _FOLDERS) or (self.csi is not None and self.csi.holds(uid))
+
     async def tear_down(self, uid: PodUID) -> None:
-        """Have drivers let go of a pod's volumes. Repeatable; raises Transient naming what stays."""
+        """Have drivers let go of a pod's volumes, unmount exports. Repeatable; raises Transient naming what stays."""
         if self.csi is not None:
             await self.csi.tear_down(uid)
+        folder = self.dirs.volumes(uid) / nfs.NAME.replace("/", "~")
+        for mount in await self.blocking.run(f"nfs-{uid}", lambda: mounts_below(str(folder))):
+            await self._unmount_nfs(mount.path)
+
+    async def _unmount_nfs(self, path: str) -> None:
+        try:
+            await self.blocking.run(f"unmount-{path}", lambda: mounts.unmount(path))
+        except NotFound:
+            return
+        except Transient as error:
+            # The pod has ended; what its server has not taken by now it does not get any more, as in the reference.
+            _log.warning(
+                "a file server does not let go, detaching its mount", extra={"path": path, "error": str(error)}
+            )
+            with suppress(NotFound):
+                await self.blocking.run(f"detach-{path}", lambda: mounts.detach(path))
 
     async def sizes(self, pod: Pod, source: Source, path: Path) -> VolumeSizes | None:
         """How full a volume is, by its driver or its file system; None if nobody says. Raises base errors."""

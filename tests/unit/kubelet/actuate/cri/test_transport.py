@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,35 @@ async def test_a_runtime_that_comes_back_is_found_again(tmp_path: Path) -> None:
                         pass
             with pytest.raises(Transient):
                 await client.version()
+
+
+@asynccontextmanager
+async def _slow(folder: Path, delay: float) -> AsyncIterator[str]:
+    """A socket whose connections are let through to the runtime's only after a while, as on a saturated machine."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(delay)
+        inner_reader, inner_writer = await asyncio.open_unix_connection(folder / "cri.sock")
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+    server = await asyncio.start_unix_server(serve_one, folder / "slow.sock")
+    async with server:
+        yield str(folder / "slow.sock")
+
+
+async def test_a_handshake_may_take_its_time(tmp_path: Path) -> None:
+    """Attempts that are given up too early never get through while the machine is busy."""
+    async with FakeCri(SystemClock()) as cri, serve(cri, tmp_path / "cri.sock"), _slow(tmp_path, 0.5) as endpoint:
+        async with CriClient.connect(endpoint) as client:
+            assert (await client.version()).runtime_name
+        # The connections that were passed on end with the client's.
+        await asyncio.sleep(0.05)
 
 
 async def _answers(client: CriClient) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from pykubelet.kubelet.actuate.resources import (
 )
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux import system
-from pykubelet.linux.cgroups import Layout, Mode, detect, open_driver, problem
+from pykubelet.linux.cgroups import UNLIMITED, CgroupResources, Layout, Mode, detect, open_driver, problem
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -127,6 +128,38 @@ async def test_ensure_writes_only_when_something_changed(manager: ResourceManage
     bigger = pod("u-guar", {"cpu": "1", "memory": "2Mi"}, {"cpu": "1", "memory": "2Mi"})
     await manager.ensure_pod(bigger)
     assert files.content("kubepods/podu-guar/memory.max") == str(2 << 20)
+
+
+async def test_while_a_pod_is_resized_only_who_resizes_it_writes(
+    manager: ResourceManager, files: SignallingFiles
+) -> None:
+    await manager.start()
+    await manager.ensure_pod(GUARANTEED, resizing=True)
+    assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)  # there was none
+    bigger = pod("u-guar", {"cpu": "2", "memory": "2Mi"}, {"cpu": "2", "memory": "2Mi"})
+    now, wanted = await manager.pod_limits(GUARANTEED), manager.wanted_limits(bigger)
+    assert now is not None and (now.memory_max, wanted.memory_max) == (1 << 20, 2 << 20)
+    assert (now.cpu_quota_us, wanted.cpu_quota_us) == (100_000, 200_000)
+    await manager.ensure_pod(bigger, resizing=True)
+    assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)
+    await manager.set_pod_limits(bigger, CgroupResources(memory_max=wanted.memory_max))
+    assert await manager.pod_limits(bigger) == replace(now, memory_max=Bytes(2 << 20))
+    await manager.ensure_pod(bigger)
+    assert files.content("kubepods/podu-guar/cpu.max") == "200000 100000"
+    files.writes.clear()
+    manager.resized(bigger)
+    await manager.ensure_pod(bigger)
+    assert files.writes == []
+    assert await manager.pod_memory(bigger) == 0
+
+
+async def test_what_is_not_limited_is_named_so(manager: ResourceManager) -> None:
+    await manager.start()
+    await manager.ensure_pod(BEST_EFFORT)
+    now, wanted = await manager.pod_limits(BEST_EFFORT), manager.wanted_limits(BEST_EFFORT)
+    assert now is not None
+    for limits in (now, wanted):
+        assert (limits.memory_max, limits.cpu_quota_us) == (UNLIMITED, UNLIMITED)
 
 
 async def test_a_cgroup_somebody_removed_is_made_again(manager: ResourceManager, files: SignallingFiles) -> None:

@@ -108,6 +108,18 @@ async def test_a_local_volume_that_is_not_there(kit: Kit, claims: Claims, tmp_pa
         await kit.mount(using("d"))
 
 
+async def test_a_local_volume_behind_a_link(
+    kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: list[str] = []
+    monkeypatch.setattr("pykubelet.linux.mounts.bind", lambda source, *_, **__: bound.append(source))
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    claims.specs["c"] = {"local": {"path": str(tmp_path / "link")}}
+    await kit.mount(using("c"))
+    assert bound == [str(tmp_path / "disk")]
+
+
 async def test_a_local_device(kit: Kit, claims: Claims) -> None:
     claims.specs["c"] = {"local": {"path": "/dev/null"}, "volumeMode": "Block"}
     volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}

@@ -1,20 +1,26 @@
 """Calls to the node service of one CSI driver, over its unix socket."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
+from grpc import StatusCode
 from grpc.aio import AioRpcError
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, Transport, UnaryCall, socket_path
 from pykubelet.kubelet.actuate.volumes.csi import decide
-from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed
+from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, code_name
 from pykubelet.kubelet.actuate.volumes.csi.types import Capabilities, CsiVolume, VolumeRef
 from pykubelet.kubelet.types.storage import DriverNodeInfo, VolumeSizes
 from pykubelet.pb import csi_v1_pb2 as pb
 
+_LEFT: Final = "the driver has left, or another one has come in its place"
+CLOCK: Final = SystemClock()
+"""For measuring only: deadlines are kept by gRPC."""
 _NODE: Final = "csi.v1.Node"
 _STATS_TIMEOUT: Final[Seconds] = 10.0
 _STAGE: Final = UnaryCall(_NODE, "NodeStageVolume", "", pb.NodeStageVolumeRequest, pb.NodeStageVolumeResponse)
@@ -46,21 +52,36 @@ class Use:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
+Observer = Callable[[str, str, Seconds], None]
+"""Told after each call: its full name, the gRPC code, how long it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How drivers are called."""
+
+    timeout: Seconds
+    observe: Observer = lambda method, code, seconds: None
+
+
 class CsiClient:
     """One driver. To be closed. Raises :class:`CsiFailed`; cancelling a call tells the driver so."""
 
-    def __init__(self, transport: Transport, timeout: Seconds) -> None:
+    def __init__(self, transport: Transport, options: CallOptions) -> None:
         self._transport = transport
-        self._timeout = timeout
+        self._timeout = options.timeout
+        self._observe = options.observe
+        self._closed = False
         self._capabilities: Capabilities | None = None
 
     @classmethod
-    def connect(cls, endpoint: str, timeout: Seconds) -> "CsiClient":
+    def connect(cls, endpoint: str, options: CallOptions) -> "CsiClient":
         """The driver behind that socket; nothing is sent yet. Invalid for what is no unix socket."""
-        return cls(GrpcTransport(socket_path(endpoint)), timeout)
+        return cls(GrpcTransport(socket_path(endpoint)), options)
 
     async def close(self) -> None:
-        """Break calls off."""
+        """Break calls off; they fail."""
+        self._closed = True
         await self._transport.close()
 
     async def info(self) -> DriverNodeInfo:
@@ -129,10 +150,27 @@ class CsiClient:
         request = pb.NodeGetVolumeStatsRequest(volume_id=ref.handle, volume_path=path)
         return decide.sizes_of(await self._call(_STATS, request, _STATS_TIMEOUT))
 
+    def _has_left(self) -> bool:
+        return self._closed
+
     async def _call(
         self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None = None
     ) -> _Reply:
+        if self._has_left():
+            raise CsiFailed(StatusCode.UNAVAILABLE, _LEFT)
+        begun, code = CLOCK.monotonic(), StatusCode.CANCELLED
         try:
-            return await self._transport.unary(call, request, timeout or self._timeout)
+            reply = await self._transport.unary(call, request, timeout or self._timeout)
+            code = StatusCode.OK
+            return reply
         except AioRpcError as error:
-            raise CsiFailed(error.code(), error.details() or "") from error
+            code = error.code()
+            raise CsiFailed(code, error.details() or "") from error
+        except asyncio.CancelledError as error:
+            # gRPC also says so to the callers of a channel that is closed, of whom nobody was cancelled.
+            task = asyncio.current_task()
+            if self._has_left() and (task is None or not task.cancelling()):
+                raise CsiFailed(code, _LEFT) from error
+            raise
+        finally:
+            self._observe(call.path, code_name(code), CLOCK.monotonic() - begun)

@@ -18,12 +18,16 @@ _NOT_FINAL: Final = frozenset(
 _INFEASIBLE: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE, StatusCode.NOT_FOUND})
 
 
+def code_name(code: StatusCode) -> str:
+    """A gRPC code as Go programs spell it."""
+    return "OK" if code is StatusCode.OK else "".join(part.capitalize() for part in code.name.split("_"))
+
+
 class CsiFailed(Transient):
     """A call to a driver failed. Always worth another try: the storage behind it may come back."""
 
     def __init__(self, code: StatusCode, details: str) -> None:
-        name = "".join(part.capitalize() for part in code.name.split("_"))
-        super().__init__(f"rpc error: code = {name} desc = {details or 'no message'}")
+        super().__init__(f"rpc error: code = {code_name(code)} desc = {details or 'no message'}")
         self.code = code
 
     @property

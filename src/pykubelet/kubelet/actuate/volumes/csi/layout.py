@@ -50,6 +50,11 @@ class CsiLayout:
         self.registry = dirs.root / "plugins_registry"
         self._staging = dirs.root / "plugins" / PLUGIN
 
+    def prepare(self) -> None:
+        """Make the folders that drivers' pods expect to be there."""
+        for folder in (self.registry, self._dirs.root / "plugins"):
+            folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+
     # -- places
 
     def path(self, uid: PodUID, name: str, *, block: bool) -> Path:

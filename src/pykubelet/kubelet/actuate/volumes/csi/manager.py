@@ -58,6 +58,8 @@ class _Held:
     volume: CsiVolume
     attach: bool = False
     republish: bool = False
+    context: dict[str, str] = field(default_factory=dict)
+    """What the controller gave when it attached the volume."""
     published_at: Seconds | None = None
     """Monotonic; None: not published by this process."""
 
@@ -92,8 +94,8 @@ class CsiVolumes:
         self._held: dict[tuple[PodUID, str], _Held] = {}
         self._locks = _Locks()
         self._in_use_changed: Callable[[], None] = lambda: None
-        self._staged: set[VolumeRef] = set()
-        """As read from the disk at the start; for the node's status."""
+        self._here: set[VolumeRef] | None = None
+        """Staged or published on this node, by the disk; None: not read yet."""
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods by the driver that they wait for."""
         self._sweep = asyncio.Event()
@@ -128,18 +130,22 @@ class CsiVolumes:
         held.volume = volume
         held.republish = driver is not None and bool(driver.spec.requires_republish)
         again = held.published_at is not None
-        setting = _Setting(pod, volume, driver, client)
         if not volume.ephemeral and not again:
             held.attach = self._config.wait_attach and decide.needs_attach(driver)
             if held.attach:
                 self._in_use_changed()
-                setting.context.update(await self._attached(volume.ref))
-        if volume.ephemeral or again:
+                held.context = await self._attached(volume.ref)
+        setting = _Setting(pod, volume, driver, client, held.context)
+        if volume.ephemeral:
             await self._publish(setting, "", again=again)
         else:
             async with self._locks.hold(volume.ref):
-                await self._publish(setting, await self._stage(setting), again=False)
+                await self._publish(setting, await self._stage(setting, again=again), again=again)
         held.published_at = self._deps.clock.monotonic()
+
+    def holds(self, uid: PodUID) -> bool:
+        """Whether a volume of the pod was begun with, whether or not anything of it is on the disk yet."""
+        return any(owner == uid for owner, _ in self._held) or any(uid in uids for uids in self._waiting.values())
 
     async def tear_down(self, uid: PodUID) -> None:
         """Unpublish all volumes of a pod, and unstage those that no other pod has. Repeatable.
@@ -190,11 +196,22 @@ class CsiVolumes:
         """Volumes that may not be detached from the node, by the names that its status has them under."""
         held = {each.volume.ref: each.attach for each in self._held.values()}
         names = {ref.unique_name for ref, attach in held.items() if attach}
-        return tuple(sorted(names | {ref.unique_name for ref in self._staged - held.keys()}))
+        return tuple(sorted(names | {ref.unique_name for ref in self._on_disk() - held.keys()}))
 
     def on_in_use(self, callback: Callable[[], None]) -> None:
         """Have it told when :meth:`in_use` may have changed."""
         self._in_use_changed = callback
+
+    def _on_disk(self) -> set[VolumeRef]:
+        """What an earlier agent left is in use from the first report on, so it is read when it is asked for."""
+        if self._here is None:
+            layout = self._deps.layout
+            try:
+                self._here = {each.ref for each in layout.staged()} | layout.used()
+            except OSError as error:
+                _log.error("volumes of an earlier agent cannot be read, trying again", extra={"error": str(error)})
+                return set()
+        return self._here
 
     # -- core tasks
 
@@ -207,7 +224,6 @@ class CsiVolumes:
     async def run(self) -> None:
         """Unstage what no pod uses, at the start and when something was left; until cancelled."""
         backoff = Backoff(_RETRY, _MAX_RETRY)
-        self._staged = {each.ref for each in await self._block("csi", self._deps.layout.staged)}
         self._sweep.set()
         while True:
             await self._sweep.wait()
@@ -229,9 +245,9 @@ class CsiVolumes:
     async def _sweep_once(self) -> str:
         """Unstage what no pod on this disk uses; what could not be."""
         layout = self._deps.layout
+        await self._block("csi", layout.prepare)
         staged = {each.ref for each in await self._block("csi", layout.staged)}
         used = await self._block("csi", layout.used)
-        self._staged = staged
         problems = [text for ref in sorted(staged - used) if (text := await self._release(ref)) is not None]
         return "; ".join(problems)
 
@@ -249,14 +265,16 @@ class CsiVolumes:
         await self._deps.objects.wait_attached(ref.unique_name, attachment)
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
-    async def _stage(self, setting: _Setting) -> str:
+    async def _stage(self, setting: _Setting, *, again: bool) -> str:
         """The path the volume is staged at; empty if the driver does not stage."""
         volume, client = setting.volume, setting.client
         if not (await client.capabilities()).stage:
             return ""
+        if again:
+            return str(self._deps.layout.stage(volume))
         secrets = await self._secret(volume.stage_secret)
         path = await self._block(str(volume.ref), lambda: self._deps.layout.prepare_stage(volume))
-        self._staged.add(volume.ref)
+        self._on_disk().add(volume.ref)
         use = Use(
             group=setting.group,
             publish_context=setting.context,
@@ -278,8 +296,6 @@ class CsiVolumes:
         tokens = await self._deps.objects.driver_tokens(setting.pod, requests) if requests else ""
         attributes, more = decide.publish_context_of(volume, setting.pod, driver, tokens)
         use = Use(group=setting.group, publish_context=setting.context, attributes=attributes, secrets=secrets | more)
-        if again and not volume.ephemeral and (await setting.client.capabilities()).stage:
-            staged = str(layout.stage(volume))
         attachment = decide.attachment_name(volume.ref, self._deps.node)
         target = await self._block(
             str(volume.ref), lambda: layout.prepare_publish(setting.uid, volume, self._deps.node, attachment)
@@ -314,6 +330,8 @@ class CsiVolumes:
                 await self._deps.drivers.client(ref.driver).unpublish(ref, published.target)
                 await self._block(str(ref), lambda: layout.forget_published(published))
         except PykubeletError as error:
+            if isinstance(error, DriverMissing):
+                self._waiting.setdefault(ref.driver, set()).add(published.uid)
             return f'UnmountVolume.TearDown failed for volume "{published.record.spec_name}" ({ref}): {error}'
         return None
 
@@ -328,7 +346,7 @@ class CsiVolumes:
                         await self._unstage(staged)
         except PykubeletError as error:
             return f"UnmountDevice failed for volume {ref}: {error}"
-        self._staged.discard(ref)
+        self._on_disk().discard(ref)
         self._in_use_changed()
         return None
 

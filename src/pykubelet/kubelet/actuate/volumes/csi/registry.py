@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -21,7 +22,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, UnaryCall, socket_path
 from pykubelet.kubelet.actuate.volumes.csi import decide
-from pykubelet.kubelet.actuate.volumes.csi.client import CsiClient
+from pykubelet.kubelet.actuate.volumes.csi.client import CallOptions, CsiClient
 from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.ports import DriverReports
 from pykubelet.pb import plugin_registration_v1_pb2 as pb
@@ -64,6 +65,7 @@ class DriverRegistry:
         self._folder = folder
         self._reports: DriverReports | None = None
         self._registered: list[Callable[[str], None]] = []
+        self._observers: list[Callable[[str, str, str, Seconds], None]] = []
         self._clock = clock
         self._timeout = timeout
         self._plugins: dict[Path, _Plugin] = {}
@@ -76,6 +78,14 @@ class DriverRegistry:
     def on_registered(self, callback: Callable[[str], None]) -> None:
         """Have the names of drivers told when they have come."""
         self._registered.append(callback)
+
+    def on_call(self, callback: Callable[[str, str, str, Seconds], None]) -> None:
+        """Have calls to drivers told: the driver, the method, the gRPC code, how long it took."""
+        self._observers.append(callback)
+
+    def _observe(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
+        for callback in self._observers:
+            callback(driver, method, code, seconds)
 
     def client(self, name: str) -> CsiClient:
         """The driver of that name. DriverMissing if it is not (or no more) registered."""
@@ -145,7 +155,11 @@ class DriverRegistry:
     async def _register_at_last(self, plugin: _Plugin) -> None:
         """Register what is behind a socket, trying again until it works or it is clear that it never will."""
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
-        transport = GrpcTransport(socket_path(str(plugin.path)))
+        try:
+            transport = GrpcTransport(socket_path(str(plugin.path)))
+        except Invalid as error:
+            _log.error("plugin not taken", extra={"socket": plugin.path, "error": str(error)})
+            return
         try:
             while True:
                 try:
@@ -181,7 +195,8 @@ class DriverRegistry:
 
     async def _install(self, name: str, endpoint: str) -> None:
         """Make the driver known here and to the cluster; one of the same name before it is replaced."""
-        client = CsiClient.connect(endpoint, self._timeout)
+        observe = partial(self._observe, name)
+        client = CsiClient.connect(endpoint, CallOptions(self._timeout, observe))
         try:
             node = await client.info()
             if not node.node_id:

@@ -13,6 +13,7 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, NotFound, Transient, Unsupported
+from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
 from pykubelet.kubelet.actuate.volumes.csi import (
     CsiConfig,
@@ -255,6 +256,17 @@ async def test_what_an_agent_that_was_killed_left_is_undone(root: Path, driver: 
         assert world.csi.in_use() == ()
 
 
+async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root: Path, driver: FakeDriver) -> None:
+    driver.capabilities = ()
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        assert not driver.made("NodeStageVolume")
+    assert World(root).csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+    async with ready(root, driver) as world:
+        await world.csi.tear_down(PodUID("u1"))
+        assert world.csi.in_use() == () and not driver.made("NodeUnstageVolume")
+
+
 async def test_a_stage_that_nobody_uses_is_undone_at_the_start(root: Path, driver: FakeDriver) -> None:
     assert VOLUME.pv is not None
     World(root).layout.prepare_stage(decide.persistent_volume(VOLUME.pv, read_only=False))
@@ -274,6 +286,7 @@ async def test_without_its_driver_nothing_of_a_pod_is_forgotten(root: Path, driv
             await world.csi.tear_down(PodUID("u1"))
         async with serve(driver, root):
             await world.news.wait()
+            assert world.objects.touched == {PodUID("u1")}
             await world.csi.tear_down(PodUID("u1"))
     assert not (root / "pods/u1/volumes/kubernetes.io~csi/pv1").exists()
 
@@ -310,6 +323,27 @@ async def test_a_driver_that_hangs_holds_up_its_own_volume_only(root: Path, driv
         assert not world.staged_at().parent.exists()
 
 
+async def test_a_driver_that_leaves_in_the_middle_of_a_call_fails_it(root: Path, driver: FakeDriver) -> None:
+    """It is no cancellation of whoever waits: that would end the pod's worker."""
+    async with ready(root, driver) as world:
+        driver.faults["NodeStageVolume"] = Fault(hang=True)
+        call = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
+        await until(lambda: driver.made("NodeStageVolume"))
+        (root / "plugins_registry" / f"{NAME}-reg.sock").unlink()
+        with pytest.raises(CsiFailed, match="has left") as caught:
+            await call
+        assert not caught.value.is_final
+
+
+async def test_a_driver_that_left_before_a_call_fails_it(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        client = world.registry.client(NAME)
+        (root / "plugins_registry" / f"{NAME}-reg.sock").unlink()
+        await until(lambda: not world.registry.names())
+        with pytest.raises(CsiFailed, match="has left"):
+            await client.info()
+
+
 async def test_inline_volumes_are_never_staged_nor_attached(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         world.objects.drivers[NAME] = driver_object(podInfoOnMount=True)
@@ -336,6 +370,10 @@ async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDrive
         world.objects.attached.set()
         await task
         assert driver.made("NodeStageVolume")[0]["publish_context"] == {"device": "/dev/x"}
+        world.objects.drivers[NAME] = driver_object(requiresRepublish=True)
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        first, second = driver.made("NodePublishVolume")
+        assert first == second  # with all that the controller said
         await world.csi.tear_down(PodUID("u1"))
         assert world.csi.in_use() == ()
 
@@ -404,6 +442,19 @@ async def test_a_volume_of_one_pod_is_not_given_to_another(root: Path, driver: F
         await world.csi.set_up(world.pod("u2"), volume)
 
 
+async def test_calls_are_measured(root: Path, driver: FakeDriver) -> None:
+    seen: list[tuple[str, str, str]] = []
+    async with ready(root, driver) as world:
+        world.registry.on_call(lambda name, method, code, seconds: seen.append((name, method, code)))
+        driver.faults["NodeStageVolume"] = Fault(grpc.StatusCode.FAILED_PRECONDITION)
+        with pytest.raises(CsiFailed):
+            await world.csi.set_up(world.pod("u1"), VOLUME)
+        assert seen == [
+            (NAME, "/csi.v1.Node/NodeGetCapabilities", "OK"),
+            (NAME, "/csi.v1.Node/NodeStageVolume", "FailedPrecondition"),
+        ]
+
+
 async def test_a_refusal_is_told_in_the_driver_s_words(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         driver.faults["NodeStageVolume"] = Fault(grpc.StatusCode.INVALID_ARGUMENT, "no such pool")
@@ -424,3 +475,22 @@ async def test_how_full_a_volume_is(root: Path, driver: FakeDriver) -> None:
     driver.capabilities = ()
     async with ready(root, driver) as world:
         assert await world.csi.sizes(pod, VOLUME) is None
+
+
+async def test_a_volume_grows(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        pod = world.pod("u1")
+        await world.csi.set_up(pod, VOLUME)
+        await world.csi.expand(pod, VOLUME, Bytes(2 << 20))
+        (asked,) = driver.made("NodeExpandVolume")
+        assert asked["volume_path"] == str(world.csi.path(PodUID("u1"), VOLUME))
+        assert asked["staging_target_path"] == str(world.staged_at())
+        assert asked["capacity_range"] == {"required_bytes": str(2 << 20)}
+        driver.faults["NodeExpandVolume"] = Fault(grpc.StatusCode.OUT_OF_RANGE, "too much")
+        with pytest.raises(CsiFailed, match="too much") as caught:
+            await world.csi.expand(pod, VOLUME, Bytes(2 << 20))
+        assert world.csi.is_infeasible(caught.value)
+    driver.capabilities = ()
+    async with ready(root, driver) as world:
+        with pytest.raises(Unsupported, match="NodeExpand is not supported by the CSI driver"):
+            await world.csi.expand(pod, VOLUME, Bytes(2 << 20))

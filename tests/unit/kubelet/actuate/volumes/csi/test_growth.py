@@ -1,0 +1,140 @@
+"""Growing volumes: what the claim says before, between and after."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.volumes import decide_growth
+from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed
+from pykubelet.kubelet.actuate.volumes.growth import Growth
+from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.actuate.volumes.build import Events
+
+POD = from_builtins({"metadata": {"name": "web", "namespace": "shop", "uid": "u-1"}}, Pod)
+
+
+def claim(status: str = "", *conditions: str) -> PersistentVolumeClaim:
+    fields: dict[str, Any] = {"conditions": [{"type": kind, "status": "True"} for kind in conditions]}
+    if status:
+        fields["allocatedResourceStatuses"] = {"storage": status}
+    meta = {"name": "c", "namespace": "shop", "resourceVersion": "7"}
+    return from_builtins({"metadata": meta, "status": fields}, PersistentVolumeClaim)
+
+
+def source(read_only: bool = False, claim: str = "shop/c") -> Source:
+    return Source(kind="csi", name="pv1", volume=Volume(name="pv1"), claim=claim, read_only=read_only)
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        ("", False),
+        ("NodeResizePending", True),
+        ("NodeResizeInProgress", True),
+        ("NodeResizeInfeasible", False),
+        ("ControllerResizeInProgress", False),
+    ],
+)
+def test_when_it_is_the_node_s_turn(status: str, wanted: bool) -> None:
+    assert decide_growth.is_wanted(claim(status)) is wanted
+
+
+def test_the_claim_is_patched_only_if_nobody_else_did() -> None:
+    assert decide_growth.begun(claim("NodeResizeInProgress")) is None
+    made = decide_growth.begun(claim("NodeResizePending"))
+    assert made is not None and made["metadata"] == {"resourceVersion": "7"}
+
+
+@dataclass
+class World:
+    """The API server's objects and the driver."""
+
+    status: str = "NodeResizePending"
+    refusal: PykubeletError | None = None
+    patches: list[dict[str, Any]] = field(default_factory=list)
+    expanded: list[int] = field(default_factory=list)
+    reads: int = 0
+
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        self.reads += 1
+        return claim(self.status, "FileSystemResizePending", "Custom")
+
+    async def volume(self, name: str) -> PersistentVolume:
+        return from_builtins({"metadata": {"name": name}, "spec": {"capacity": {"storage": "2Mi"}}}, PersistentVolume)
+
+    async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, Any]) -> PersistentVolumeClaim:
+        self.patches.append(patch)
+        return claim
+
+    async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
+        self.expanded.append(size)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def is_infeasible(self, error: PykubeletError) -> bool:
+        return isinstance(error, CsiFailed) and error.is_infeasible
+
+
+class Rig:
+    def __init__(self, world: World) -> None:
+        self.events = Events()
+        self.clock = VirtualClock()
+        self.growth = Growth(world, world, self.events, self.clock)
+
+
+async def test_a_volume_grows() -> None:
+    world = World()
+    rig = Rig(world)
+    await rig.growth.look(POD, "data", source())
+    assert world.expanded == [2 << 20]
+    assert world.patches[0]["status"] == {"allocatedResourceStatuses": {"storage": "NodeResizeInProgress"}}
+    assert world.patches[1]["status"] == {
+        "capacity": {"storage": "2Mi"},
+        "allocatedResourceStatuses": {"storage": None},
+        "conditions": [{"$patch": "delete", "type": "FileSystemResizePending"}],
+    }
+    (event,) = rig.events.seen
+    assert event == ("FileSystemResizeSuccessful", 'MountVolume.NodeExpandVolume succeeded for volume "pv1"')
+
+
+async def test_it_is_looked_at_once_a_minute() -> None:
+    world = World(status="")
+    rig = Rig(world)
+    for _ in range(3):
+        await rig.growth.look(POD, "data", source())
+    assert world.reads == 1 and not world.patches
+    await rig.clock.advance(61)
+    await rig.growth.look(POD, "data", source())
+    assert world.reads == 2
+    rig.growth.forget(PodUID("u-1"))
+    await rig.growth.look(POD, "data", source())
+    assert world.reads == 3
+
+
+async def test_what_cannot_grow_is_left_alone() -> None:
+    world = World()
+    rig = Rig(world)
+    await rig.growth.look(POD, "data", source(read_only=True))
+    await rig.growth.look(POD, "data", source(claim=""))
+    assert world.reads == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "infeasible"), [(grpc.StatusCode.INTERNAL, False), (grpc.StatusCode.OUT_OF_RANGE, True)]
+)
+async def test_a_refusal_is_told(code: grpc.StatusCode, infeasible: bool) -> None:
+    world = World(refusal=CsiFailed(code, "no room"))
+    rig = Rig(world)
+    await rig.growth.look(POD, "data", source())
+    status = world.patches[-1]["status"]
+    assert status["conditions"][0]["type"] == "NodeResizeError" and "no room" in status["conditions"][0]["message"]
+    assert ("allocatedResourceStatuses" in status) is infeasible
+    assert rig.events.seen[0][0] == "VolumeResizeFailed"

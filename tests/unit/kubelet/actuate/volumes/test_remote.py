@@ -1,0 +1,60 @@
+"""File servers that do not answer."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.actuate.volumes import remote
+from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.remote import RemoteVolumes
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import Mount, parse
+
+UID = PodUID("u-1")
+
+
+@pytest.fixture
+def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
+    """Of a pod with one export mounted, as the kernel tells it."""
+    dirs = PodDirs.at(tmp_path)
+    target = dirs.volume(UID, "kubernetes.io/nfs", "v")
+    target.mkdir(parents=True)
+    table = parse(f"36 35 0:42 / {target} rw shared:1 - nfs4 files:/export rw\n")
+
+    def below(path: str) -> list[Mount]:
+        return [mount for mount in table if mount.path.startswith(path)]
+
+    monkeypatch.setattr(remote, "mounts_below", below)
+    return RemoteVolumes(dirs, Blocking(4, 0.3), 1.0)
+
+
+async def test_an_export_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    unmounted: list[str] = []
+    monkeypatch.setattr(mounts, "unmount", unmounted.append)
+    assert volumes.has_any(UID) and not volumes.has_any(PodUID("u-2"))
+    await volumes.tear_down(UID)
+    assert [Path(path).name for path in unmounted] == ["v"]
+
+
+async def test_one_whose_server_is_gone_is_detached(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+    detached: list[str] = []
+    monkeypatch.setattr(mounts, "unmount", lambda path: answer.wait(20))
+    monkeypatch.setattr(mounts, "detach", detached.append)
+    try:
+        await volumes.tear_down(UID)
+    finally:
+        answer.set()
+    assert [Path(path).name for path in detached] == ["v"]
+
+
+async def test_what_is_unmounted_meanwhile_is_fine(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: str) -> None:
+        raise NotFound(path)
+
+    monkeypatch.setattr(mounts, "unmount", gone)
+    await volumes.tear_down(UID)
