@@ -16,7 +16,7 @@ from pykubelet.apiclient.client import ApiClient, Select
 from pykubelet.apiclient.errors import Expired
 from pykubelet.apiclient.resources import Target
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType, meta_of
-from pykubelet.base.backoff import Backoff
+from pykubelet.base.backoff import Backoff, jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
@@ -66,7 +66,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._items: dict[Key, T] = {}
         self._version = ""
-        self._backoff = Backoff(first_delay, _MAX_DELAY, 2.0, _CALM, 1.0)
+        self._backoff = Backoff(first_delay, _MAX_DELAY, 2.0, _CALM)
         self.fault: PykubeletError | None = None
         """Why the last attempt failed; None while all is well."""
         self._stopped = False
@@ -122,6 +122,7 @@ class Reflector(Generic[T]):
         self._deliver(self._items)
 
     def _take(self, event: WatchEvent[T]) -> None:
+        self._backoff.reset("")
         if event.meta.resource_version:
             self._version = event.meta.resource_version
         match event:
@@ -137,7 +138,8 @@ class Reflector(Generic[T]):
         self._deliver(self._items)
 
     async def _rest(self, at_least: Seconds | None) -> None:
-        delay = self._backoff.next("", self._clock.monotonic())
+        # The chance is not part of the series, which would grow faster by it.
+        delay = jittered(self._backoff.next("", self._clock.monotonic()), 1.0)
         await self._clock.sleep(max(delay, at_least or 0.0))
 
     def _complain(self, meta: ObjectMeta, fault: str) -> None:

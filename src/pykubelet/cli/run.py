@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.base.log import setup
+from pykubelet.base.log import Format, setup
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import beside, embedded_server
 from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
@@ -24,6 +24,7 @@ from pykubelet.criserver.keeper import KeeperConfig
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
+from pykubelet.linux.mounts import make_shared
 
 _log = logging.getLogger(__name__)
 _FOLDER = click.Path(path_type=Path, file_okay=False, resolve_path=True)
@@ -75,21 +76,23 @@ class _Flags:
 @kubelet_options
 @click.option("-v", "--v", "verbosity", default="", hidden=True, help="As of the Go kubelet; from 4 on: debug.")
 @click.option("--version", is_flag=True, help="Print the version of Kubernetes that this is a kubelet of.")
-@click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option("--log-format", "--logging-format", default="text", type=click.Choice(["text", "json"]))
-def command(log_level: str, log_format: str, verbosity: str, version: bool, **flags: object) -> None:
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Default: info.")
+@click.option("--log-format", "--logging-format", type=click.Choice(["text", "json"]), help="Default: text.")
+def command(log_level: str | None, log_format: str | None, verbosity: str, version: bool, **flags: object) -> None:
     """Run the agent in the foreground until SIGINT or SIGTERM; pods run on after it."""
     if version:
         click.echo(f"Kubernetes {KUBERNETES_VERSION}")
         return
     if _number(verbosity) >= _DEBUG_FROM:
         log_level = "debug"
-    setup(log_level.upper(), "json" if log_format == "json" else "text")
+    setup((log_level or "info").upper(), "json" if log_format == "json" else "text")
     cluster, overrides = take_cluster_settings(flags, cast(Path, flags["root_dir"]))
     fields, ignored_flags = take_kubelet_flags(flags)
     given = _Flags(**flags)  # type: ignore[arg-type]  # click fills them by name and type
     config = _configuration(given, fields, overrides, in_cluster=cluster is not None)
-    server = _server(given, config, ("--log-level", log_level, "--log-format", log_format))
+    level, form = _log_settings(log_level, log_format, config.logging)
+    setup(level.upper(), form)
+    server = _server(given, config, ("--log-level", level, "--log-format", form))
     if cluster is not None:
         cluster = dataclasses.replace(cluster, given_ips=given_ips(given.node_ip))
     settings = dataclasses.replace(_settings(given, config, server), cluster=cluster, flags=_shown_flags())
@@ -107,6 +110,13 @@ def _shown_flags() -> dict[str, str]:
     context = click.get_current_context()
     given = {param.opts[-1].lstrip("-"): context.params.get(param.name or "") for param in context.command.params}
     return {name: "" if value is None else str(value) for name, value in given.items()}
+
+
+def _log_settings(level: str | None, form: str | None, config: Mapping[str, object]) -> tuple[str, Format]:
+    """Level and form of the log: those of the flags, else of the configuration's ``logging``."""
+    verbosity = config.get("verbosity")
+    wanted = "debug" if isinstance(verbosity, int) and verbosity >= _DEBUG_FROM else "info"
+    return level or wanted, "json" if (form or config.get("format")) == "json" else "text"
 
 
 def _number(verbosity: str) -> int:
@@ -182,8 +192,20 @@ async def _run(settings: Settings, server: KeeperConfig | None) -> None:
 async def _agent(settings: Settings, server: KeeperConfig | None) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
+    await asyncio.to_thread(_share, settings.root_dir)
     async with beside(server):
         await run_kubelet(settings)
+
+
+def _share(root: Path) -> None:
+    """Let mounts below the root reach the containers that ask for it, such as CSI drivers, where the node's do not."""
+    try:
+        # Pods with a user namespace walk through it to what our server keeps there.
+        root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if make_shared(str(root)):
+            _log.info("the root folder was made a shared mount", extra={"path": str(root)})
+    except (PykubeletError, OSError) as error:
+        _log.warning("mounts will not propagate into containers", extra={"error": str(error)})
 
 
 def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:

@@ -147,3 +147,15 @@ async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(fake: FakeA
     put(fake, "b", "1")
     await followed.until(lambda items: "b" in items)
     assert followed.seen[-1]["a"] == {"v": "1"}
+
+
+async def test_a_watch_that_told_something_is_soon_followed_by_another(fake: FakeApi, followed: Followed) -> None:
+    """However often it breaks: the delay grows only while nothing comes."""
+    backoff = followed.reflector._backoff
+    await followed.until(lambda items: items == {})
+    for number in range(6):
+        await fake.go_away()
+        put(fake, "a", str(number))
+        await fake.come_back()
+        await followed.until({"a": {"v": str(number)}}.__eq__)
+        assert backoff.delay("") == 0

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.app import cli
 from pykubelet.cli.kubelet_flags import FIELDS, kubelet_options, take_kubelet_flags
+from pykubelet.cli.run import _log_settings
 from pykubelet.kubelet.config import KubeletConfiguration, load_configuration
 
 
@@ -95,6 +96,21 @@ def test_flags_win_over_files_and_leave_the_fields_beside_them(tmp_path: Path) -
     assert found.authentication.x509.client_ca_file == "/ca"
     with pytest.raises(Invalid, match="flags: port:"):
         load_configuration(None, None, {"port": -1})
+
+
+@pytest.mark.parametrize(
+    ("flags", "config", "expected"),
+    [
+        ((None, None), {}, ("info", "text")),
+        ((None, None), {"verbosity": 0, "format": "json"}, ("info", "json")),
+        ((None, None), {"verbosity": 5}, ("debug", "text")),
+        (("warning", "text"), {"verbosity": 5, "format": "json"}, ("warning", "text")),
+    ],
+)
+def test_the_log_is_as_the_flags_say_or_the_configuration(
+    flags: tuple[str | None, str | None], config: dict[str, object], expected: tuple[str, str]
+) -> None:
+    assert _log_settings(*flags, config) == expected
 
 
 def test_the_version_is_told_as_kubeadm_reads_it() -> None:

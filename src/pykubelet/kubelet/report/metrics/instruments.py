@@ -13,6 +13,7 @@ _PULL: Final = (1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 12
 _RUNTIME: Final = tuple(round(0.005 * 2.5**i, 9) for i in range(14))
 _STATUS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
 _REST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+_CSI: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
 _HTTP: Final = ("method", "path", "server_type", "long_running")
 
 
@@ -24,6 +25,7 @@ class Instruments:
         self.node_name = self._gauge("node_name", "The node's name; always 1.", "node")
         self.containers_per_pod = self._histogram("containers_per_pod_count", "Containers per pod.", (1, 2, 4, 8, 16))
         self._pods()
+        self._resizes()
         self._runtime()
         self._pleg()
         self._http()
@@ -61,6 +63,16 @@ class Instruments:
             "terminated_containers_total", "Containers that ended.", "container_type", "exit_code", "reason"
         )
 
+    def _resizes(self) -> None:
+        self.pending_resizes = self._gauge("pod_pending_resizes", "Pods that wait for another size.", "reason")
+        self.resizes_in_progress = self._gauge("pod_in_progress_resizes", "Pods that are being given another size.")
+        text = "Sizes that pods wished for and the node can never give."
+        self.infeasible_resizes = self._counter("pod_infeasible_resizes_total", text, "reason_detail")
+        text = "Pods with a user namespace of their own that were started."
+        self.started_user_namespaced = self._counter("started_user_namespaced_pods_total", text)
+        text = "Errors when starting pods with a user namespace of their own."
+        self.started_user_namespaced_errors = self._counter("started_user_namespaced_pods_errors_total", text)
+
     def _runtime(self) -> None:
         text = "Calls to the container runtime."
         self.runtime_operations = self._counter("runtime_operations_total", text, "operation_type")
@@ -72,6 +84,9 @@ class Instruments:
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
         self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")
         self.cgroup_version = self._gauge("cgroup_version", "The cgroup version of the host.")
+        text, labels = "Seconds that calls to CSI drivers took.", ("driver_name", "method_name", "grpc_status_code")
+        name = "csi_operations_seconds"
+        self.csi_duration = Histogram(name, text, (*labels, "migrated"), buckets=_CSI, registry=self._registry)
 
     def _pleg(self) -> None:
         text = "Seconds to list all pods of the runtime and find what changed."

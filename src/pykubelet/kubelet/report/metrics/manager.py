@@ -14,6 +14,7 @@ from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.instruments import Instruments, ProbeInstruments
+from pykubelet.kubelet.report.metrics.resizes import ResizeCounts
 from pykubelet.kubelet.report.metrics.types import (
     CONTAINER_TYPES,
     NodeCounts,
@@ -63,6 +64,7 @@ class KubeletMetrics:
         self._registry = CollectorRegistry()
         self._probe_registry = CollectorRegistry()
         self._own = Instruments(self._registry)
+        self._resizes = ResizeCounts(self._own)
         self._probes = ProbeInstruments(self._probe_registry)
         self._pending: dict[PodUID, Seconds] = {}
         """Since when pods are pending."""
@@ -93,6 +95,10 @@ class KubeletMetrics:
             self._own.runtime_errors.labels(operation).inc()
             if operation == "run_podsandbox":
                 self._own.started_pods_errors.inc()
+
+    def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
+        """A call to a CSI driver has ended; ``code`` is gRPC's, in its spelling for people (``DeadlineExceeded``)."""
+        self._own.csi_duration.labels(driver, method, code, "false").observe(seconds)
 
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
         """An image was pulled."""
@@ -142,6 +148,7 @@ class KubeletMetrics:
         What a new agent finds running has no status before, so it does not count as started.
         """
         now = change.current
+        self._resizes.changed(change.previous, now)
         if now is None:
             self.forget_pod(change.uid)
             return
@@ -187,10 +194,15 @@ class KubeletMetrics:
     def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
         for kind in newly_started(before, now):
             self._own.started_containers.labels(CONTAINER_TYPES[kind]).inc()
+        own_users = pod.spec.host_users is False
         for kind, reason in newly_failed_to_start(before, now):
             self._own.started_containers_errors.labels(CONTAINER_TYPES[kind], reason).inc()
+            if own_users:
+                self._own.started_user_namespaced_errors.inc()
         if sandbox_newly_ready(before, now):
             self._own.started_pods.inc()
+            if own_users:
+                self._own.started_user_namespaced.inc()
             self._own.containers_per_pod.observe(len(pod.spec.containers))
 
     # -- PLEG ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pykubelet.kubelet.types.podspec import is_sidecar
 from pykubelet.kubelet.types.resize import ResizeReason, ResizeState
 from pykubelet.kubelet.types.restart import asks_restart_of_all, has_restart_all_rule
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
-from pykubelet.models.core_v1 import Container, ContainerStatus, Pod, PodCondition
+from pykubelet.models.core_v1 import Container, ContainerStatus, Pod, PodCondition, PodStatus
 from pykubelet.models.scalars import time_from_unix
 
 
@@ -122,16 +122,24 @@ def scheduled() -> PodCondition:
     return _condition(Condition.SCHEDULED, True)
 
 
-def is_restarting_all(pod: Pod, runtime: PodRuntimeStatus) -> bool:
+def is_restarting_all(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus) -> bool:
     """Whether a container ended in a way that restarts the whole pod in place (KEP-5532).
 
-    The container that asked for it is removed last, so as long as it is there the restart is under way.
+    The container that asked for it is removed last. From then until it is made anew, what was told of it ``before``
+    tells that the restart is under way.
     """
     if not has_restart_all_rule(pod):
         return False
+    told = {s.name: s.state for s in (*before.init_container_statuses, *before.container_statuses)}
     for container in (*pod.spec.init_containers, *pod.spec.containers):
-        now = runtime.latest(container.name)
-        if now is not None and now.state is ContainerState.EXITED and asks_restart_of_all(container, now.exit_code):
+        now, state = runtime.latest(container.name), told.get(container.name)
+        if now is not None:
+            ended = now.exit_code if now.state is ContainerState.EXITED else None
+        elif state is not None and state.terminated is not None and pod.metadata.deletion_timestamp is None:
+            ended = state.terminated.exit_code
+        else:
+            ended = None
+        if ended is not None and asks_restart_of_all(container, ended):
             return True
     return False
 

@@ -15,7 +15,7 @@ from pykubelet.kubelet.report.status.compute_resources import mount_statuses, st
 from pykubelet.kubelet.report.status.types import StatusContext
 from pykubelet.kubelet.types.podspec import AnyContainer, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
-from pykubelet.kubelet.types.restart import restarts_after_exit
+from pykubelet.kubelet.types.restart import asks_restart_of_all, restarts_after_exit
 from pykubelet.kubelet.types.runtime import ContainerKind, ContainerState, PodRuntimeStatus
 from pykubelet.kubelet.types.runtime import ContainerStatus as RuntimeStatus
 from pykubelet.models import core_v1 as core
@@ -119,7 +119,8 @@ class ContainerComputer:
         if previous is None:
             return fresh
         state = _state(previous)
-        if self._restarting_all and kind is not ContainerKind.EPHEMERAL and state.waiting is None:
+        reset = self._restarting_all and kind is not ContainerKind.EPHEMERAL and state.waiting is None
+        if reset and not _asked_for_it(container, state):
             return replace(
                 fresh,
                 state=_waiting(RESTARTING_ALL, "removed for the restart of all containers of the pod"),
@@ -256,6 +257,11 @@ class ContainerComputer:
 
     def _api_id(self, now: RuntimeStatus) -> str:
         return f"{self._ctx.runtime_name}://{now.id}"
+
+
+def _asked_for_it(container: AnyContainer, state: core.ContainerState) -> bool:
+    """Whether the container is the one whose end restarts all."""
+    return state.terminated is not None and asks_restart_of_all(container, state.terminated.exit_code)
 
 
 def _state(status: core.ContainerStatus | None) -> core.ContainerState:

@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerResources
 from pykubelet.kubelet.types.size import Size
 from pykubelet.models.core_v1 import Pod, ResourceRequirements, VolumeMount, VolumeMountStatus
-from pykubelet.models.quantity import Amount, from_bytes, from_milli, to_bytes, to_milli
+from pykubelet.models.quantity import NANO, Amount, from_bytes, from_milli, to_bytes, to_milli
 from pykubelet.models.scalars import Quantity
 
 MIN_CPU_SHARES: Final = 2
@@ -115,9 +115,9 @@ def _amounts(applied: ContainerResources | None, size: Size | None) -> _Applied:
 
 
 def _text(name: str, amount: Amount) -> str:
-    """Bytes with binary suffixes, everything else as it is counted."""
+    """Bytes with binary suffixes, everything else as it is counted. Nothing is rounded, parts of bytes included."""
     in_bytes = name in (MEMORY, STORAGE) or name.startswith(HUGEPAGES_PREFIX)
-    return from_bytes(amount.value) if in_bytes else str(amount)
+    return from_bytes(amount.value) if in_bytes and amount.nano % NANO == 0 else str(amount)
 
 
 def _cpu(amounts: dict[str, Quantity], applied_milli: int | None, floor_milli: int) -> None:

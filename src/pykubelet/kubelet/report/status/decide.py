@@ -25,7 +25,7 @@ from pykubelet.models.scalars import time_from_unix
 def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) -> PodStatus:
     """The status to report. Raises Invalid only for resources that are no quantities, which admission refuses."""
     before = _before(pod, ctx)
-    restarting = conditions.is_restarting_all(pod, runtime)
+    restarting = conditions.is_restarting_all(pod, runtime, before)
     computer = ContainerComputer(pod, runtime, ctx, restarting_all=restarting)
     init = computer.statuses(ContainerKind.INIT, before.init_container_statuses)
     ordinary = computer.statuses(ContainerKind.CONTAINER, before.container_statuses)
@@ -107,6 +107,7 @@ def _phase(pod: Pod, before: PodStatus, ctx: StatusContext, computed: str) -> tu
 def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status: PodStatus) -> tuple[PodCondition, ...]:
     before = _before(pod, ctx)
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
+    restarting = conditions.is_restarting_all(pod, runtime, before)
     others = [c for c in pod.status.conditions if c.type not in conditions.OWNED]
     disruption = ctx.disruption or next(
         (c for c in before.conditions if c.type == conditions.Condition.DISRUPTION_TARGET), None
@@ -123,7 +124,7 @@ def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status:
             conditions.pod_ready(pod, containers, others),
             containers,
             conditions.scheduled(),
-            *conditions.restarting_all(pod, status.phase, restarting=conditions.is_restarting_all(pod, runtime)),
+            *conditions.restarting_all(pod, status.phase, restarting=restarting),
         ),
         before.conditions,
         status.observed_generation,

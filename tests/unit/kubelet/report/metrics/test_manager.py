@@ -1,6 +1,7 @@
 """What a scrape shows: names, labels and values."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models import core_v1 as core
+from pykubelet.models.core_v1 import PodCondition, PodStatus
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import REF, pod
@@ -69,6 +71,7 @@ def test_runtime_operations() -> None:
     metrics.runtime_operation("create_container", 0.02, False)
     metrics.runtime_operation("create_container", 0.5, True)
     metrics.image_pulled(7, 200 * 1024 * 1024)
+    metrics.csi_operation("d.csi", "/csi.v1.Node/NodePublishVolume", "OK", 0.3)
     metrics.cgroup_version(1)
     got = samples(metrics.render())
     assert got["kubelet_runtime_operations_total{operation_type=create_container}"] == 2
@@ -79,6 +82,8 @@ def test_runtime_operations() -> None:
     name = "kubelet_image_pull_duration_seconds_bucket"
     assert got[f"{name}{{image_size_in_bytes=100MB-500MB,le=10.0}}"] == 1
     assert got["kubelet_cgroup_version"] == 1
+    labels = "driver_name=d.csi,grpc_status_code=OK,le=0.5,method_name=/csi.v1.Node/NodePublishVolume,migrated=false"
+    assert got[f"csi_operations_seconds_bucket{{{labels}}}"] == 1
 
 
 def test_pods_and_containers() -> None:
@@ -258,3 +263,36 @@ def test_a_certificate_is_shown_with_the_time_it_has_left() -> None:
     assert samples(metrics.render())[name] == math.inf
     left[0] = 60.0
     assert samples(metrics.render())[name] == 60
+
+
+def test_resizes_are_counted_by_the_pods_conditions() -> None:
+    def status(*conditions: PodCondition) -> PodStatus:
+        return PodStatus(phase="Running", conditions=conditions)
+
+    def pending(reason: str, generation: int = 2) -> PodCondition:
+        return PodCondition(type="PodResizePending", reason=reason, observed_generation=generation)
+
+    def values(metrics: KubeletMetrics) -> list[float]:
+        got = samples(metrics.render())
+        names = (
+            "pod_pending_resizes{reason=deferred}",
+            "pod_pending_resizes{reason=infeasible}",
+            "pod_in_progress_resizes",
+            "pod_infeasible_resizes_total{reason_detail=insufficient_node_allocatable}",
+        )
+        return [got.get(f"kubelet_{name}", 0) for name in names]
+
+    metrics = made()
+    steps = [
+        (None, [0, 0, 0, 0]),
+        (status(), [0, 0, 0, 0]),
+        (status(pending("Deferred")), [1, 0, 0, 0]),
+        (status(pending("Deferred"), PodCondition(type="PodResizeInProgress")), [1, 0, 1, 0]),
+        (status(pending("Infeasible")), [0, 1, 0, 1]),
+        (status(pending("Infeasible")), [0, 1, 0, 1]),
+        (status(pending("Infeasible", 3)), [0, 1, 0, 2]),
+        (None, [0, 0, 0, 2]),
+    ]
+    for version, ((before, _), (now, expected)) in enumerate(pairwise(steps)):
+        metrics.status_changed(StatusChange(pod(), before, now, version))
+        assert values(metrics) == expected

@@ -176,7 +176,7 @@ def restart_all_pod() -> core.Pod:
     ],
 )
 def test_restart_of_all_is_under_way_while_its_cause_is_there(seen: PodRuntimeStatus, expected: bool) -> None:
-    assert cond.is_restarting_all(restart_all_pod(), seen) is expected
+    assert cond.is_restarting_all(restart_all_pod(), seen, core.PodStatus()) is expected
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.report.status.compute_containers import ContainerComputer
+from pykubelet.kubelet.report.status.compute_resources import pod_allocated, pod_resources
 from pykubelet.kubelet.report.status.types import StatusContext
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
@@ -428,6 +429,16 @@ def test_resources_as_applied(
     (status,) = statuses(value, runtime(dc_replace(attempt(), resources=applied)))
     assert status.resources == resources(got_requests, got_limits)
     assert status.allocated_resources == requests
+
+
+def test_the_pods_own_resources() -> None:
+    amounts = {"cpu": "100m", "memory": "1536Ki", "ephemeral-storage": "1Gi"}
+    value = pod(container(resources=resources(amounts, {"cpu": "1"})))
+    assert pod_resources(value) == resources({"cpu": "100m", "memory": "1536Ki"}, {"cpu": "1"})
+    assert pod_allocated(value) == amounts
+    odd = pod(container(resources=resources({"memory": "10m"}, {})))
+    assert pod_allocated(odd) == {"memory": "10m"}
+    assert pod_resources(pod(container())) == core.ResourceRequirements()
 
 
 def test_resources_are_as_noted_while_a_resize_is_under_way() -> None:

@@ -288,3 +288,22 @@ def test_pods_ended_for_the_nodes_sake_are_disruption_targets(reason: str, messa
     assert (found.message if found else None) == message
     if found:
         assert (found.type, found.status, found.reason) == ("DisruptionTarget", "True", "TerminationByKubelet")
+
+
+def test_a_sidecar_that_restarts_all_does_not_fail_the_pod_meanwhile() -> None:
+    """All of it is removed in one step: the next look finds no container at all."""
+    codes = core.ContainerRestartRuleOnExitCodes(operator="In", values=(42,))
+    rule = core.ContainerRestartRule(action="RestartAllContainers", exit_codes=codes)
+    cause = container("cause", restart_policy="Always", restart_policy_rules=(rule,))
+    value = pod(init=[container("i0"), cause], restart_policy="Never")
+    before = compute(value, runtime(attempt(), exited("i0"), exited("cause", 42)))
+    assert (before.phase, conditions(before)["AllContainersRestarting"]) == ("Running", "True")
+    for _ in range(2):
+        before = compute(value, runtime(), before)
+        counts = {s.name: s.restart_count for s in (*before.init_container_statuses, *before.container_statuses)}
+        assert (before.phase, conditions(before)["AllContainersRestarting"]) == ("Running", "True")
+        assert counts == {"i0": 1, "cause": 0, "app": 1}
+    state = before.init_container_statuses[1].state
+    assert state is not None and state.terminated is not None and state.terminated.exit_code == 42
+    again = compute(value, runtime(attempt(number=1), exited("i0", number=1), attempt("cause", number=1)), before)
+    assert (again.phase, conditions(again)["AllContainersRestarting"]) == ("Running", "False")

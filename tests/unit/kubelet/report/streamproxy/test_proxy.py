@@ -127,7 +127,7 @@ async def _proxying(
     backend: Backend, query: str = "", streams: StreamSet = ALL, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Front]:
     proxy = StreamProxy()
-    async with asyncio.timeout(20), _serving(backend.handle) as port, aiohttp.ClientSession() as session:
+    async with asyncio.timeout(60), _serving(backend.handle) as port, aiohttp.ClientSession() as session:
 
         async def url() -> str:
             return f"http://127.0.0.1:{port}/token{query}"
