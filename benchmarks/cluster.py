@@ -1,7 +1,7 @@
 """A cluster around the agents: an API server with what its controllers would make, and a client with a clock.
 
-Pods are bound by their ``nodeName``, so that no scheduler is measured. ``ServiceAccount`` admission is on: the default
-pod gets its token volume as in any cluster. The client sees what every client sees, the watch of the pods.
+Pods are bound by their ``nodeName``, so that no scheduler is measured. The client sees what every client sees, the
+watch of the pods.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class _Event(msgspec.Struct):
 @asynccontextmanager
 async def api_server(home: Path) -> AsyncIterator[EnvTest]:
     """A server that knows the node. NotFound: there is none on this machine."""
-    server = EnvTest(home, nodes=(NODE,), without_admission=("StorageObjectInUseProtection",))
+    server = EnvTest(home, nodes=(NODE,))
     try:
         await asyncio.to_thread(server.start)
         yield server

@@ -63,26 +63,27 @@ def with_inits(name: str) -> list[Manifest]:
     return [pod]
 
 
-def served(name: str) -> Manifest:
-    """A default pod of a cluster: its service account's token comes by admission. It ends on SIGTERM at once."""
+def served_without_token(name: str) -> Manifest:
+    """A pod of a cluster without volumes. It ends on SIGTERM at once."""
     pod = _pod(name)
     del pod["spec"]["terminationGracePeriodSeconds"]
+    pod["spec"] |= {"serviceAccountName": "default", "automountServiceAccountToken": False}
     pod["spec"]["containers"][0]["command"] = _OBEDIENT
     return pod
 
 
-def served_without_token(name: str) -> Manifest:
-    """The same without a token, and so without volumes."""
-    pod = served(name)
-    pod["spec"]["automountServiceAccountToken"] = False
-    return pod
+def served(name: str) -> Manifest:
+    """The default pod: with its service account's token, as admission mounts it (an old one mounts a Secret)."""
+    pod = served_without_token(name)
+    pod["spec"]["automountServiceAccountToken"] = True
+    return _with_token(pod)
 
 
 def served_with_inits(name: str) -> Manifest:
     """The default pod after five init containers that end at once."""
-    pod = served(name)
-    pod["spec"]["initContainers"] = _inits()
-    return pod
+    pod = served_without_token(name)
+    pod["spec"] |= {"initContainers": _inits(), "automountServiceAccountToken": True}
+    return _with_token(pod)
 
 
 def _pod(name: str) -> Manifest:
@@ -99,6 +100,20 @@ def _pod(name: str) -> Manifest:
 
 def _container(name: str) -> Manifest:
     return {"name": name, "image": IMAGE, "imagePullPolicy": "IfNotPresent"}
+
+
+def _with_token(pod: Manifest) -> Manifest:
+    sources = [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]
+    name, spec = "kube-api-access", pod["spec"]
+    spec["volumes"] = [{"name": name, "projected": {"defaultMode": 0o644, "sources": sources}}]
+    mount = {"name": name, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        container["volumeMounts"] = [mount]
+    return pod
 
 
 def _inits() -> list[Manifest]:
