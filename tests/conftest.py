@@ -137,7 +137,7 @@ def isolation() -> Iterator[Isolation]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Which container runtimes the tests with a real one run on."""
     parser.addoption("--runtime", default="both", choices=[*_RUNTIMES, "both"], help="default: both, one after another")
-    parser.addoption("--kills", type=int, default=3, help="steps at which the tests of sudden ends kill, per test")
+    parser.addoption("--kills", type=int, default=2, help="steps at which the tests of sudden ends kill, per test")
     parser.addoption("--disconnects", type=int, default=200, help="clients of streams that vanish, in their test")
     parser.addoption("--seed", type=int, help="the chance of tests that draw lots; a failing one tells which it had")
 

@@ -76,6 +76,9 @@ def test_pods_run_on_and_their_news_arrive_when_the_api_server_was_away(cluster:
     found = cluster.until("ending", lambda p: p.status.phase in ("Succeeded", "Failed"))
     assert found.metadata.uid == ending["metadata"]["uid"]
     cluster.until("alive", lambda p: not is_ready(p))
+    # So do the events: the probe failed while nobody could be told.
+    told = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=alive,reason=Unhealthy"
+    wait_for(lambda: bool(cluster.api.get(told)["items"]), 60.0, cluster.agent.log_tail)
     cluster.ready(f"local-{NODE}", 60.0)
     assert container_status(cluster.agent.pod("alive")).restart_count == 0
     (cluster.agent.manifests / "local.json").unlink()

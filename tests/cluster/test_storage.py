@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.testing.agent import container_status, environment, wait_for
+from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.traces import remove_mounts
@@ -91,6 +92,12 @@ class Storage:
 
 
 @pytest.fixture(scope="module")
+def node_config(apiserver: EnvTest) -> Json:
+    """The API server may ask the node how full volumes are."""
+    return {"authentication": {"x509": {"clientCAFile": str(apiserver.home / "ca.crt")}}, "volumeStatsAggPeriod": "1s"}
+
+
+@pytest.fixture(scope="module")
 def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
     home = isolation.home / "csi"
     home.mkdir(exist_ok=True)
@@ -107,6 +114,8 @@ def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
     try:
         yield made
     finally:
+        for item in cluster.api.get("/api/v1/pods")["items"]:
+            cluster.delete(item["metadata"]["name"], 0)
         made.process.terminate()
         made.process.wait(timeout=20)
         remove_mounts(home)

@@ -10,7 +10,7 @@ import pytest
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import BUSYBOX
 
-pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_the_contract_holds(daemon: PrivateRuntime) -> None:

@@ -1,6 +1,7 @@
 """Volumes as the containers of running pods see them."""
 
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -40,6 +41,23 @@ def test_empty_dirs(agent: AgentProcess, apply: Apply) -> None:
     folder = agent.root / "pods" / seen.metadata.uid / "volumes" / "kubernetes.io~empty-dir" / "disk"
     assert (folder / "file").read_text() == "shared\n"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o777
+
+
+def test_later_mounts_reach_a_container_that_asks(agent: AgentProcess, apply: Apply) -> None:
+    """Also on a node whose mounts are private, as the agent makes its root folder a shared one."""
+    asks = mount("data", "/data", mountPropagation="HostToContainer")
+    main, other = container("main", volumeMounts=[asks]), container("other", volumeMounts=[mount("data", "/data")])
+    apply("spread", pod("spread", main, other, volumes=[_volume("data", emptyDir={})]))
+    (seen,) = agent.wait_running("spread")
+    later = agent.root / "pods" / seen.metadata.uid / "volumes" / "kubernetes.io~empty-dir" / "data" / "later"
+    later.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(later)], check=True)
+    try:
+        (later / "word").write_text("mounted")
+        assert agent.exec("spread", "cat /data/later/word", "main") == "mounted"
+        assert agent.exec("spread", "ls /data/later", "other") == ""
+    finally:
+        subprocess.run(["umount", str(later)], check=True)
 
 
 def test_host_paths(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:

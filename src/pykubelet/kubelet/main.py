@@ -92,6 +92,8 @@ class Kubelet:
         deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster)
         self.actuators = build_actuators(settings, deps)
         self.metrics.cgroup_version(cgroups.detect().version)
+        if self.actuators.csi is not None:
+            self.actuators.csi.drivers.on_call(self.metrics.csi_operation)
         self.status = StatusManager(clock, self.actuators.node, self._resize_state)
         self.status.subscribe(self.metrics.status_changed)
         self.view = PodsView(self.status, self.pods.pods, clock)

@@ -16,7 +16,7 @@ from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mountinfo import at_or_below, mounts, mounts_below
+from pykubelet.linux.mountinfo import at_or_below, mount_of, mounts, mounts_below
 
 
 class MountFlag(IntFlag):
@@ -137,6 +137,24 @@ def set_propagation(target: str, kind: MountFlag, *, recursive: bool = False) ->
     mount("", target, flags=kind | (MountFlag.REC if recursive else MountFlag.NONE))
 
 
+def make_shared(folder: str) -> bool:
+    """See that what is mounted below a folder later reaches the containers that ask for it.
+
+    On a mount that does not share, the folder becomes a shared mount of its own. Returns whether that was needed;
+    Transient: there are mounts below it already, which would be hidden.
+    """
+    place, table = os.path.realpath(folder), mounts()
+    lies_on = mount_of(table, place)
+    if lies_on is not None and any(tag.startswith("shared:") for tag in lies_on.tags):
+        return False
+    below = [mount.path for mount in at_or_below(table, place) if mount.path != place]
+    if below:
+        raise Transient(f"{folder} cannot be made a shared mount now: there are mounts below it, such as {below[0]}")
+    bind(place, place, recursive=False)
+    set_propagation(place, MountFlag.SHARED)
+    return True
+
+
 def unmount(target: str, *, lazy: bool = False) -> None:
     """Unmount what is on `target`; the last component is not followed if it is a link.
 
@@ -155,6 +173,19 @@ def unmount(target: str, *, lazy: bool = False) -> None:
             libc.call("umount2", path, int(UmountFlag.NOFOLLOW | UmountFlag.DETACH))
         except OSError as second:
             raise wrap(second, f"cannot detach {target}") from second
+
+
+def detach(target: str) -> None:
+    """Take a mount out of the tree at once, whatever uses it and whether or not its file server answers.
+
+    NotFound when nothing is mounted there.
+    """
+    try:
+        libc.call("umount2", os.fsencode(target), int(UmountFlag.NOFOLLOW | UmountFlag.DETACH))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise NotFound(f"nothing is mounted on {target}") from error
+        raise wrap(error, f"cannot detach {target}") from error
 
 
 def unmount_all_under(path: str, *, lazy: bool = False) -> int:

@@ -7,7 +7,11 @@ import signal
 from types import TracebackType
 
 from pykubelet.base.errors import NotFound
+from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
+
+_PIDFD_GETFD = 438
+"""The same on every architecture."""
 
 
 class PidFd:
@@ -49,6 +53,16 @@ class PidFd:
             raise NotFound(f"process {self.pid} has ended") from error
         except OSError as error:
             raise wrap(error, f"cannot signal process {self.pid}") from error
+
+    def take(self, number: int) -> int:
+        """A descriptor of the process as one of ours, the caller's to close (pidfd_getfd, Linux 5.6).
+
+        Errors of the kernel come as base errors: NotFound when the process has ended.
+        """
+        try:
+            return libc.syscall(_PIDFD_GETFD, self._fd, number, 0)
+        except OSError as error:
+            raise wrap(error, f"cannot take descriptor {number} of process {self.pid}") from error
 
     async def wait(self) -> None:
         """Return when the process has ended. Any number of tasks may wait; the exit code is its parent's to read."""

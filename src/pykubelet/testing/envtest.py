@@ -60,8 +60,6 @@ class EnvTest:
     tokens: dict[str, str] = field(default_factory=dict)
     """By user name."""
     admission: tuple[str, ...] = ("NodeRestriction",)
-    without_admission: tuple[str, ...] = ("ServiceAccount", "StorageObjectInUseProtection")
-    """Plugins of its defaults that are switched off: they need what a controller makes."""
     _etcd: "subprocess.Popen[bytes] | None" = None
     _apiserver: "subprocess.Popen[bytes] | None" = None
     _etcd_port: int = 0
@@ -89,6 +87,8 @@ class EnvTest:
     def start_apiserver(self, *, wait: bool = False) -> None:
         """Start (again) only the API server."""
         assets = find_assets()
+        # Off: they need what controllers make.
+        disabled = ("ServiceAccount", "StorageObjectInUseProtection")
         command = [
             str(assets.apiserver),
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
@@ -110,7 +110,7 @@ class EnvTest:
             f"--token-auth-file={self.home}/tokens.csv",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
-            f"--disable-admission-plugins={','.join(self.without_admission)}",
+            f"--disable-admission-plugins={','.join(disabled)}",
             f"--enable-admission-plugins={','.join(self.admission)}",
             *("--endpoint-reconciler-type=none", "--profiling=false", "--v=1"),
         ]

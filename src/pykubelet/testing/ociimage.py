@@ -34,6 +34,8 @@ class ImageSpec:
     volumes: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Symbolic links (path → target)."""
 
 
 def find_busybox() -> Path:
@@ -118,12 +120,12 @@ def _layer(spec: ImageSpec) -> bytes:
             _add_dir(archive, name, 0o755)
         _add_file(archive, "bin/busybox", busybox.read_bytes(), 0o755)
         for applet in sorted(set(applets) - {"busybox"}):
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            archive.addfile(link)
+            _add_link(archive, f"bin/{applet}", "busybox")
         files = {"etc/passwd": _PASSWD, "etc/group": _GROUP, **spec.files}
         for name, data in files.items():
             _add_file(archive, name.lstrip("/"), data, 0o755 if name.endswith(".sh") else 0o644)
+        for name, target in spec.links.items():
+            _add_link(archive, name, target)
     return buffer.getvalue()
 
 
@@ -137,6 +139,12 @@ def _add_file(archive: tarfile.TarFile, name: str, data: bytes, mode: int) -> No
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(data), mode
     archive.addfile(entry, io.BytesIO(data))
+
+
+def _add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = tarfile.SYMTYPE, target
+    archive.addfile(entry)
 
 
 def _digest(data: bytes) -> str:

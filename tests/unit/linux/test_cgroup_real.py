@@ -53,6 +53,18 @@ def setting(layout: Layout, path: str, v1: tuple[str, str], v2: str) -> str:
     return (layout.controllers[controller] / path.lstrip("/") / name).read_text().strip()
 
 
+def test_limits_are_read_as_they_were_written(driver: CgroupDriver, parent: str) -> None:
+    driver.create(parent, CgroupResources())
+    free = driver.limits(parent)
+    assert free.cpu_quota_us in (UNLIMITED, None) and free.memory_max in (UNLIMITED, None)
+    driver.update(parent, CgroupResources(cpu_quota_us=30_000, cpu_period_us=100_000, memory_max=Bytes(64 * MIB)))
+    found = driver.limits(parent)
+    assert found.memory_max in (64 * MIB, None)
+    assert (found.cpu_quota_us, found.cpu_period_us) in ((30_000, 100_000), (None, None))
+    with pytest.raises(NotFound):
+        driver.limits(f"{parent}/none")
+
+
 def join(layout: Layout, path: str, argv: list[str]) -> "subprocess.Popen[bytes]":
     """Start a program that is in the cgroup before it does anything."""
     procs = [str(folder / "cgroup.procs") for folder in folders(layout, path)]

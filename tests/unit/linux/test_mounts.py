@@ -111,6 +111,21 @@ def test_propagation(place: Path) -> None:
     assert not is_mount_point(target / "unseen")
 
 
+def test_a_folder_is_made_a_shared_mount_once(place: Path) -> None:
+    source = folder(place / "s")
+    mounts.tmpfs(str(source))
+    mounts.set_propagation(str(source), mounts.MountFlag.PRIVATE)
+    shared = folder(source / "root")
+    assert mounts.make_shared(str(shared))
+    assert not mounts.make_shared(str(shared)), "it is one already"
+    (entry,) = at_or_below(table(), str(shared))
+    assert entry.tags[0].startswith("shared:")
+    closed = folder(source / "other")
+    mounts.tmpfs(str(folder(closed / "below")))
+    with pytest.raises(Transient, match="mounts below it"):
+        mounts.make_shared(str(closed))
+
+
 def test_unmount_all_takes_stacked_and_nested_mounts(place: Path) -> None:
     target = folder(place / "t with space")
     for _ in range(3):

@@ -1,6 +1,7 @@
 """Waiting for and signalling processes by descriptor."""
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.linux.pidfd import PidFd
 
 
@@ -55,3 +56,14 @@ def test_close_twice(sleeper: "subprocess.Popen[bytes]") -> None:
     process = PidFd(sleeper.pid)
     process.close()
     process.close()
+
+
+def test_taking_a_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("said")
+    with (tmp_path / "file").open() as file, PidFd(os.getpid()) as own:
+        taken = own.take(file.fileno())
+        file.seek(2)
+        assert os.read(taken, 9) == b"id", "it is the same open file, not another one of the same name"
+        os.close(taken)
+        with pytest.raises(PykubeletError, match="descriptor 987"):
+            own.take(987)

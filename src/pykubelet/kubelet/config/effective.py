@@ -53,6 +53,7 @@ EFFECTIVE = frozenset(
         "kubeAPIQPS",
         "kubeReserved",
         "localStorageCapacityIsolation",
+        "logging",
         "maxParallelImagePulls",
         "maxPods",
         "memorySwap",

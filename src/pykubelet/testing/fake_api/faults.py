@@ -19,7 +19,7 @@ class Fault:
     truncate: bool = False
     """Break a watch off in the middle of an event."""
     corrupt: bool = False
-    """Put an object into the list or watch that no client can decode, one."""
+    """Put an object into the list or watch that no client can decode: one into a list, nothing else into a watch."""
     times: int = 1
     _pattern: "re.Pattern[str]" = field(init=False, repr=False)
 

@@ -218,7 +218,6 @@ class FakeApi:
                     continue
                 if fault is not None and fault.corrupt:
                     event["object"] = {"metadata": event["object"]["metadata"], "spec": 7, "data": 7}
-                    fault = None
                 line = json.dumps(event).encode() + b"\n"
                 if fault is not None and fault.truncate:
                     await response.write(line[: len(line) // 2])
