@@ -132,10 +132,11 @@ async def test_projected_and_downward_volumes(kit: Kit) -> None:
     )
     await kit.mount(pod)
     path = kit.volume("projected", "all")
-    assert {name: (path / name).read_text() for name in ("key", "deep/pw", "name")} == {
+    assert {name: (path / name).read_text() for name in ("key", "deep/pw", "name", "ca")} == {
         "key": "one",
         "deep/pw": "hunter2",
         "name": "web",
+        "ca": "",
     }
     assert (mode(path / "key"), mode(path / "deep/pw")) == (0o640, 0o400)
     assert (kit.volume("downward-api", "down") / "uid").read_text() == UID

@@ -76,6 +76,9 @@ def _bundle(
     request: Request, bundle: ClusterTrustBundleProjection, default_mode: int | None
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
+        if bundle.optional:
+            # As for a bundle that is not there: an empty file.
+            return {bundle.path: _private(request, b"", default_mode)}
         raise Unsupported(
             "a clusterTrustBundle needs an API server, which has it; this agent has none. Use a ConfigMap"
         )
