@@ -26,7 +26,7 @@ from tests.nodetraces import NodeTraces
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
-_ROUNDS = 8
+_ROUNDS = 5
 _PAUSE = "localhost/pykubelet/pause:1"
 """Holds shared PID namespaces here; everywhere else the machine's catatonit does."""
 
@@ -138,6 +138,8 @@ async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
         sandbox = await client.run_pod_sandbox(sandbox_config)
         identity = await client.create_container(sandbox, config, sandbox_config)
         async with CriClient.connect(endpoint) as other:
+            # Connected already, so that the request itself is on its way at once.
+            await _state(other, identity)
             start = asyncio.ensure_future(other.start_container(identity))
             await asyncio.sleep(0.01)
         start.cancel()
