@@ -35,6 +35,9 @@ class ContentStore:
         self._ingest = root / "ingest"
         for folder in (root, self._blobs, self._ingest, self._blobs / "sha256", self._blobs / "sha512"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for cut in self._ingest.glob("unnamed-*"):
+            # Of a server that was killed; without a digest nobody can go on with it.
+            cut.unlink(missing_ok=True)
         self._counting = threading.Lock()
         self._sizes = {
             f"{kind.name}:{blob.name}": blob.stat().st_size for kind in self._blobs.iterdir() for blob in kind.iterdir()

@@ -83,3 +83,18 @@ def test_arguments_of_a_command_with_streams(runtime: OciRuntime) -> None:
     assert argv[-2:] == ["--tty", "c1"]
     assert pid_file.parent == folder
     assert json.loads((folder / "process.json").read_text()) == {"args": ["sh"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "recursive", "users"),
+    [
+        ('echo \'{"mountOptions": ["ro", "rro"], "linux": {"namespaces": ["user", "pid"]}}\'', True, True),
+        ('echo \'{"mountOptions": ["ro"], "linux": {"namespaces": ["pid"]}}\'', False, False),
+        # A runtime that knows no such command has what the first version of the spec asks for.
+        ("echo unknown command features >&2; exit 1", False, True),
+    ],
+)
+async def test_features(runtime: OciRuntime, said: str, recursive: bool, users: bool) -> None:
+    Path(runtime.path).write_text(f"#!/bin/sh\n{said}\n")
+    features = await runtime.features()
+    assert (features.recursive_read_only, features.user_namespaces) == (recursive, users)
