@@ -57,7 +57,7 @@ integration: $(STAMP)
 	$(OWNED) $(BIN)/python -m pytest --runtime=$(RUNTIMES) tests/integration tests/faults
 	$(OWNED) $(BIN)/python -m pytest --runtime=$(if $(filter both,$(RUNTIMES)),criserver,$(RUNTIMES)) tests/cluster
 
-bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer (root)
+bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/folder an API server (root)
 	$(BIN)/python -m benchmarks
 
 gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed models

@@ -33,8 +33,17 @@ class _Meta(msgspec.Struct):
     name: str = ""
 
 
-class _Status(msgspec.Struct):
+class _State(msgspec.Struct):
+    running: dict[str, str] | None = None
+
+
+class _Container(msgspec.Struct):
+    state: _State = msgspec.field(default_factory=_State)
+
+
+class _Status(msgspec.Struct, rename="camel"):
     phase: str = ""
+    container_statuses: list[_Container] = []
 
 
 class _Pod(msgspec.Struct):
@@ -166,7 +175,7 @@ class Client:
                 pod = pods.decode(event.object)
                 if event.type == "DELETED":
                     self._gone.setdefault(pod.metadata.name, moment)
-                elif pod.status.phase == "Running":
+                elif _runs(pod.status):
                     self._running.setdefault(pod.metadata.name, moment)
                 async with self._changed:
                     self._changed.notify_all()
@@ -187,6 +196,12 @@ class Client:
         if answer.status >= 300 and answer.status not in (404, 409):
             raise Permanent(f"{method} {path}: {answer.status} {text[:300]}")
         return moment
+
+
+def _runs(status: _Status) -> bool:
+    """Running is also the phase of a pod whose container has failed and is to be started again."""
+    containers = status.container_statuses
+    return status.phase == "Running" and all(each.state.running is not None for each in containers)
 
 
 def _is_ready(node: Manifest) -> bool:

@@ -97,6 +97,7 @@ async def through_api(made: World, plan: Plan, out: Output) -> None:
 
 async def _rounds(made: World, server: EnvTest, bench: _Bench) -> None:
     candidates = _candidates(made, server)
+    started = tuple(candidates)
     try:
         for number in range(bench.plan.api_rounds):
             # Forth and back, so that a drift of the machine favours nobody.
@@ -104,7 +105,7 @@ async def _rounds(made: World, server: EnvTest, bench: _Bench) -> None:
                 if not await _take_turn(bench, candidate, number):
                     candidates.remove(candidate)
     finally:
-        for candidate in candidates:
+        for candidate in started:
             await asyncio.to_thread(candidate.subject.destroy)
         bench.out.figures.extend(
             Figure(key, label, "ms", tuple(values)) for (key, label), values in bench.series.items()

@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.ociimage import ImageSpec
-from pykubelet.testing.traces import remove_cgroups
+from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
 # Fixed names, so that a run finds what a killed one has left behind; the lock keeps two runs apart.
 _HOME = Path("/tmp/pykubelet-bench")
@@ -104,6 +104,8 @@ def _remove(made: World) -> None:
     kill_strays(_HOME)
     for cgroup in _CGROUPS:
         remove_cgroups(cgroup)
+    # Volumes of the nodes of a killed run.
+    remove_mounts(_HOME)
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
