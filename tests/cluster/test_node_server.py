@@ -102,7 +102,7 @@ def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
 def test_pages_for_people(web: Web) -> None:
     base = f"/api/v1/nodes/{NODE}/proxy"
     assert "Binary version: v1." in web.api(f"{base}/statusz")[1]
-    assert f"\nnode-name={NODE}\n" in web.api(f"{base}/flagz")[1]
+    assert f"\nhostname-override={NODE}\n" in web.api(f"{base}/flagz")[1]
     assert "task sync-loop:" in web.api(f"{base}/debug/pprof/goroutine")[1]
 
 

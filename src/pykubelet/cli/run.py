@@ -106,7 +106,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
 
 
 def _shown_flags() -> dict[str, str]:
-    """All flags by their names, with the values that they have."""
+    """All flags by the names that the Go kubelet has for them, if it has any, with the values that they have."""
     context = click.get_current_context()
     given = {param.opts[-1].lstrip("-"): context.params.get(param.name or "") for param in context.command.params}
     return {name: "" if value is None else str(value) for name, value in given.items()}

@@ -70,6 +70,14 @@ def _stacks() -> Iterator[str]:
     for number, frame in sys._current_frames().items():
         yield f"thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame))}"
     for task in sorted(asyncio.all_tasks(), key=lambda each: each.get_name()):
-        text = io.StringIO()
+        yield f"task {task.get_name()}:\n{_stack(task)}"
+
+
+def _stack(task: "asyncio.Task[object]") -> str:
+    text = io.StringIO()
+    try:
         task.print_stack(file=text)
-        yield f"task {task.get_name()}:\n{text.getvalue()}"
+    except TypeError:
+        # Coroutines of compiled modules (grpc's) have no frames that could be shown.
+        return f"  {task.get_coro()!r}\n"
+    return text.getvalue()
