@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pykubelet.base.signals import ignore_here_only
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
@@ -21,6 +22,9 @@ from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import BUSYBOX, Apply, Json
 from tests.nodetraces import NodeTraces
+
+# Tests may be run in the background, where SIGINT is ignored; the programs that they start shall hear it.
+ignore_here_only()
 
 # The machine is shared: how long one example takes says nothing.
 settings.register_profile("pykubelet", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,6 +11,7 @@ import click
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
+from pykubelet.base.signals import ignore_here_only
 from pykubelet.criserver.config import Settings, load_settings
 
 _FILE = click.Path(path_type=Path, resolve_path=True)
@@ -40,6 +41,7 @@ def command(config: Path | None, kept: bool, log_level: str, log_format: str, **
 async def _run(settings: Settings, kept: bool) -> None:
     from pykubelet.criserver.main import run_criserver
 
+    ignore_here_only()  # or containers would be deaf to these signals, too
     server = asyncio.create_task(run_criserver(settings, kept), name="criserver")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
