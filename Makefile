@@ -51,11 +51,11 @@ lint: $(STAMP)
 	$(OWNED) $(BIN)/python tools/gen_diagrams.py --check
 
 unit: $(STAMP)
-	$(OWNED) $(BIN)/python -m pytest tests/unit tests/contract
+	$(OWNED) $(BIN)/python -m pytest --durations=15 tests/unit tests/contract
 
 integration: $(STAMP)
-	$(OWNED) $(BIN)/python -m pytest --runtime=$(RUNTIMES) tests/integration tests/faults
-	$(OWNED) $(BIN)/python -m pytest --runtime=$(if $(filter both,$(RUNTIMES)),criserver,$(RUNTIMES)) tests/cluster
+	$(OWNED) $(BIN)/python -m pytest --durations=25 --runtime=$(RUNTIMES) tests/integration tests/faults
+	$(OWNED) $(BIN)/python -m pytest --durations=10 --runtime=$(if $(filter both,$(RUNTIMES)),criserver,$(RUNTIMES)) tests/cluster
 
 bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/folder an API server (root)
 	$(BIN)/python -m benchmarks
