@@ -86,7 +86,7 @@ async def running(*parts: Coroutine[None, None, None]) -> AsyncIterator[None]:
         await asyncio.wait(tasks)
 
 
-async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Wait until something that runs beside the test has come about."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - the parts under test tell nobody
