@@ -74,6 +74,8 @@ class PodCertificates:
         self._clock = clock
         self._patience = patience
         self._entries: dict[Place, _Entry] = {}
+        self._requests: Mapping[Key, PodCertificateRequest] = {}
+        """As last watched."""
         self._node: Node | None = None
         self._node_known = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -152,6 +154,8 @@ class PodCertificates:
         )
         made = await self._client.create(POD_CERTIFICATE_REQUESTS.all(ref.namespace), value)
         entry.key, entry.request = key, made.metadata.name
+        # A quick signer's answer may have been watched before the name was known here.
+        self._look()
 
     async def _follow(self) -> None:
         await self._wanted.wait()
@@ -161,9 +165,14 @@ class PodCertificates:
         await Reflector(self._client, Query(POD_CERTIFICATE_REQUESTS.all(), select), self._take, self._clock).run()
 
     def _take(self, requests: Mapping[Key, PodCertificateRequest]) -> None:
+        self._requests = requests
+        self._look()
+
+    def _look(self) -> None:
+        """Take up the answers to requests that are under way."""
         renewed = set()
         for place, entry in self._entries.items():
-            request = requests.get((place.ref.namespace, entry.request)) if entry.request else None
+            request = self._requests.get((place.ref.namespace, entry.request)) if entry.request else None
             if request is not None and self._settle(entry, request):
                 renewed.add(place.ref.uid)
         if renewed:
