@@ -3,6 +3,7 @@
 Here a pod's life and images; calls about a running pod are in ``test_criserver_killed_calls.py``.
 """
 
+import asyncio
 import os
 import random
 from pathlib import Path
@@ -55,6 +56,33 @@ def test_each_step_of(stage: Stage, name: str, flavour: Flavour, kills: int, luc
         stage.assert_no_leaks(before)
     print(f"{died} kills at {len(chosen)} of {total} steps: 0 lost, 0 doubled, 0 leaked")
     assert died >= 0.8 * len(chosen) - 1, "the steps are counted wrongly"
+
+
+def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: random.Random) -> None:
+    """What is launched ahead of a start that never comes is gone with its container, and its program never runs."""
+
+    def life(pod: Pod) -> Act:
+        async def act(client: CriClient) -> None:
+            assert await pod.make(client) == pb.CONTAINER_CREATED
+            await asyncio.sleep(luck.choice((0, 0.05)))
+            await pod.down(client)
+
+        return act
+
+    total = stage.steps(life(Pod(stage, "unstarted-0")))
+    before = snapshot(stage.scope)
+    chosen = sorted(luck.sample(range(1, total + 1), min(kills, total)))
+    died = 0
+    for step in chosen:
+        pod = Pod(stage, f"unstarted-{step}")
+        died += stage.killed(life(pod), step)
+        print(f"{died} killed, last step {stage.last_step()}")
+        stage.server.start()
+        stage.do(pod.down)
+        assert pod.runs == 0
+        stage.assert_no_leaks(before)
+    print(f"{died} kills at {len(chosen)} of {total} steps: 0 leaked, 0 run")
+    assert died >= 0.7 * len(chosen) - 1, "the steps are counted wrongly"
 
 
 @pytest.mark.parametrize("name", ["pull", "import", "remove"])

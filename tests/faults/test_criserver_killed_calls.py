@@ -20,6 +20,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.killstage import Pod, Stage
 from pykubelet.testing.leakcheck import Kind, snapshot
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.streams import all_of, forward, forwarded, spdy, until
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -178,7 +179,7 @@ def test_a_stream_ends_with_its_server(
     async def act(client: CriClient) -> None:
         async for stream in busy(running, client):
             await asyncio.to_thread(stage.server.signal, signal.SIGKILL)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(10 * PATIENCE):
                 await all_of(stream)
 
     try:

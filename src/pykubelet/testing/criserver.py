@@ -47,7 +47,7 @@ class PrivateCriServer:
     cni: Mapping[str, object] = field(default_factory=dict)
     """Settings of the network beside its folder."""
     chained: Sequence[str] = ()
-    """Plugins that follow the usual ones, by name."""
+    """Plugins that follow the usual ones, by name; without any, the network is the server's own default."""
     pause_image: str = ""
     """Image that holds shared PID namespaces; by default a program of this machine does."""
 
@@ -177,10 +177,11 @@ class PrivateCriServer:
                 _kill(int(note.read_text()), note.parent)
 
     def write_configuration(self) -> None:
-        """Write the server's configuration and its network's."""
+        """Write the server's configuration, and its network's if that is not the one that the server makes itself."""
         (self.home / "cni").mkdir(parents=True, exist_ok=True, mode=0o700)
-        network = bridge_network(self.bridge, self.subnet, self.home / "root" / "ipam", self.chained)
-        (self.home / "cni" / "10-bridge.conflist").write_text(json.dumps(network, indent=1))
+        if self.chained:
+            network = bridge_network(self.bridge, self.subnet, self.home / "root" / "ipam", self.chained)
+            (self.home / "cni" / "10-bridge.conflist").write_text(json.dumps(network, indent=1))
         document = {
             "root": str(self.home / "root"),
             "run": str(self.home / "run"),
@@ -189,7 +190,12 @@ class PrivateCriServer:
             "registries_file": str(self.home / "registries.toml"),
             "cdi_dirs": [str(self.home / "cdi")],
             "pause_image": self.pause_image,
-            "cni": {"conf_dir": str(self.home / "cni"), "default_network": False, **self.cni},
+            "cni": {
+                "conf_dir": str(self.home / "cni"),
+                "default_bridge": self.bridge,
+                "default_subnet": self.subnet,
+                **self.cni,
+            },
         }
         self.config.write_text(json.dumps(document, indent=1))
 

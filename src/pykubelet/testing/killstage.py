@@ -216,8 +216,8 @@ class Pod:
             config.mounts.add(container_path="/image", readonly=True, image=pb.ImageSpec(image=self.stage.image))
         return config
 
-    async def up(self, client: CriClient) -> None:
-        """Bring it up from wherever it is."""
+    async def make(self, client: CriClient) -> pb.ContainerState.ValueType:
+        """Make what there is not of sandbox and container; the container's state."""
         boxes = await client.list_pod_sandboxes()
         ready = [box for box in boxes if box.state == pb.SANDBOX_READY]
         if not ready:
@@ -233,7 +233,11 @@ class Pod:
         assert len(containers) == 1, f"doubled: {containers}"
         assert self.created in ("", containers[0].id), f"the acknowledged container {self.created} was lost"
         self.created = containers[0].id
-        if containers[0].state == pb.CONTAINER_CREATED:
+        return containers[0].state
+
+    async def up(self, client: CriClient) -> None:
+        """Bring it up from wherever it is."""
+        if await self.make(client) == pb.CONTAINER_CREATED:
             assert not self.started, "the acknowledged start was lost"
             await client.start_container(self.container)
         status = (await client.container_status(self.container)).status

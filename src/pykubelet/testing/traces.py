@@ -53,10 +53,11 @@ def remove_cgroups(parent: str) -> None:
 def remove_firewall_rules(network: str) -> None:
     """Remove the rules and chains that the CNI plugins made for a network's pods and could not take back.
 
-    The plugins write the network's name into a comment of every rule that leads to one of their chains.
+    The plugins write the network's name into a comment of every rule that leads to one of their chains. Our server's
+    own rule goes, too.
     """
-    listing = _iptables("-S")
-    rules = [row for row in listing if f'name: \\"{network}\\"' in row and row.startswith("-A ")]
+    listing, marks = _iptables("-S"), (f'name: \\"{network}\\"', f'"pods of {network}"')
+    rules = [row for row in listing if any(mark in row for mark in marks) and row.startswith("-A ")]
     chains = {match[1] for match in map(_JUMP.search, rules) if match}
     for row in rules:
         # The listing is quoted as for a shell, so that it can be given back to one.

@@ -1,14 +1,21 @@
 """The rules of the CNI specification: configurations, plugin input, results. Pure."""
 
+import ipaddress
 import json
+import re
 from collections.abc import Iterable, Mapping
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.cni.types import AttachRequest, Json, NetworkList
+from pykubelet.criserver.cni.types import AttachRequest, Json, Masquerade, NetworkList
 
 SUPPORTED = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 _SUFFIXES = (".conflist", ".conf", ".json")
 _CHECK_SINCE = ("0.4.0", "1.0.0", "1.1.0")
+_BRIDGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
+_OWN = "pykubelet"
+"""The field of a configuration that only this server reads."""
+_IDLE = {"portmap": ("portMappings", frozenset[str]()), "bandwidth": ("bandwidth", frozenset({"type", "capabilities"}))}
+"""Plugins that do nothing but serve one capability, and the fields with which that is so (none: with any)."""
 
 
 def candidates(names: Iterable[str]) -> list[str]:
@@ -34,7 +41,21 @@ def parse_network(data: bytes, origin: str) -> NetworkList:
         raise Invalid(f"{origin}: plugins must be a list that is not empty")
     for index, plugin in enumerate(plugins):
         _check_plugin(plugin, f"{origin}: plugins[{index}]")
-    return NetworkList(name, str(version), tuple(plugins), document.get("disableCheck") is True)
+    checked = document.get("disableCheck") is True
+    return NetworkList(name, str(version), tuple(plugins), checked, _masquerade(document.get(_OWN), origin))
+
+
+def _masquerade(own: object, origin: str) -> Masquerade | None:
+    asked = own.get("masquerade") if isinstance(own, dict) else None
+    if asked is None:
+        return None
+    bridge, subnet = (asked.get(name) for name in ("bridge", "subnet")) if isinstance(asked, dict) else (None, None)
+    try:
+        if isinstance(bridge, str) and _BRIDGE.fullmatch(bridge) and isinstance(subnet, str):
+            return Masquerade(bridge, str(ipaddress.ip_network(subnet)))
+    except ValueError:
+        pass
+    raise Invalid(f"{origin}: {_OWN}.masquerade must have a bridge and a subnet, as pyk0 and 10.88.0.0/16")
 
 
 def _check_plugin(plugin: object, origin: str) -> None:
@@ -59,6 +80,23 @@ def plugin_input(network: NetworkList, plugin: Json, request: AttachRequest, pre
     if previous is not None:
         document["prevResult"] = previous
     return document
+
+
+def busy_plugins(network: NetworkList, request: AttachRequest) -> list[Json]:
+    """The plugins that have something to do for a request, in their order.
+
+    Those that only serve a capability of which nothing is asked hand on the result as it is, which needs no program.
+    """
+    given = runtime_arguments(request)
+    first, further = network.plugins[:1], network.plugins[1:]
+    return [*first, *(plugin for plugin in further if not _is_idle(plugin, given))]
+
+
+def _is_idle(plugin: Json, given: Json) -> bool:
+    capability, fields = _IDLE.get(str(plugin["type"]), ("", frozenset[str]()))
+    served = plugin.get("capabilities")
+    only = isinstance(served, dict) and served.get(capability) is True and (not fields or fields >= set(plugin))
+    return only and capability not in given
 
 
 def runtime_arguments(request: AttachRequest) -> Json:
@@ -169,11 +207,12 @@ def default_network(bridge: str, subnet: str, data_dir: str, *, limits: bool = F
         "type": "bridge",
         "bridge": bridge,
         "isGateway": True,
-        "ipMasq": True,
         "hairpinMode": True,
         "capabilities": {"ips": True, "mac": True},
         "ipam": ipam,
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
     rates = [{"type": "bandwidth", "capabilities": {"bandwidth": True}}] if limits else []
-    return {"cniVersion": "1.0.0", "name": "pykubelet", "plugins": [link, ports, *rates]}
+    own = {"masquerade": {"bridge": bridge, "subnet": subnet}}
+    # Plugins write the name into the comments of their rules: those of two servers are to be told apart.
+    return {"cniVersion": "1.0.0", "name": bridge, "plugins": [link, ports, *rates], _OWN: own}

@@ -3,25 +3,29 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 from asyncinotify import Inotify, Mask
 
 from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.shield import shielded
 from pykubelet.criserver.cni.decide import (
     addresses,
+    busy_plugins,
     candidates,
     default_network,
     parse_network,
     plugin_input,
     supports_check,
 )
+from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.cni.types import Attached, Attachment, AttachRequest, Json, NetworkList
 from pykubelet.criserver.types import SandboxID
@@ -44,6 +48,7 @@ class NetworkConfig:
     ipam_dir: Path = Path("/var/lib/cni/networks")
     netns_of: Callable[[SandboxID], Path] = Path
     """Where the network namespace of a sandbox is pinned."""
+    clock: Clock = SystemClock()
 
 
 class Network:
@@ -52,8 +57,10 @@ class Network:
     def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
         self._config = config
         self._plugins = plugins
+        self._firewall = Firewall(config.clock, plugins.marks)
         self._current: NetworkList | None = None
         self._why = "no network configuration was read yet"
+        self._detaching: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
 
     def problem(self) -> str:
         """Why pods cannot get a network now; empty when they can."""
@@ -68,7 +75,16 @@ class Network:
         """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty."""
         while True:
             await asyncio.to_thread(self._config.conf_dir.mkdir, parents=True, exist_ok=True)
+            await self._let_out()
             await self._follow()
+
+    async def _let_out(self) -> None:
+        """The firewall's rule, for pods of the last server and before the first of this one."""
+        if self._current is not None and self._current.masquerade is not None:
+            try:
+                await self._firewall.ensure(self._current.masquerade)
+            except Transient as error:
+                _log.warning("the firewall is not ready for pods", extra={"error": str(error)})
 
     async def _follow(self) -> None:
         """Until the folder is not there any more."""
@@ -111,7 +127,7 @@ class Network:
         attachment = await asyncio.to_thread(self._load, sandbox)
         if attachment is None or not supports_check(attachment.network):
             return
-        for plugin in attachment.network.plugins:
+        for plugin in busy_plugins(attachment.network, attachment.request):
             document = plugin_input(attachment.network, plugin, attachment.request, attachment.result)
             await self._plugins.call("CHECK", attachment.request, attachment.request.netns, document)
 
@@ -121,6 +137,11 @@ class Network:
         When a plugin fails, the attachment is kept, to be tried again, and the error is raised. ``known`` is what was
         asked for, of a sandbox that has an address: it stands in for an attachment that is lost or damaged.
         """
+        # The retries of a stopped sandbox's release may meet its client's: some plugins stumble over each other then.
+        async with self._detaching.setdefault(sandbox, asyncio.Lock()):
+            await self._detach(sandbox, known)
+
+    async def _detach(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
         try:
             attachment = await asyncio.to_thread(self._load, sandbox)
         except Invalid as error:
@@ -129,15 +150,15 @@ class Network:
             await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
         else:
             if attachment is not None:
-                await self._delete(attachment)
+                await self._delete(attachment, busy_plugins(attachment.network, attachment.request))
             elif known is not None:
                 await self._release_unknown(known)
         self._file(sandbox).unlink(missing_ok=True)
 
-    async def _delete(self, attachment: Attachment) -> None:
+    async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
         netns = request.netns if Path(request.netns).exists() else ""
-        for plugin in reversed(network.plugins):
+        for plugin in reversed(plugins):
             document = plugin_input(network, plugin, request, attachment.result)
             await self._plugins.call("DEL", request, netns, document)
 
@@ -151,12 +172,14 @@ class Network:
             raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {why}")
         for network in networks[1:]:
             with suppress(Transient, Invalid):
-                await self._delete(Attachment(request, network))
-        await self._delete(Attachment(request, networks[0]))
+                await self._delete(Attachment(request, network), network.plugins)
+        await self._delete(Attachment(request, networks[0]), networks[0].plugins)
 
     async def _add(self, network: NetworkList, request: AttachRequest) -> Json:
         result: Json | None = None
-        for plugin in network.plugins:
+        if network.masquerade is not None:
+            await self._firewall.ensure(network.masquerade)
+        for plugin in busy_plugins(network, request):
             document = plugin_input(network, plugin, request, result)
             result = await self._plugins.call("ADD", request, request.netns, document)
         assert result is not None, "a network has at least one plugin"

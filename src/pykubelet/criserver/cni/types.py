@@ -10,6 +10,13 @@ from pykubelet.criserver.types import SandboxID
 Json: TypeAlias = dict[str, object]
 
 
+class Masquerade(Struct, frozen=True):
+    """The pods of a bridge, whose addresses other networks do not know."""
+
+    bridge: str
+    subnet: str
+
+
 class NetworkList(Struct, frozen=True):
     """A network configuration list: plugins that are called one after the other."""
 
@@ -17,6 +24,8 @@ class NetworkList(Struct, frozen=True):
     version: str
     plugins: tuple[Json, ...]
     disable_check: bool = False
+    masquerade: Masquerade | None = None
+    """What this server does for it beside the plugins."""
 
 
 class PortMap(Struct, frozen=True):

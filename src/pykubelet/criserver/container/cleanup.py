@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.errors import PykubeletError
@@ -39,6 +40,12 @@ class Cleanup:
         await runtime.delete(container.id)
         await asyncio.to_thread(self._remove_start_files, container.id)
 
+    async def undo_launch(self, container: Container, runtime: OciRuntime) -> None:
+        """The same for a container whose program has not run: there is nothing in its log."""
+        await self.undo_start(container, runtime)
+        if container.record.log_path:
+            await asyncio.to_thread(_remove_empty, Path(container.record.log_path))
+
     async def let_volumes_go(self, container: Container) -> None:
         """Drop its mapped mounts, which would keep volumes busy that its client wants to unmount."""
         if any(mount.uidMappings for mount in container.config.mounts):
@@ -60,6 +67,12 @@ class Cleanup:
         for name in _START_FILES:
             (self._folders.bundles / container / name).unlink(missing_ok=True)
         (self._folders.exits / container).unlink(missing_ok=True)
+
+
+def _remove_empty(log: Path) -> None:
+    with suppress(OSError):
+        if log.stat().st_size == 0:
+            log.unlink()
 
 
 def noted_cgroup(bundle: Path) -> str:

@@ -48,7 +48,7 @@ class Traces:
     start_begun: bool
     """A conmon, an OCI state or a pid file exists."""
     program_runs: bool
-    """The OCI runtime has let the program run (it is no longer waiting to be started)."""
+    """The program runs or has run (it does not wait to be started)."""
     bundle: bool
 
 
@@ -86,9 +86,11 @@ def recover(record: ContainerRecord, traces: Traces) -> Recovery:
                 return Recovery.LOST
             if not traces.start_begun:
                 return Recovery.KEEP
-            if traces.exit_noted and not traces.monitored:
-                return Recovery.FINISH
-            return Recovery.ADOPT if traces.program_runs and traces.monitored else Recovery.UNSTART
+            if not traces.program_runs:
+                return Recovery.UNSTART
+            if traces.monitored:
+                return Recovery.ADOPT
+            return Recovery.FINISH if traces.exit_noted else Recovery.UNSTART
 
 
 def oom_killed(exit_code: int, *, noted: bool, kills: int, pod_kills: int, by_us: bool) -> bool:

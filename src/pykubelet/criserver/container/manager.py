@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.supervise import supervise
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Exit, Launch, read_exit, reopen_log
+from pykubelet.criserver.conmon import Exit, read_exit, reopen_log
 from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.ahead import Launches
 from pykubelet.criserver.container.cleanup import Cleanup, image_mounts, merge_limits, rewrite_limits
 from pykubelet.criserver.container.create import Creator
 from pykubelet.criserver.container.decide import START_FAILED, UNKNOWN_EXIT, made_before, move, oom_killed, reason
@@ -40,6 +41,7 @@ class ContainerManager:
         self._containers: dict[ContainerID, Container] = {}
         self._cleanup = Cleanup(deps.folders, deps.cgroups)
         self._creator = Creator(deps, self._pid_namespace)
+        self._launches = Launches(deps, self._cleanup)
 
     # What there is
 
@@ -86,7 +88,7 @@ class ContainerManager:
 
     def runtime(self, container: Container) -> OciRuntime:
         """The OCI runtime that the container's sandbox was made for."""
-        return self._deps.runtimes[self._deps.sandboxes.handler(container.record.sandbox_id)]
+        return self._launches.runtime(container)
 
     # Calls
 
@@ -109,6 +111,7 @@ class ContainerManager:
             await asyncio.shield(self._deps.store.delete_container(record.id))
             raise
         self._publish(container.record, EventKind.CREATED, record.created_at)
+        self._launches.begin(container)
         return record.id
 
     async def start(self, identity: str) -> None:
@@ -120,7 +123,7 @@ class ContainerManager:
                 raise Permanent(f"container {record.id} is {record.phase.value}; only a created one can be started")
             self._deps.sandboxes.view(record.sandbox_id)
             try:
-                started = await self._launch(container)
+                started = await self._run(container)
             except PykubeletError as error:
                 await self._cleanup.undo_start(container, self.runtime(container))
                 now = self._now()
@@ -140,6 +143,9 @@ class ContainerManager:
     async def stop(self, identity: str, grace: Seconds) -> None:
         """Ask it to end, and kill it after ``grace`` seconds. Done when it does not run."""
         container = self.get(identity)
+        if self._launches.ahead(container):
+            async with container.lock:
+                await self._launches.undo(container)
         process = open_process(container.record.process) if container.running else None
         if process is not None:
             with process:
@@ -189,16 +195,19 @@ class ContainerManager:
             record = container.record
             config = pb.ContainerConfig.FromString(record.config)
             merge_limits(config.linux.resources, resources)
-            wanted = build_resources(config.linux.resources, self._deps.host)
+            wanted, launched = build_resources(config.linux.resources, self._deps.host), False
             match record.phase:
                 case ContainerPhase.RUNNING:
                     await self.runtime(container).update(container.id, wanted)
                 case ContainerPhase.CREATED:
+                    launched = await self._launches.undo(container)
                     await asyncio.to_thread(rewrite_limits, self.bundle(container.id), wanted)
                 case _:
                     raise Permanent(f"container {container.id} has ended; its limits cannot be changed")
             container.config = config
             await self._put(container, replace(record, config=config.SerializeToString()))
+            if launched:
+                self._launches.begin(container)
 
     async def reopen_log(self, identity: str) -> None:
         """Have its log file opened anew after a rotation; returns when the new file is there."""
@@ -265,6 +274,7 @@ class ContainerManager:
 
     async def purge(self, container: Container) -> None:
         """Remove every trace of a container whose phase says that it is being removed. Can be repeated."""
+        await self._launches.undo(container)
         await self._cleanup.undo_start(container, self.runtime(container))
         for name in image_mounts(container):
             await self._deps.images.release(name)
@@ -277,11 +287,12 @@ class ContainerManager:
         """Kill the containers of a sandbox, all at once."""
         async with asyncio.TaskGroup() as group:
             for container in self.of_sandbox(sandbox):
-                if container.running:
+                if container.running or self._launches.ahead(container):
                     group.create_task(self.stop(container.id, 0), name=f"stop-{container.id[:13]}")
-                else:
-                    # It will not start any more.
-                    await self._cleanup.let_volumes_go(container)
+        for container in self.of_sandbox(sandbox):
+            if not container.running:
+                # It will not start any more.
+                await self._cleanup.let_volumes_go(container)
 
     async def remove_all(self, sandbox: SandboxID) -> None:
         """Remove the containers of a sandbox."""
@@ -297,7 +308,7 @@ class ContainerManager:
     async def revert_start(self, container: Container) -> None:
         """Undo a start that was cut, so that it can be started again."""
         async with container.lock:
-            await self._cleanup.undo_start(container, self.runtime(container))
+            await self._cleanup.undo_launch(container, self.runtime(container))
 
     async def put(self, container: Container, record: ContainerRecord) -> None:
         """Replace the record, in the store first."""
@@ -305,24 +316,12 @@ class ContainerManager:
 
     # Inside
 
-    async def _launch(self, container: Container) -> ContainerRecord:
-        record, config = container.record, container.config
-        bundle = self.bundle(record.id)
-        pod_oom_kills = self._deps.pod_oom_kills(record.cgroup)
-        launched = await self._deps.conmon.launch(
-            Launch(
-                container=record.id,
-                bundle=bundle,
-                log=Path(record.log_path) if record.log_path else None,
-                runtime=self.runtime(container),
-                terminal=config.tty,
-                stdin=config.stdin,
-                stdin_once=config.stdin_once,
-            )
-        )
+    async def _run(self, container: Container) -> ContainerRecord:
+        record = container.record
+        launched = await self._launches.take(container)
         process, monitor = reference(launched.pid), reference(launched.monitor)
-        now = self._now()
-        await self.runtime(container).start(record.id)
+        pod_oom_kills, now = self._deps.pod_oom_kills(record.cgroup), self._now()
+        await self.runtime(container).start(record.id, None if container.config.CDI_devices else process)
         changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
         return move(record, ContainerPhase.RUNNING, **changes)
 

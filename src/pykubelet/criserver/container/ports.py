@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container.apparmor import AppArmorProfiles
 from pykubelet.criserver.events import EventHub
@@ -99,3 +100,5 @@ class ContainerDeps:
     tasks: asyncio.TaskGroup
     clock: Clock
     apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)
+    launched_for: Seconds = 60.0
+    """How long what was launched ahead waits for its start."""

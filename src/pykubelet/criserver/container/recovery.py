@@ -71,6 +71,9 @@ class ContainerRecovery:
 
     async def _apply(self, container: Container, what: Recovery, monitor: ProcessRef | None) -> None:
         record = container.record
+        if monitor is not None and what in (Recovery.UNSTART, Recovery.REMOVE):
+            # It may not have noted its own number yet.
+            container.record = replace(record, monitor=monitor)
         match what:
             case Recovery.KEEP:
                 pass
@@ -86,8 +89,6 @@ class ContainerRecovery:
             case Recovery.LOST:
                 await self._manager.finish(container, None)
             case Recovery.UNSTART:
-                if monitor is not None:
-                    container.record = replace(record, monitor=monitor)
                 await self._manager.revert_start(container)
                 container.record = record
             case Recovery.REMOVE:

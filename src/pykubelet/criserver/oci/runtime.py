@@ -21,7 +21,8 @@ from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.exectree import kill_tree
-from pykubelet.criserver.types import ContainerID
+from pykubelet.criserver.oci.fifo import SHELL, fifo_of, let_run
+from pykubelet.criserver.types import ContainerID, ProcessRef
 
 _log = logging.getLogger(__name__)
 _CALL: Seconds = 60.0
@@ -79,6 +80,11 @@ class OciRuntime:
         self._env = {"PATH": _PATH, OWNER: str(scratch)}
         self.systemd = systemd
         self._features: Features | None = None
+        # A wrapper of runc with another name may have added hooks, which only the program runs.
+        name = Path(found).name
+        self._plain_runc = name == "runc" and os.access(SHELL, os.X_OK)
+        self.waits = name in ("runc", "crun")
+        """Whether what it has created waits in a way that the next server recognizes: see ``holds``."""
 
     def global_arguments(self) -> list[str]:
         """What stands before every command."""
@@ -104,9 +110,21 @@ class OciRuntime:
             self._features = Features("rro" in said.mountOptions, "user" in said.linux.namespaces)
         return self._features
 
-    async def start(self, container: ContainerID) -> None:
-        """Let a created container's program run. Permanent: the runtime's words."""
-        await self._call("start", container)
+    async def start(self, container: ContainerID, process: ProcessRef | None = None) -> None:
+        """Let a created container's program run. Permanent: the runtime's words.
+
+        ``process``: its first process, if nothing else is to be done at the start (the spec has no hooks).
+        """
+        state = self.root / container
+        fifo = fifo_of(state) if self._plain_runc and process is not None else None
+        if fifo is None or process is None or not (state / "state.json").exists():
+            await self._call("start", container)
+        else:
+            await let_run(fifo, process, self._env)
+
+    def holds(self, container: ContainerID) -> bool:
+        """Whether a created container waits for its start at a FIFO. Blocks shortly."""
+        return fifo_of(self.root / container) is not None
 
     async def delete(self, container: ContainerID) -> None:
         """Remove the cgroup and state of a container whose process has ended; done if there is none.

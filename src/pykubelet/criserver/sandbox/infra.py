@@ -51,8 +51,8 @@ class Infra:
         await asyncio.to_thread(write_bundle, bundle, spec)
         identity = ContainerID(sandbox.id)
         launched = await self._deps.conmon.launch(Launch(identity, bundle, None, runtime))
-        await runtime.start(identity)
         process = reference(launched.pid)
+        await runtime.start(identity, process)
         if process is None:
             raise NotFound(f"the infra process of sandbox {sandbox.id} ended at once")
         return process

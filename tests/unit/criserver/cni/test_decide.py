@@ -1,16 +1,19 @@
 """The rules of the CNI specification."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, strategies
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.cni import AttachRequest, PortMap
 from pykubelet.criserver.cni.decide import (
     SUPPORTED,
     addresses,
+    busy_plugins,
     candidates,
     default_network,
     environment,
@@ -21,7 +24,7 @@ from pykubelet.criserver.cni.decide import (
     runtime_arguments,
     supports_check,
 )
-from pykubelet.criserver.cni.types import Json
+from pykubelet.criserver.cni.types import Json, Masquerade, NetworkList
 from pykubelet.criserver.types import SandboxID
 
 REQUEST = AttachRequest(SandboxID("s1"), "/ns/net", "default", "web", "u1")
@@ -139,3 +142,40 @@ def test_the_default_network_is_valid() -> None:
         made = default_network("b0", "10.0.0.0/16", "/ipam", limits=limits)
         network = parse_network(json.dumps(made).encode(), "f")
         assert ("bandwidth" in [plugin["type"] for plugin in network.plugins]) == limits
+        assert network.masquerade == Masquerade("b0", "10.0.0.0/16")
+        assert [plugin["type"] for plugin in busy_plugins(network, REQUEST)] == ["bridge"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "asked", "called"),
+    [
+        ({"type": "portmap", "capabilities": {"portMappings": True}}, {}, False),
+        ({"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}, {}, False),
+        ({"type": "portmap", "capabilities": {"portMappings": True}}, {"ports": (PortMap(80, 80, "tcp"),)}, True),
+        ({"type": "portmap", "capabilities": {"portMappings": False}}, {}, True),
+        ({"type": "portmap"}, {}, True),
+        ({"type": "bandwidth", "capabilities": {"bandwidth": True}}, {}, False),
+        ({"type": "bandwidth", "capabilities": {"bandwidth": True}}, {"egress_rate": 1000}, True),
+        ({"type": "bandwidth", "capabilities": {"bandwidth": True}, "ingressRate": 8, "ingressBurst": 8}, {}, True),
+        ({"type": "tuning", "capabilities": {"mac": True}}, {}, True),
+    ],
+)
+def test_plugins_that_would_do_nothing(plugin: Json, asked: dict[str, Any], called: bool) -> None:
+    request = replace(REQUEST, **asked)
+    network = NetworkList("n", "1.0.0", ({"type": "bridge"}, plugin))
+    assert (plugin in busy_plugins(network, request)) is called
+    # The first one makes the result.
+    assert busy_plugins(NetworkList("n", "1.0.0", (plugin,)), request) == [plugin]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *(1, {}, {"bridge": "b0"}, {"bridge": "b0", "subnet": "10.0.0.1/16"}, {"bridge": "b0", "subnet": "many"}),
+        {"bridge": "-j ACCEPT", "subnet": "10.0.0.0/16"},
+    ],
+)
+def test_nonsense_is_not_masqueraded(wanted: object) -> None:
+    document = {"cniVersion": "1.0.0", "name": "n", "type": "bridge", "pykubelet": {"masquerade": wanted}}
+    with pytest.raises(Invalid, match=r"f: pykubelet\.masquerade must have"):
+        parse_network(json.dumps(document).encode(), "f")

@@ -192,3 +192,38 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    await asyncio.gather(*(rig.network.detach(REQUEST.sandbox) for _ in range(3)))
+    assert [call.split()[0] for call in rig.calls()] == ["ADD", "ADD", "DEL", "DEL"]
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_the_pods_of_the_default_network_are_let_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, works: bool
+) -> None:
+    """From the server's start on; without the rule no pod is attached."""
+    for name, text in (
+        ("iptables", f'echo "$4" >> {tmp_path}/calls; {"" if works else "exit 3"}'),
+        ("bridge", f"cat > {tmp_path}/bridge.json; echo bridge >> {tmp_path}/calls; echo '{{}}'"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
+    network = Network(config, Plugins((tmp_path,), 10.0))
+    await network.start()
+    follower = asyncio.create_task(network.run())
+    await until(lambda: (tmp_path / "calls").exists() and (works or "not ready for pods" in caplog.text))
+    if works:
+        await network.attach(REQUEST)
+        assert (tmp_path / "calls").read_text().split() == ["-C", "bridge"]
+        assert "ipMasq" not in (tmp_path / "bridge.json").read_text()
+    else:
+        with pytest.raises(Transient, match="cannot be let out"):
+            await network.attach(REQUEST)
+    follower.cancel()
+    with suppress(asyncio.CancelledError):
+        await follower

@@ -42,5 +42,13 @@ async def test_entries_that_make_no_sense_fail_the_pull(tmp_path: Path, entry: s
     rooms = await open_images(load_settings(None, root=str(tmp_path / "root"), registries_file=file), SystemClock())
     with pytest.raises(Invalid, match=message):
         await rooms.images.pull("a:5000/x:1")
+
+
+@pytest.mark.root
+async def test_a_bad_entry_is_nothing_to_other_registries(tmp_path: Path) -> None:
+    file = tmp_path / "registries.toml"
+    file.write_text('[registries."a:5000"]\nmirrors = ["ftp://x"]\n')
+    settings = load_settings(None, root=str(tmp_path / "root"), registries_file=str(file))
+    rooms = await open_images(settings, SystemClock())
     with pytest.raises(Transient, match=r"127\.0\.0\.1:1"):
         await rooms.images.pull("127.0.0.1:1/x:1")

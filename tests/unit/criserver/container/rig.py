@@ -25,10 +25,11 @@ from tests.unit.criserver.spec.given import HOST
 
 SANDBOX = SandboxID("s1")
 CONMON = """#!{python} -S
-import json, os, signal, subprocess, sys
+import json, os, shutil, signal, subprocess, sys
 given = sys.argv[1:]
 value = lambda flag: given[given.index(flag) + 1]
 bundle, container, exits = value("-b"), value("-c"), value("--exit-dir")
+(root,) = [word[21:] for word in given if word.startswith("--runtime-arg=--root=")]
 reply = int(os.environ["_OCI_SYNCPIPE"])
 if os.fork():
     os._exit(0)
@@ -36,12 +37,18 @@ os.setsid()
 for fd in (0, 1, 2):
     os.dup2(os.open(os.devnull, os.O_RDWR), fd)
 open(bundle + "/conmon.pid", "w").write(str(os.getpid()))
-try:
-    spec = json.load(open(bundle + "/config.json"))
-    child = subprocess.Popen(spec["process"]["args"], start_new_session=True)
-except OSError as error:
-    os.write(reply, json.dumps({{"data": -1, "message": str(error)}}).encode() + b"\\n")
+if value("-l") != "off":
+    open(value("-l")[9:], "a").close()
+args = json.load(open(bundle + "/config.json"))["process"]["args"]
+if not shutil.which(args[0]):
+    os.write(reply, json.dumps({{"data": -1, "message": "No such file: " + args[0]}}).encode() + b"\\n")
     os._exit(1)
+state = root + "/" + container
+os.mkdir(state)
+os.mkfifo(state + "/exec.fifo")
+waiting = ["sh", "-c", 'printf 0 > "$0"; exec "$@"', state + "/exec.fifo", *args]
+child = subprocess.Popen(waiting, start_new_session=True)
+open(state + "/state.json", "w").close()
 open(bundle + "/pid", "w").write(str(child.pid))
 os.write(reply, json.dumps({{"data": child.pid}}).encode() + b"\\n")
 os.close(reply)
@@ -49,7 +56,14 @@ code = child.wait()
 open(exits + "/.tmp", "w").write(str(code if code >= 0 else 128 - code))
 os.rename(exits + "/.tmp", exits + "/" + container)
 """
-RUNTIME = "#!/bin/sh\nexit 0\n"
+RUNTIME = """#!/bin/sh
+root=${1#--root=}
+shift 3
+case $1 in
+  start) read -r byte < "$root/$2/exec.fifo"; rm "$root/$2/exec.fifo"; touch "$root/started-by-program" ;;
+  delete) for last; do :; done; rm -rf "$root/$last" ;;
+esac
+"""
 
 
 class NoCgroups:
@@ -84,11 +98,12 @@ class OneSandbox:
     """A sandbox on the node's namespaces."""
 
     ready = True
+    logs = ""
 
     def view(self, sandbox: SandboxID) -> SandboxView:
         if not self.ready:
             raise Permanent("sandbox s1 is not ready")
-        return SandboxView("web", pb.PodSandboxConfig(), {}, "", "", "", "/dev/shm")
+        return SandboxView("web", pb.PodSandboxConfig(log_directory=self.logs), {}, "", "", "", "/dev/shm")
 
     def handler(self, sandbox: SandboxID) -> str:
         return "runc"
@@ -127,10 +142,18 @@ class Rig:
 
     async def create(self, *command: str, image: str = "app:1", attempt: int = 0) -> Container:
         config = pb.ContainerConfig(
-            metadata=pb.ContainerMetadata(name="app", attempt=attempt), image=pb.ImageSpec(image=image), command=command
+            metadata=pb.ContainerMetadata(name="app", attempt=attempt),
+            image=pb.ImageSpec(image=image),
+            command=command,
+            log_path="log",
         )
         config.linux.security_context.namespace_options.pid = pb.CONTAINER
         return self.manager.get(await self.manager.create(SANDBOX, config))
+
+    def forget_launches(self) -> None:
+        """As if the server were killed: nobody undoes what waits for its start."""
+        for ahead in self.manager._launches._ahead.values():
+            ahead.taken.set()
 
     async def recover(self) -> None:
         """As a new server does with the records of the old one."""

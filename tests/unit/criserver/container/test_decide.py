@@ -49,7 +49,10 @@ def test_every_container_can_be_removed_in_the_end() -> None:
         (ContainerPhase.CREATED, {"start_begun": True}, Recovery.UNSTART),
         (ContainerPhase.CREATED, {"start_begun": True, "monitored": True}, Recovery.UNSTART),
         (ContainerPhase.CREATED, {"start_begun": True, "monitored": True, "program_runs": True}, Recovery.ADOPT),
-        (ContainerPhase.CREATED, {"start_begun": True, "exit_noted": True}, Recovery.FINISH),
+        (ContainerPhase.CREATED, {"start_begun": True, "exit_noted": True, "program_runs": True}, Recovery.FINISH),
+        # It died while it waited for its start: nothing of the program has run.
+        (ContainerPhase.CREATED, {"start_begun": True, "exit_noted": True}, Recovery.UNSTART),
+        (ContainerPhase.CREATED, {"start_begun": True, "program_runs": True}, Recovery.UNSTART),
     ],
 )
 def test_recovery(phase: ContainerPhase, traces: dict[str, bool], expected: Recovery) -> None:

@@ -19,7 +19,7 @@ from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.sandbox import Sandbox, SandboxDeps, SandboxFolders
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.spec import ImageDefaults
-from pykubelet.criserver.types import ContainerID, SandboxID, SandboxRecord, UserNamespace
+from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.container.rig import CONMON, RUNTIME, NoCgroups
@@ -38,6 +38,7 @@ class FakePause:
         self._error = error
         self.asked: list[str] = []
         self.held: set[str] = set()
+        self.user: UserNamespace | None = None
 
     async def ensure(self, reference: str) -> ImageFacts:
         self.asked.append(reference)
@@ -48,6 +49,7 @@ class FakePause:
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         self.held.add(container)
+        self.user = user
         return self._folder / "rootfs"
 
     async def release(self, container: ContainerID) -> None:
@@ -78,8 +80,8 @@ async def infra_in(folder: Path, images: FakePause, program: str, pause_image: s
         )
 
 
-def _sandbox() -> Sandbox:
-    return Sandbox(SandboxRecord(ID, "web", "runc", pb.PodSandboxConfig().SerializeToString(), 1))
+def _sandbox(config: pb.PodSandboxConfig | None = None) -> Sandbox:
+    return Sandbox(SandboxRecord(ID, "web", "runc", (config or pb.PodSandboxConfig()).SerializeToString(), 1))
 
 
 def _spec(folder: Path) -> dict[str, dict[str, object]]:
@@ -107,6 +109,27 @@ async def test_the_program_of_an_image(tmp_path: Path) -> None:
         async with asyncio.timeout(10):
             while is_alive(process):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.root
+async def test_the_program_of_an_image_in_a_user_namespace(tmp_path: Path) -> None:
+    config = pb.PodSandboxConfig()
+    options = config.linux.security_context.namespace_options
+    for mapping in (options.userns_options.uids, options.userns_options.gids):
+        mapping.add(host_id=500000, container_id=0, length=65536)
+    user = UserNamespace("/ns/user", IdMap(500000, 500000, 65536, 65536))
+    images = FakePause(tmp_path, ("sleep", "60"))
+    async with infra_in(tmp_path, images, NO_PROGRAM, "pause:1") as infra:
+        await infra.start(_sandbox(config), {"user": user.path}, user)
+        assert images.user == user
+        spec = _spec(tmp_path)
+        assert {"type": "user", "path": user.path} in cast(list[object], spec["linux"]["namespaces"])
+        assert spec["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 500000, "size": 65536}]
+        assert spec["process"]["user"] == {"uid": 65535, "gid": 65535}
+        bundle = (tmp_path / "sandboxes" / ID / "infra").stat()
+        assert (bundle.st_gid, bundle.st_mode & 0o777) == (500000, 0o710)
+        (tmp_path / "exits" / ID).write_text("0")
+        await infra.stop(ID, infra._deps.runtimes["runc"], config)
 
 
 @pytest.mark.parametrize(

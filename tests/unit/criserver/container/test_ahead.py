@@ -1,0 +1,221 @@
+"""What is launched before its start: used by the start, and undone by everything else."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.container import Container, ContainerManager
+from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.types import ContainerPhase
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
+
+
+def _runtime_folder(rig: Rig, container: Container) -> Path:
+    return rig.manager.runtime_root(container.record) / container.id
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - other processes make it true
+        await asyncio.sleep(0.01)
+
+
+async def _waiting(rig: Rig, container: Container) -> int:
+    """The number of the process that waits for the start."""
+    note = rig.manager.bundle(container.id) / "pid"
+    await _until(lambda: note.exists() and note.read_text() != "")
+    return int(note.read_text())
+
+
+def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
+    bundle = rig.manager.bundle(container.id)
+    assert {path.name for path in bundle.glob("*")} <= {"config.json"}
+    assert not _runtime_folder(rig, container).exists()
+    assert not (rig.deps.folders.exits / container.id).exists()
+    assert not _lives(pid)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_the_start_lets_it_run(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sh", "-c", f"echo x >> {tmp_path}/ran; exec sleep 60")
+        pid = await _waiting(rig, container)
+        assert container.record.phase is ContainerPhase.CREATED
+        assert not (tmp_path / "ran").exists()
+        await rig.manager.start(container.id)
+        assert container.record.process is not None
+        assert container.record.process.pid == pid
+        await _until((tmp_path / "ran").exists)
+        assert not (tmp_path / "oci" / "started-by-program").exists()
+        await rig.manager.remove(container.id)
+        assert (tmp_path / "ran").read_text() == "x\n"
+
+
+async def _stop(rig: Rig, container: Container) -> None:
+    await rig.manager.stop(container.id, 10)
+
+
+async def _stop_all(rig: Rig, container: Container) -> None:
+    await rig.manager.stop_all(SANDBOX)
+
+
+async def _remove(rig: Rig, container: Container) -> None:
+    await rig.manager.remove(container.id)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("act", [_stop, _stop_all, _remove])
+async def test_what_undoes_it(tmp_path: Path, act: Callable[[Rig, Container], Awaitable[None]], begun: bool) -> None:
+    """No process, log or event is left of it."""
+    async with rig_in(tmp_path) as rig, aclosing(rig.events.subscribe()) as events:
+        first = asyncio.ensure_future(anext(events))
+        rig.sandbox.logs = str(tmp_path / "logs")
+        container = await rig.create("sleep", "60")
+        pid = await _waiting(rig, container) if begun else 1 << 30
+        await act(rig, container)
+        if not begun:
+            await asyncio.sleep(0.3)
+        _assert_undone(rig, container, pid)
+        assert list((tmp_path / "logs").iterdir()) == []
+        await rig.manager.remove(container.id)
+        assert [(await first).kind, (await anext(events)).kind] == [EventKind.CREATED, EventKind.DELETED]
+
+
+async def test_it_can_still_be_started_then(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        pid = await _waiting(rig, container)
+        await rig.manager.stop(container.id, 0)
+        await rig.manager.start(container.id)
+        assert container.record.process is not None
+        assert container.record.process.pid != pid
+        await rig.manager.remove(container.id)
+
+
+async def test_a_sandbox_that_stops_first(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        pid = await _waiting(rig, container)
+        await rig.manager.stop_all(SANDBOX)
+        rig.sandbox.ready = False
+        with pytest.raises(Permanent, match="not ready"):
+            await rig.manager.start(container.id)
+        _assert_undone(rig, container, pid)
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_new_limits_reach_it(tmp_path: Path) -> None:
+    """It is launched anew with them."""
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        before = await _waiting(rig, container)
+        await rig.manager.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
+        assert '"shares": 99' in (rig.manager.bundle(container.id) / "config.json").read_text()
+        after = await _waiting(rig, container)
+        assert before != after
+        await rig.manager.start(container.id)
+        assert container.record.process is not None
+        assert container.record.process.pid == after
+        await rig.manager.remove(container.id)
+
+
+async def test_one_that_dies_before_its_start(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        pid = await _waiting(rig, container)
+        await asyncio.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+        await _until((rig.deps.folders.exits / container.id).exists)
+        await rig.manager.start(container.id)
+        assert container.running
+        assert not (rig.deps.folders.exits / container.id).exists()
+        await rig.manager.remove(container.id)
+
+
+async def test_what_is_never_started_is_let_go(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        manager = ContainerManager(replace(rig.deps, launched_for=0.2))
+        rig.manager = manager
+        container = await rig.create("sleep", "60")
+        pid = await _waiting(rig, container)
+        await _until(lambda: not _runtime_folder(rig, container).exists() and not _lives(pid))
+        await manager.start(container.id)
+        assert container.running
+        await asyncio.sleep(0.4)
+        assert container.running
+        await manager.remove(container.id)
+
+
+async def test_what_fails_ahead_is_told_by_the_start(tmp_path: Path) -> None:
+    """As if it had been made only then: what was missing may have come meanwhile."""
+    async with rig_in(tmp_path) as rig:
+        program = tmp_path / "late"
+        container = await rig.create(str(program))
+        bad = await rig.create("/no/such/program", attempt=1)
+        await asyncio.sleep(0.3)
+        assert {container.record.phase, bad.record.phase} == {ContainerPhase.CREATED}
+        program.write_text("#!/bin/sh\nexec sleep 60\n")
+        program.chmod(0o755)
+        await rig.manager.start(container.id)
+        assert container.running
+        with pytest.raises(Permanent, match="No such file"):
+            await rig.manager.start(bad.id)
+        assert (bad.record.exit_code, bad.record.reason) == (128, "StartError")
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_hooks_run_at_the_start(tmp_path: Path) -> None:
+    """What CDI adds may have some: such a container is not launched ahead, and the OCI runtime's program starts it."""
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.manager.stop(container.id, 0)
+        container.config.CDI_devices.add(name="vendor.example/device=one")
+        rig.manager._launches.begin(container)
+        assert not rig.manager._launches.ahead(container)
+        await rig.manager.start(container.id)
+        assert container.running
+        assert (tmp_path / "oci" / "started-by-program").exists()
+        await rig.manager.remove(container.id)
+
+
+@pytest.mark.parametrize("dead", [True, False])
+async def test_the_next_server_undoes_it(tmp_path: Path, dead: bool) -> None:
+    """Its server died; so has the process that waits, or not."""
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sh", "-c", f"echo x >> {tmp_path}/ran; exec sleep 60")
+        pid = await _waiting(rig, container)
+        await asyncio.sleep(0.05)
+        rig.forget_launches()
+    if dead:
+        os.kill(pid, signal.SIGKILL)
+        await _until((rig.deps.folders.exits / container.id).exists)
+    async with rig_in(tmp_path) as rig:
+        await rig.recover()
+        found = rig.manager.get(container.id)
+        assert found.record.phase is ContainerPhase.CREATED
+        _assert_undone(rig, found, pid)
+        await rig.manager.start(found.id)
+        await _until((tmp_path / "ran").exists)
+        await rig.manager.remove(found.id)
+        assert (tmp_path / "ran").read_text() == "x\n"
+
+
+async def test_a_server_that_is_stopped_leaves_none(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        pid = await _waiting(rig, container)
+        await asyncio.sleep(0.05)
+    _assert_undone(rig, container, pid)
