@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.hangup import break_off, keep_alive
 from pykubelet.base.units import KIB, Seconds
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ async def taken_over(request: "web.Request") -> AsyncIterator[tuple[asyncio.Stre
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client has gone")
+    keep_alive(transport)
     former = request.protocol
     reader = asyncio.StreamReader(limit=_BUFFER)
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -75,9 +77,9 @@ async def closing(writer: asyncio.StreamWriter, within: Seconds) -> AsyncIterato
         async with asyncio.timeout(within):
             await writer.wait_closed()
     except (OSError, TimeoutError):
-        writer.transport.abort()
+        break_off(writer)
     except BaseException:
-        writer.transport.abort()
+        break_off(writer)
         raise
 
 

@@ -12,6 +12,7 @@ from pykubelet.pb import images_v1_pb2 as transfer
 
 _WORDS = {
     transfer.RESOLVING: "resolving",
+    transfer.RESOLVED: "resolved",
     transfer.WAITING: "waiting",
     transfer.DOWNLOADING: "downloading",
     transfer.PRESENT: "present",
@@ -33,7 +34,7 @@ def shown(*, quiet: bool) -> Iterator[OnProgress]:
 
 
 class Lines:
-    """A line whenever a layer has come a step further."""
+    """A line whenever a layer, or the image as a whole, has come a step further."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
@@ -62,15 +63,19 @@ def _bars() -> Iterator[OnProgress]:
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         tasks: dict[str, TaskID] = {}
+        here: dict[str, int] = {}
 
         def told(steps: Sequence[transfer.Progress]) -> None:
             for step in steps:
-                if not step.layer:
-                    continue
                 if step.layer not in tasks:
-                    tasks[step.layer] = progress.add_task(short(step.layer), total=step.total or None, phase="")
-                phase = _WORDS[step.phase]
-                progress.update(tasks[step.layer], completed=step.done, total=step.total or None, phase=phase)
+                    name = short(step.layer) if step.layer else "image"
+                    tasks[step.layer] = progress.add_task(name, total=None, phase="")
+                if step.layer:
+                    here[step.layer] = step.done
+                total = step.total or None
+                progress.update(tasks[step.layer], completed=step.done, total=total, phase=_WORDS[step.phase])
+            if "" in tasks:
+                progress.update(tasks[""], completed=sum(here.values()))
 
         yield told
 

@@ -27,8 +27,9 @@ from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
-from pykubelet.linux import cgroups, system
+from pykubelet.linux import cgroups, memory, system
 from pykubelet.linux.cgroups.account import Accountant
+from pykubelet.linux.upkeep import keep_small
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
 
     Conflict: another server uses the folders.
     """
+    memory.limit_arenas()
     async with AsyncExitStack() as stack:
         for folder, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
             await asyncio.to_thread(make_way, folder, way)
@@ -111,6 +113,7 @@ class Server:
         images = self._ground.images
         server = CriServer(self._ground.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
         tasks.create_task(server.run(), name="cri-server")
+        tasks.create_task(keep_small(self._ground.clock), name="upkeep")
         followers = {"network": self._machine.network.run, "network-retries": self._pods.sandbox_recovery.retry_network}
         for name, follower in followers.items():
             tasks.create_task(supervise(name, follower, clock=self._ground.clock), name=name)

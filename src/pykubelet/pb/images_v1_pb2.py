@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pykubelet.pb import runtime_v1_pb2 as runtime__v1__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0fimages_v1.proto\x12\x13pykubelet.images.v1\x1a\x10runtime_v1.proto\"B\n\x0bPullRequest\x12\r\n\x05image\x18\x01 \x01(\t\x12$\n\x04\x61uth\x18\x02 \x01(\x0b\x32\x16.runtime.v1.AuthConfig\"+\n\rImportRequest\x12\x0c\n\x04tags\x18\x01 \x03(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x1f\n\rExportRequest\x12\x0e\n\x06images\x18\x01 \x03(\t\"\x1b\n\x0b\x45xportReply\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"c\n\rTransferReply\x12/\n\x08progress\x18\x01 \x03(\x0b\x32\x1d.pykubelet.images.v1.Progress\x12!\n\x06images\x18\x02 \x03(\x0b\x32\x11.runtime.v1.Image\"p\n\x08Progress\x12\r\n\x05image\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12)\n\x05phase\x18\x03 \x01(\x0e\x32\x1a.pykubelet.images.v1.Phase\x12\x0c\n\x04\x64one\x18\x04 \x01(\x03\x12\r\n\x05total\x18\x05 \x01(\x03*Z\n\x05Phase\x12\r\n\tRESOLVING\x10\x00\x12\x0b\n\x07WAITING\x10\x01\x12\x0f\n\x0b\x44OWNLOADING\x10\x02\x12\x0b\n\x07PRESENT\x10\x03\x12\r\n\tUNPACKING\x10\x04\x12\x08\n\x04\x44ONE\x10\x05\x32\x87\x02\n\rImageTransfer\x12N\n\x04Pull\x12 .pykubelet.images.v1.PullRequest\x1a\".pykubelet.images.v1.TransferReply0\x01\x12T\n\x06Import\x12\".pykubelet.images.v1.ImportRequest\x1a\".pykubelet.images.v1.TransferReply(\x01\x30\x01\x12P\n\x06\x45xport\x12\".pykubelet.images.v1.ExportRequest\x1a .pykubelet.images.v1.ExportReply0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0fimages_v1.proto\x12\x13pykubelet.images.v1\x1a\x10runtime_v1.proto\"B\n\x0bPullRequest\x12\r\n\x05image\x18\x01 \x01(\t\x12$\n\x04\x61uth\x18\x02 \x01(\x0b\x32\x16.runtime.v1.AuthConfig\"+\n\rImportRequest\x12\x0c\n\x04tags\x18\x01 \x03(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x1f\n\rExportRequest\x12\x0e\n\x06images\x18\x01 \x03(\t\"\x1b\n\x0b\x45xportReply\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"c\n\rTransferReply\x12/\n\x08progress\x18\x01 \x03(\x0b\x32\x1d.pykubelet.images.v1.Progress\x12!\n\x06images\x18\x02 \x03(\x0b\x32\x11.runtime.v1.Image\"p\n\x08Progress\x12\r\n\x05image\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12)\n\x05phase\x18\x03 \x01(\x0e\x32\x1a.pykubelet.images.v1.Phase\x12\x0c\n\x04\x64one\x18\x04 \x01(\x03\x12\r\n\x05total\x18\x05 \x01(\x03*h\n\x05Phase\x12\r\n\tRESOLVING\x10\x00\x12\x0b\n\x07WAITING\x10\x01\x12\x0f\n\x0b\x44OWNLOADING\x10\x02\x12\x0b\n\x07PRESENT\x10\x03\x12\r\n\tUNPACKING\x10\x04\x12\x08\n\x04\x44ONE\x10\x05\x12\x0c\n\x08RESOLVED\x10\x06\x32\x87\x02\n\rImageTransfer\x12N\n\x04Pull\x12 .pykubelet.images.v1.PullRequest\x1a\".pykubelet.images.v1.TransferReply0\x01\x12T\n\x06Import\x12\".pykubelet.images.v1.ImportRequest\x1a\".pykubelet.images.v1.TransferReply(\x01\x30\x01\x12P\n\x06\x45xport\x12\".pykubelet.images.v1.ExportRequest\x1a .pykubelet.images.v1.ExportReply0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,7 +33,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'images_v1_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PHASE']._serialized_start=448
-  _globals['_PHASE']._serialized_end=538
+  _globals['_PHASE']._serialized_end=552
   _globals['_PULLREQUEST']._serialized_start=58
   _globals['_PULLREQUEST']._serialized_end=124
   _globals['_IMPORTREQUEST']._serialized_start=126
@@ -46,6 +46,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSFERREPLY']._serialized_end=332
   _globals['_PROGRESS']._serialized_start=334
   _globals['_PROGRESS']._serialized_end=446
-  _globals['_IMAGETRANSFER']._serialized_start=541
-  _globals['_IMAGETRANSFER']._serialized_end=804
+  _globals['_IMAGETRANSFER']._serialized_start=555
+  _globals['_IMAGETRANSFER']._serialized_end=818
 # @@protoc_insertion_point(module_scope)

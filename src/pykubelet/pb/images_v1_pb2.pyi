@@ -40,6 +40,8 @@ class _PhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Phase.ValueType
     """The blob was here before."""
     UNPACKING: _Phase.ValueType  # 4
     DONE: _Phase.ValueType  # 5
+    RESOLVED: _Phase.ValueType  # 6
+    """Of the image as a whole: its manifest is here, and its layers follow in the same message. The total is theirs."""
 
 class Phase(_Phase, metaclass=_PhaseEnumTypeWrapper): ...
 
@@ -52,6 +54,8 @@ PRESENT: Phase.ValueType  # 3
 """The blob was here before."""
 UNPACKING: Phase.ValueType  # 4
 DONE: Phase.ValueType  # 5
+RESOLVED: Phase.ValueType  # 6
+"""Of the image as a whole: its manifest is here, and its layers follow in the same message. The total is theirs."""
 Global___Phase: _TypeAlias = Phase  # noqa: Y015
 
 @_typing.final

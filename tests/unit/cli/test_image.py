@@ -20,7 +20,7 @@ from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
 from pykubelet.cli.app import cli
 from pykubelet.cli.image import _complete, command
 from pykubelet.cli.imageclient import ImageClient, choose_endpoint
-from pykubelet.cli.imageprogress import Lines
+from pykubelet.cli.imageprogress import Lines, shown
 from pykubelet.cli.registryauth import find_auth, from_docker_config
 from pykubelet.criserver.images import ImageRecord
 from pykubelet.criserver.images.manifests import digest_of
@@ -260,16 +260,36 @@ def test_where_credentials_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_lines_say_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
-    step = transfer.Progress(image="a:1", layer="sha256:0123456789abcdef", phase=transfer.DOWNLOADING, total=2000)
-    lines.told([transfer.Progress(image="a:1"), step])
+    step = transfer.Progress(image="a:1", layer="sha256:0123456789abcdef", phase=transfer.WAITING, total=2000)
+    lines.told([transfer.Progress(image="a:1")])
+    lines.told([transfer.Progress(image="a:1", phase=transfer.RESOLVED, total=2000), step])
+    step.phase = transfer.DOWNLOADING
+    lines.told([step])
     step.done = 1000
     lines.told([step])
     step.phase = transfer.DONE
     lines.told([step])
     assert capsys.readouterr().err.splitlines() == [
         "a:1: resolving",
+        "a:1: resolved 2kB",
         "0123456789ab: downloading 2kB",
         "0123456789ab: done 2kB",
+    ]
+
+
+def test_bars_add_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with shown(quiet=False) as told:
+        told([transfer.Progress(image="a:1")])
+        told([transfer.Progress(image="a:1", phase=transfer.RESOLVED, total=3000)])
+        for layer, total in (("sha256:aaaa", 1000), ("sha256:bbbb", 2000)):
+            told([transfer.Progress(image="a:1", layer=layer, phase=transfer.DOWNLOADING, done=500, total=total)])
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    lines = [line.split() for line in plain.splitlines() if "/" in line][-3:]
+    assert [(line[0], line[1], line[3:5]) for line in lines] == [
+        ("image", "resolved", ["1.0/3.0", "kB"]),
+        ("aaaa", "downloading", ["0.5/1.0", "kB"]),
+        ("bbbb", "downloading", ["0.5/2.0", "kB"]),
     ]
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self, assert_never
 
+from pykubelet.base import hangup
 from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError
 from pykubelet.base.spdy.frames import (
     Data,
@@ -183,7 +184,10 @@ class SpdyConnection:
             return data
 
     async def _wait_for_readers(self, frame: Frame) -> None:
-        """One stream that nobody reads stops all others: the peers know no other flow control than this."""
+        """One stream that nobody reads stops all others: the peers know no other flow control than this.
+
+        ConnectionResetError: the other side has gone meanwhile.
+        """
         if not isinstance(frame, Data):
             return
         bounds = self._bounds
@@ -193,7 +197,12 @@ class SpdyConnection:
             if held <= bounds.held and self._held <= bounds.held_together:
                 return
             self._read_on.clear()
-            await self._read_on.wait()
+            try:
+                async with asyncio.timeout(hangup.STUCK):
+                    await self._read_on.wait()
+            except TimeoutError:
+                if self._link.hung_up():
+                    raise ConnectionResetError("the other side has gone, and nobody reads what it has sent") from None
 
     def _handle(self, frame: Frame) -> None:
         match frame:

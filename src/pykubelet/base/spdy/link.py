@@ -4,6 +4,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from pykubelet.base.hangup import hung_up
+
 if TYPE_CHECKING:
     import aiohttp
     from aiohttp import web
@@ -24,6 +26,10 @@ class Link(Protocol):
 
     async def end(self) -> None:
         """Send no more. Reading goes on where the carrier can do that."""
+        ...
+
+    def hung_up(self) -> bool:
+        """Whether the other side has closed, however much of what it sent was not read yet."""
         ...
 
 
@@ -49,6 +55,10 @@ class StreamLink:
             with suppress(OSError):
                 self._writer.write_eof()
 
+    def hung_up(self) -> bool:
+        """Whether the other side has closed."""
+        return hung_up(self._writer)
+
 
 class WebSocketLink:
     """A WebSocket whose binary messages carry the bytes (``SPDY/3.1+portforward.k8s.io``)."""
@@ -70,3 +80,7 @@ class WebSocketLink:
     async def end(self) -> None:
         """Close: a WebSocket has no half."""
         await self._socket.close()
+
+    def hung_up(self) -> bool:
+        """Whether the other side has closed."""
+        return hung_up(self._socket)

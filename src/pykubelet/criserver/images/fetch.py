@@ -100,20 +100,25 @@ class Fetcher:
         parsed = manifests.parse_manifest(data, manifest.media_type, job.what)
         if parsed.config.size > manifests.MAX_DOCUMENT:
             raise Invalid(f"{job.what}: its configuration has {parsed.config.size} bytes")
-        job.blobs.update((parsed.config.digest, *(layer.digest for layer in parsed.layers)))
+        sizes = {layer.digest: layer.size for layer in parsed.layers}
+        total = sum(sizes.values())
+        job.blobs.update((parsed.config.digest, *sizes))
+        job.tell(Phase.RESOLVED, total=total)
+        for digest, size in sizes.items():
+            job.tell(Phase.WAITING, digest, total=size)
         await self._blob(repository, parsed.config, Job(job.what, ignore_progress, job.blobs))
         record = await self._record(manifest, job.what)
         slots = asyncio.Semaphore(_PARALLEL)
 
         async def one(count: int) -> None:
             layer = record.stack[count]
-            job.tell(Phase.WAITING, layer.digest, 0, layer.size)
             async with slots:
                 await self._layer(repository, layer, job)
             await self._unpack(record.stack[: count + 1], job)
 
         async with self._layers.pinned(record.layers):
             await _all(one(count) for count in range(len(record.stack)))
+        job.tell(Phase.DONE, done=total, total=total)
         return record
 
     async def _layer(self, repository: Repository, layer: Layer, job: Job) -> None:

@@ -51,10 +51,6 @@ class ImageIndex:
         images[record.id] = record
         self._save(images)
 
-    def replace(self, record: ImageRecord) -> None:
-        """Remember exactly this of an image."""
-        self._save(self.images | {record.id: record})
-
     def remove(self, image_id: str) -> None:
         """Forget an image."""
         self._save({key: image for key, image in self.images.items() if key != image_id})

@@ -120,22 +120,6 @@ class ImageManager:
             await to_its_end(self._index.remove, found.id)
         await self.collect()
 
-    async def untag(self, reference: str) -> None:
-        """Take one reference from its image; the image goes with its last one. NotFound: there is no such reference."""
-        wanted = str(parse(reference))
-        async with self._change:
-            found = self._find(wanted)
-            if found is None:
-                raise NotFound(f"image {wanted} is not present")
-            tags = tuple(tag for tag in found.tags if tag != wanted)
-            digests = tuple(digest for digest in found.digests if digest != wanted)
-            # Digest references come with tags; what was pulled by digest alone keeps its one.
-            if tags or (digests and not found.tags):
-                await to_its_end(self._index.replace, structs.replace(found, tags=tags, digests=digests))
-            else:
-                await to_its_end(self._index.remove, found.id)
-        await self.collect()
-
     async def fs_info(self) -> FsInfo:
         """What blobs and layers take."""
         blob_bytes, blob_inodes = self._store.used()

@@ -46,7 +46,7 @@ class Repository(Protocol):
         ...
 
     async def blob(self, blob: Descriptor, sink: "BlobSink", on_bytes: Callable[[int], None]) -> None:
-        """Write a blob into the sink, from its offset on, which ``on_bytes`` is told, and commit it."""
+        """Write a blob into the sink, from its offset on, and commit it; ``on_bytes`` is told how many are here."""
         ...
 
 

@@ -107,9 +107,10 @@ class FsInfo:
 
 
 class Phase(Enum):
-    """How far a layer is."""
+    """How far a layer is, or the image as a whole."""
 
     RESOLVING = "resolving"
+    RESOLVED = "resolved"
     WAITING = "waiting"
     DOWNLOADING = "downloading"
     UNPACKING = "unpacking"

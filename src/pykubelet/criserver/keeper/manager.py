@@ -86,8 +86,10 @@ class Keeper:
                 extra={"log": str(self._config.log), "delay_s": round(delay, 3)},
             )
             await self._clock.sleep(delay)
-            with contextlib.suppress(PykubeletError):
+            try:
                 await self.start()
+            except PykubeletError as error:
+                _log.error("the runtime server does not start", extra={"error": str(error)})
 
     def close(self) -> None:
         """Let go of the server; it runs on."""

@@ -13,6 +13,9 @@ from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.stats.ports import LayerUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+_MAX_UID = 2**63 - 1
+_MAX_DIGITS = 20
+
 
 class ImageStore(Protocol):
     """The images of this node."""
@@ -144,8 +147,8 @@ def image_of(record: ImageRecord) -> pb.Image:
         pinned=record.pinned,
     )
     user = record.config.user.partition(":")[0]
-    if user.isdecimal() and user.isascii():
-        image.uid.value = int(user[:19])
+    if user.isdecimal() and user.isascii() and len(user) <= _MAX_DIGITS and int(user) <= _MAX_UID:
+        image.uid.value = int(user)
     elif user:
         image.username = user
     return image

@@ -21,6 +21,7 @@ _T = TypeVar("_T")
 
 _PHASES = {
     Phase.RESOLVING: transfer.RESOLVING,
+    Phase.RESOLVED: transfer.RESOLVED,
     Phase.WAITING: transfer.WAITING,
     Phase.DOWNLOADING: transfer.DOWNLOADING,
     Phase.PRESENT: transfer.PRESENT,

@@ -30,8 +30,11 @@ def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
     ]
     if hugepages:
         resources["hugepageLimits"] = hugepages
-    if asked.unified and host.cgroup_version == 2:
-        resources["unified"] = dict(asked.unified)
+    if host.cgroup_version == 2:
+        # Unlimited must be said: else systemd gives scopes a part of the machine's. What counts is the pod's limit.
+        resources["pids"] = {"limit": -1}
+        if asked.unified:
+            resources["unified"] = dict(asked.unified)
     return resources
 
 

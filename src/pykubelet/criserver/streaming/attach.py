@@ -31,13 +31,14 @@ async def attach(target: AttachTo, client: Client) -> None:
     with connection:
         output = asyncio.ensure_future(_pump(connection, target, client))
         listen = asyncio.ensure_future(_listen(connection, target, client))
+        gone = asyncio.ensure_future(client.gone())
         try:
-            await asyncio.wait({output, listen}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({output, listen, gone}, return_when=asyncio.FIRST_COMPLETED)
             ended = (output.done() and output.result()) or (listen.done() and listen.result())
         finally:
-            for task in (output, listen):
+            for task in (output, listen, gone):
                 task.cancel()
-            await asyncio.gather(output, listen, return_exceptions=True)
+            await asyncio.gather(output, listen, gone, return_exceptions=True)
     if ended:
         await client.finish(0)
 

@@ -12,13 +12,15 @@ import tty
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
 
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.proc import Child, spawn
+from pykubelet.base.shield import shielded
+from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.runtime import words_of_log
+from pykubelet.criserver.streaming.left import Left
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 from pykubelet.criserver.streaming.types import (
     Channel,
@@ -39,14 +41,12 @@ _PID_FILE: Seconds = 0.2
 """How often to look for the note of a command that is about to begin."""
 _ENV = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
 
-Outlive: TypeAlias = Callable[[Coroutine[object, object, None]], object]
 
-
-async def execute(execution: Execution, executor: Executor, client: Client, outlive: Outlive) -> None:
+async def execute(execution: Execution, executor: Executor, client: Client, left: Left) -> None:
     """Run it, pass its streams on, tell the client its exit code.
 
     When the client goes, the command stays, as with the reference's runtimes: its stdin ends, and it waits once it has
-    written more than a pipe holds. ``outlive`` gets what is to be done until it ends.
+    written more than a pipe holds. ``left`` then sees to it until it ends.
     """
     try:
         argv, pid_file, folder = await executor.prepare(execution)
@@ -62,10 +62,10 @@ async def execute(execution: Execution, executor: Executor, client: Client, outl
         await client.finish(1, str(error))
         return
     except BaseException:
-        await session.kill()
+        await shielded(session.kill)
         raise
     if code is None:
-        outlive(session.outlive())
+        left.take(session.outlive)
         return
     try:
         failed = code != 0 and not pid_file.exists()
@@ -105,19 +105,20 @@ class _Session:
             asyncio.ensure_future(_pump(pipe, channel, client, self._resize_inner)) for pipe, channel in self._outputs
         }
         listen = asyncio.ensure_future(self._listen(client))
+        gone = asyncio.ensure_future(client.gone())
         end = asyncio.ensure_future(self._until_end())
-        waiting = {end, listen, *pumps}
+        waiting = {end, listen, gone, *pumps}
         try:
             while not self._ended.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if listen in done or _client_gone(done & pumps):
+                if listen in done or gone in done or _client_gone(done & pumps):
                     return None
             await self._drain(pumps)
             return self._ended.result()
         finally:
-            for task in (end, listen, *pumps):
+            for task in (end, listen, gone, *pumps):
                 task.cancel()
-            await asyncio.gather(end, listen, *pumps, return_exceptions=True)
+            await asyncio.gather(end, listen, gone, *pumps, return_exceptions=True)
             if self._stdin and not self._streams.terminal:
                 self._stdin.close()
 
@@ -128,24 +129,35 @@ class _Session:
                 await self._ended
         finally:
             self._close()
-            await asyncio.to_thread(shutil.rmtree, self._folder, True)
+            await to_its_end(shutil.rmtree, self._folder, True)
 
-    async def outlive(self) -> None:
-        """Wait for its end without a client; when cancelled, end it."""
+    async def outlive(self, unwanted: asyncio.Event) -> None:
+        """Wait for its end without a client; once it is unwanted, end it."""
+        goes_on = asyncio.ensure_future(self._until_runtime_ended())
+        stop = asyncio.ensure_future(unwanted.wait())
         try:
-            await self._command_ended()
-            # The OCI runtime would wait for ever for somebody to take the rest of the output.
-            self._close()
+            await asyncio.wait({goes_on, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (goes_on, stop):
+                task.cancel()
+            await asyncio.gather(goes_on, stop, return_exceptions=True)
+        if goes_on.cancelled() or not goes_on.result():
+            await self.kill()
+        else:
+            await self.end()
+
+    async def _until_runtime_ended(self) -> bool:
+        """False: it does not, though its command has ended."""
+        await self._command_ended()
+        # The OCI runtime would wait for ever for somebody to take the rest of the output.
+        self._close()
+        try:
             async with asyncio.timeout(_RUNTIME_END):
                 await self._until_end()
         except TimeoutError:
             _log.warning("an OCI runtime outlives the command that it ran, and is killed")
-            await self.kill()
-        except asyncio.CancelledError:
-            await self.kill()
-            raise
-        else:
-            await self.end()
+            return False
+        return True
 
     async def kill(self) -> None:
         """End it at once, and clean up."""

@@ -9,31 +9,36 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.streaming.forward import connect, relay
 from pykubelet.criserver.streaming.types import Forward
 from pykubelet.criserver.streaming.websocket import Channels
 
 _MOST: Final = 64
 """Ports at once; a channel's number is one byte."""
-_WAITING: Final = 16
-"""Messages for one port that the pod has not taken yet; then nothing more is read from the client."""
+_HELD: Final = 256 * KIB
+"""Bytes for one port that the pod has not taken yet, without the last message; then the client has to wait."""
+_HELD_TOGETHER: Final = 1 * MIB
+"""The same, for all ports."""
 
 
 async def forward(target: Forward, ports: Sequence[int], socket: web.WebSocketResponse) -> None:
     """Join each port to its channels until the client goes, or all have ended."""
     channels = Channels(socket)
-    pipes = {2 * index: _Pipe(channels, 2 * index) for index in range(len(ports[:_MOST]))}
+    held = _Held()
+    pipes = {2 * index: _Pipe(channels, 2 * index, held) for index in range(len(ports[:_MOST]))}
     for (number, _), port in zip(pipes.items(), ports, strict=False):
         for channel in (number, number + 1):
             await channels.send(channel, struct.pack("<H", port))
     work = asyncio.ensure_future(_all(target, ports, channels, pipes))
     listen = asyncio.ensure_future(_listen(channels, pipes))
+    gone = asyncio.ensure_future(channels.gone())
     try:
-        await asyncio.wait({work, listen}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({work, listen, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (work, listen):
+        for task in (work, listen, gone):
             task.cancel()
-        await asyncio.gather(work, listen, return_exceptions=True)
+        await asyncio.gather(work, listen, gone, return_exceptions=True)
     await channels.close()
 
 
@@ -43,16 +48,52 @@ async def _all(target: Forward, ports: Sequence[int], channels: Channels, pipes:
             group.create_task(_one(target, port, channels, pipe), name=f"forward-{port}")
 
 
+class _Held:
+    """Bytes of one client that the pod has not taken yet."""
+
+    def __init__(self) -> None:
+        self.together = 0
+        self.less = asyncio.Event()
+        """Set whenever something was taken."""
+
+
 class _Pipe:
     """One port's data."""
 
-    def __init__(self, channels: Channels, number: int) -> None:
+    def __init__(self, channels: Channels, number: int, held: _Held) -> None:
         self._channels = channels
         self.number = number
-        self.waiting: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+        self._held = held
+        self._own = 0
+        self._ended = False
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def put(self, data: bytes) -> None:
+        """Give it data for the pod; waits while there is too much already. After the end it is dropped."""
+        while not self._ended and (self._own > _HELD or self._held.together > _HELD_TOGETHER):
+            self._held.less.clear()
+            await self._held.less.wait()
+        if self._ended:
+            return
+        self._own += len(data)
+        self._held.together += len(data)
+        self._waiting.put_nowait(data)
 
     async def read(self) -> bytes:
-        return await self.waiting.get()
+        data = await self._waiting.get()
+        self._took(len(data))
+        return data
+
+    def end(self) -> None:
+        """Nobody takes anything any more: other ports must not wait for that."""
+        self._ended = True
+        self._waiting = asyncio.Queue()
+        self._took(self._own)
+
+    def _took(self, size: int) -> None:
+        self._own -= size
+        self._held.together -= size
+        self._held.less.set()
 
     async def write(self, data: bytes) -> None:
         await self._channels.send(self.number, data)
@@ -65,9 +106,11 @@ async def _one(target: Forward, port: int, channels: Channels, pipe: _Pipe) -> N
                 await relay(connection, pipe)
         except PykubeletError as error:
             await channels.send(pipe.number + 1, str(error).encode())
+        finally:
+            pipe.end()
 
 
 async def _listen(channels: Channels, pipes: dict[int, _Pipe]) -> None:
     async for channel, data in channels.receive():
         if data and channel in pipes:
-            await pipes[channel].waiting.put(data)
+            await pipes[channel].put(data)

@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from typing import Final, assert_never
 
 from aiohttp import web
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
+from pykubelet.base.shield import shielded
 from pykubelet.base.spdy import StreamLink, WebSocketLink
 from pykubelet.base.upgrade import taken_over
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
 from pykubelet.criserver.streaming.attach import attach
 from pykubelet.criserver.streaming.execute import execute
+from pykubelet.criserver.streaming.left import Left
+from pykubelet.criserver.streaming.strangers import Strangers
 from pykubelet.criserver.streaming.tokens import Tokens
 from pykubelet.criserver.streaming.types import AttachTo, Client, Execution, Executor, Forward, Target
 
@@ -31,9 +33,9 @@ class StreamingServer:
         self._executor = executor
         self._tokens: Tokens[Target] = Tokens(clock)
         self._base = ""
-        self._tasks: asyncio.TaskGroup | None = None
-        self._left: dict[asyncio.Task[object], None] = {}
-        """Commands whose clients have gone, oldest first."""
+        self._left = Left(_MOST_LEFT)
+        self._strangers: Strangers | None = None
+        self._serving: set[asyncio.Task[object]] = set()
 
     def url(self, target: Target) -> str:
         """A URL for the request: it works once, within a minute. Transient when too many wait."""
@@ -47,16 +49,27 @@ class StreamingServer:
                 application.router.add_route(method, f"/{kind}/{{token}}", self._handle)
         runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
-        async with asyncio.TaskGroup() as self._tasks:
-            try:
-                site = web.TCPSite(runner, _ADDRESS, 0)
-                await site.start()
-                host, port = runner.addresses[0][:2]
-                self._base = f"http://{host}:{port}"
-                ready.set()
-                await asyncio.get_running_loop().create_future()
-            finally:
-                await runner.cleanup()
+        assert runner.server is not None
+        self._strangers = strangers = Strangers(runner.server)
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(strangers.handler, _ADDRESS, 0)
+        try:
+            self._base = "http://{}:{}".format(*listener.sockets[0].getsockname())
+            ready.set()
+            await loop.create_future()
+        finally:
+            listener.close()
+            strangers.close()
+            await shielded(lambda: self._end(runner))
+
+    async def _end(self, runner: web.AppRunner) -> None:
+        # aiohttp would give those who serve some time, and then cancel them without seeing them to their end.
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
+        await runner.cleanup()
+        await self._left.end()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -65,14 +78,24 @@ class StreamingServer:
             raise web.HTTPNotFound(text=str(error)) from error
         if not request.path.startswith(f"/{_KINDS[type(target)]}/"):
             raise web.HTTPNotFound(text="this URL is of another kind")
+        assert self._strangers is not None, "only run makes requests come"
+        self._strangers.known(request.protocol)
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
-            if spdy_client.is_spdy(request):
-                return await self._over_spdy(request, target)
-            if request.headers.get("Upgrade", "").lower() == "websocket":
-                return await self._over_websocket(request, target)
+            return await self._serve(request, target)
         except ConnectionError:
             _log.debug("a streaming client has gone")
             return web.Response()
+        finally:
+            self._serving.discard(task)
+
+    async def _serve(self, request: web.Request, target: Target) -> web.StreamResponse:
+        if spdy_client.is_spdy(request):
+            return await self._over_spdy(request, target)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await self._over_websocket(request, target)
         raise web.HTTPBadRequest(text="unable to upgrade: only SPDY/3.1 and WebSocket are served here")
 
     async def _over_spdy(self, request: web.Request, target: Target) -> web.StreamResponse:
@@ -103,20 +126,11 @@ class StreamingServer:
     async def _run(self, target: Execution | AttachTo, client: Client) -> None:
         match target:
             case Execution():
-                await execute(target, self._executor, client, self._outlive)
+                await execute(target, self._executor, client, self._left)
             case AttachTo():
                 await attach(target, client)
             case _:
                 assert_never(target)
-
-    def _outlive(self, work: Coroutine[object, object, None]) -> None:
-        assert self._tasks is not None
-        if len(self._left) >= _MOST_LEFT:
-            # Each costs the node a process outside of its pod's limits.
-            next(iter(self._left)).cancel()
-        task = self._tasks.create_task(work, name="exec-without-client")
-        self._left[task] = None
-        task.add_done_callback(lambda done: self._left.pop(done, None))
 
 
 def _ports(request: web.Request) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from pykubelet.base.hangup import until_stuck
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import KIB, Seconds
 from pykubelet.base.upgrade import switching, taken_over
@@ -101,6 +102,7 @@ class SpdyClient:
         self._textual = protocol != V4
         self._streams = streams
         self._connection = connection
+        self._received = 0
 
     async def receive(self) -> AsyncIterator[FromClient]:
         """What the client sends, until it is gone."""
@@ -113,11 +115,16 @@ class SpdyClient:
         tasks = [asyncio.ensure_future(source) for source in sources]
         try:
             while (what := await queue.get()) is not None:
+                self._received += 1
                 yield what
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def gone(self) -> None:
+        """Return when it is gone, though not all was received."""
+        await until_stuck(lambda: self._received, self._connection.ended.is_set)
 
     async def send(self, channel: Channel, data: bytes) -> None:
         """Give it output."""

@@ -84,6 +84,10 @@ class Client(Protocol):
         """What the client sends, until it is gone."""
         ...
 
+    async def gone(self) -> None:
+        """Return when it is gone, though what it has sent was not all received, and nothing of it was for a while."""
+        ...
+
     async def send(self, channel: Channel, data: bytes) -> None:
         """Give it output. ConnectionError when it is gone."""
         ...

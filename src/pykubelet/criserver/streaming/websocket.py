@@ -12,6 +12,7 @@ from typing import Final
 
 from aiohttp import WSMsgType, web
 
+from pykubelet.base.hangup import hung_up, keep_alive, until_stuck
 from pykubelet.base.units import MIB
 from pykubelet.criserver.streaming.status import parse_size, status, text
 from pykubelet.criserver.streaming.types import Channel, EndOfInput, FromClient, Size, Streams
@@ -32,8 +33,9 @@ async def accept(request: web.Request, protocols: tuple[str, ...]) -> web.WebSoc
     offered = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if word.strip()]
     if offered and not set(offered) & set(protocols):
         raise web.HTTPForbidden(text=f"none of {', '.join(offered)} is spoken here, but {', '.join(protocols)}")
-    socket = web.WebSocketResponse(protocols=protocols if offered else (), max_msg_size=_MESSAGE)
+    socket = web.WebSocketResponse(protocols=protocols if offered else (), max_msg_size=_MESSAGE, compress=False)
     await socket.prepare(request)
+    keep_alive(socket)
     return socket
 
 
@@ -43,15 +45,21 @@ class Channels:
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket
         self._textual = socket.ws_protocol in (V4_TEXT, V1_TEXT)
+        self._received = 0
 
     async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
         """Channel and data of each message, until the client is gone. What is malformed is skipped."""
         async for message in self._socket:
+            self._received += 1
             if self._textual and message.type is WSMsgType.TEXT and message.data:
                 with suppress(binascii.Error, ValueError):
                     yield ord(message.data[0]) - ord("0"), base64.b64decode(message.data[1:], validate=True)
             elif not self._textual and message.type is WSMsgType.BINARY and message.data:
                 yield message.data[0], message.data[1:]
+
+    async def gone(self) -> None:
+        """Return when the client is gone, and none of its messages was received for a while."""
+        await until_stuck(lambda: self._received, lambda: hung_up(self._socket))
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send, and wait while the client is slow. ConnectionError when it is gone."""
@@ -90,6 +98,10 @@ class WebSocketClient:
                         yield size
                 case Channel.CLOSE if self._version == V5 and data[:1] == bytes([Channel.STDIN]):
                     yield EndOfInput()
+
+    async def gone(self) -> None:
+        """Return when it is gone, though not all was received."""
+        await self._channels.gone()
 
     async def send(self, channel: Channel, data: bytes) -> None:
         """Give it output."""

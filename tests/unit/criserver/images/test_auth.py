@@ -63,7 +63,7 @@ def test_who_is_told_credentials(base: str, proven: bool, realm: str, told: bool
 
 
 @pytest.mark.parametrize(
-    "realm", ["", "ftp://a/b", "http://auth.docker.io/t", "//x", "https://u:p@docker.io/t", "/etc/passwd"]
+    "realm", ["", "ftp://a/b", "http://auth.docker.io/t", "//x", "https://u:p@docker.io/t", "/etc/passwd", "https://[a"]
 )
 def test_realms_that_are_not_asked(realm: str) -> None:
     with pytest.raises(Permanent, match="token service"):

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import Host
-from pykubelet.criserver.images.types import RegistryUnavailable
+from pykubelet.criserver.images.types import Phase, Progress, RegistryUnavailable
 from pykubelet.linux.mounts import mount, unmount
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
@@ -28,6 +29,47 @@ async def test_what_a_cut_pull_has_fetched_is_not_fetched_again(registry: FakeRe
     check(world, await world.images.pull(f"{registry.host}/app:1"))
     assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
     assert [ranged for path, _, ranged in registry.seen if DIFFS[1] in path] == [f"bytes={len(missing) - 1}-"]
+
+
+async def test_layers_are_told_before_the_configuration_is_here(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    registry.pause = asyncio.Event()
+    told: list[Progress] = []
+    pull = asyncio.ensure_future(World(tmp_path).images.pull(f"{registry.host}/app:1", None, told.append))
+    await registry.halfway.wait()
+    name, sizes = f"{registry.host}/app:1", [Bytes(len(layer)) for layer in LAYERS[:2]]
+    assert told == [
+        Progress(name, "", Phase.RESOLVING),
+        Progress(name, "", Phase.RESOLVED, total=Bytes(sum(sizes))),
+        *(Progress(name, digest, Phase.WAITING, total=size) for digest, size in zip(DIFFS, sizes, strict=False)),
+    ]
+    registry.pause.set()
+    await pull
+    assert told[-1] == Progress(name, "", Phase.DONE, Bytes(sum(sizes)), Bytes(sum(sizes)))
+
+
+async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: Path) -> None:
+    """A slow registry's, that is: less than what is written at once."""
+    layer = random.Random(5).randbytes(300_000)
+    registry.add_image("app:1", [layer], [digest(layer)])
+    world = World(tmp_path)
+    some, go_on = asyncio.Event(), asyncio.Event()
+
+    def note(step: Progress) -> None:
+        if step.phase is Phase.DOWNLOADING and step.done == len(layer) // 2:
+            some.set()
+
+    pull = asyncio.ensure_future(world.images.pull(f"{registry.host}/app:1", None, note))
+    registry.pause = go_on
+    # The configuration waits too, and nobody is told of it.
+    await registry.halfway.wait()
+    registry.halfway.clear()
+    go_on.set()
+    registry.pause = asyncio.Event()
+    async with asyncio.timeout(20):
+        await some.wait()
+    registry.pause.set()
+    check(world, await pull)
 
 
 async def test_two_pulls_of_one_image_share_the_work(registry: FakeRegistry, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pykubelet.criserver.images import (
     manifests,
 )
 from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.registry.http import _redirected
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
@@ -207,9 +208,17 @@ async def test_redirects_to_another_host_lose_the_credentials(
     registry.redirect = lambda target: f"/v2/app/blobs/{target}"
     with pytest.raises(Permanent, match="without an end"):
         await World(tmp_path / "2").images.pull(f"{registry.host}/app:1", SECRET)
-    registry.redirect = lambda target: "file:///etc/passwd"
-    with pytest.raises(Permanent, match="no URL"):
-        await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", SECRET)
+    for bad in ("file:///etc/passwd", "http://[::1", "http://x:99999/"):
+        registry.redirect = lambda target, bad=bad: bad
+        with pytest.raises(Permanent, match="no URL"):
+            await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", SECRET)
+
+
+@pytest.mark.parametrize("location", ["http://a/b", "HTTP://a/b", "hTTp://mirror.example:5000"])
+def test_a_redirect_never_leaves_tls(location: str) -> None:
+    with pytest.raises(Permanent, match="without TLS"):
+        _redirected("https://registry.example/v2/", location)
+    assert _redirected("https://registry.example/v2/", "//other.example/x") == "https://other.example/x"
 
 
 @pytest.mark.parametrize("scheme", ["basic", "bearer"])

@@ -14,6 +14,8 @@ from grpc import StatusCode
 from pykubelet.criserver.config import RegistryHost, RegistryTable
 from pykubelet.criserver.images import ImageManager, manifests
 from pykubelet.criserver.images.manifests import digest_of
+from pykubelet.criserver.images.types import ImageConfig, ImageRecord
+from pykubelet.criserver.server.images import image_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack
@@ -85,6 +87,27 @@ async def test_codes_and_words_of_pulls_that_fail(
     registry.failures = []
     registry.add_manifest("old:1", manifests.OUTDATED[0], b'{"schemaVersion": 1}')
     assert (await pull(f"{registry.host}/old:1"))[0] is StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    ("user", "uid", "name"),
+    [
+        ("0", 0, ""),
+        ("1000:5", 1000, ""),
+        ("4294967296", 4294967296, ""),
+        ("9223372036854775807", 2**63 - 1, ""),
+        ("9223372036854775808", None, "9223372036854775808"),
+        ("9999999999999999999", None, "9999999999999999999"),
+        ("1" * 5000, None, "1" * 5000),
+        ("\u0661", None, "\u0661"),
+        ("app:app", None, "app"),
+        ("", None, ""),
+    ],
+)
+def test_the_user_of_a_hostile_image_spoils_no_list(user: str, uid: int | None, name: str) -> None:
+    record = ImageRecord("sha256:1", (), (), 1, ImageConfig(user=user), (), "sha256:2")
+    image = image_of(record)
+    assert (image.uid.value if image.HasField("uid") else None, image.username) == (uid, name)
 
 
 @pytest.mark.root

@@ -144,6 +144,8 @@ def test_limits() -> None:
     # Two values for one file: what the client wrote itself holds.
     assert (both["memory"], both["unified"]) == ({"limit": 1 << 20}, dict(asked.unified))
     assert build_resources(pb.LinuxContainerResources(), HOST) == {}
+    # Not what systemd gives to those that do not say.
+    assert build_resources(pb.LinuxContainerResources(), replace(HOST, cgroup_version=2)) == {"pids": {"limit": -1}}
 
 
 def test_seccomp_follows_the_capabilities() -> None:

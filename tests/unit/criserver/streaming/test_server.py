@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -14,7 +15,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.proc import Child
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward
+from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.execute import parent_of
 from pykubelet.criserver.streaming.status import parse_size, status
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, until
@@ -81,7 +82,8 @@ async def test_without_its_client_a_command_waits_when_its_pipe_is_full(tmp_path
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("cat", "/dev/zero"), OUTPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)) as client:
-            await client.receive()
+            while len(await client.receive_bytes()) <= 1:
+                pass  # a greeting, which comes before the command runs
         pid = int(next(tmp_path.glob("*/pid")).read_text())
         await until(lambda: _state(pid) == "S")
         os.kill(pid, signal.SIGKILL)
@@ -246,6 +248,40 @@ async def test_only_upgrades_areserved(tmp_path: Path) -> None:
             assert reply.status == 400
         async with session.get(server.url(Execution("c", ("true",), OUTPUT)) + "x") as reply:
             assert reply.status == 404
+
+
+async def _connected(server: StreamingServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = server.url(Execution("c", ("true",), OUTPUT)).split("/")[2].partition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def test_strangers_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any process of the machine can connect, and must not use up the server's descriptors."""
+    monkeypatch.setattr("pykubelet.criserver.streaming.strangers.MOST", 3)
+    async with served(tmp_path) as (server, session):
+        strangers = [await _connected(server) for _ in range(5)]
+        assert [await reader.read() for reader, _ in strangers[:2]] == [b"", b""]
+        got = await _talk(session, server.url(Execution("c", ("echo", "served"), OUTPUT)))
+        assert got[1] == b"served\n"
+        for _, writer in strangers:
+            writer.close()
+
+
+async def test_strangers_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.criserver.streaming.strangers.PATIENCE", 0.3)
+    async with served(tmp_path) as (server, session):
+        silent, guessing = await _connected(server), await _connected(server)
+        guessing[1].write(b"GET /exec/guessed HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await guessing[0].readuntil(b"\r\n")).startswith(b"HTTP/1.1 404")
+        slow = await session.ws_connect(
+            server.url(Execution("c", ("sh", "-c", "sleep 1; echo still here"), OUTPUT)),
+            protocols=("v4.channel.k8s.io",),
+        )
+        for reader, writer in (silent, guessing):
+            with suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+        assert b"\1still here\n" in [message.data async for message in slow]
 
 
 @pytest.mark.parametrize(

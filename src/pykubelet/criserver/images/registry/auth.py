@@ -112,7 +112,10 @@ def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endp
     that the challenge came from the registry itself (CVE-2020-15157). Permanent: the realm is no URL that we would ask.
     """
     realm = challenge.parameters.get("realm", "")
-    parts = urlsplit(realm)
+    try:
+        parts = urlsplit(realm)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.fragment:
         raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is no URL to ask")
     if parts.scheme == "http" and not endpoint.plain:

@@ -109,7 +109,7 @@ class RemoteRepository:
         return await self._first(get)
 
     async def blob(self, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
-        """Write a blob into the sink, from its offset on, check it and commit it; ``on_bytes`` is told the offset."""
+        """Write a blob into the sink, from its offset on, check and commit it; ``on_bytes`` is told what is here."""
 
         async def get(server: _Access, attempts: int) -> None:
             resumed = sink.offset > 0
@@ -206,14 +206,13 @@ class RemoteRepository:
             try:
                 async for chunk in response.content.iter_any():
                     pending += chunk
+                    on_bytes(sink.offset + len(pending))
                     if len(pending) >= _PIECE:
                         whole, pending = pending, bytearray()
                         await to_its_end(sink.write, whole)
-                        on_bytes(sink.offset)
             finally:
                 if pending:
                     await to_its_end(sink.write, pending)
-                    on_bytes(sink.offset)
 
     @asynccontextmanager
     async def _get(

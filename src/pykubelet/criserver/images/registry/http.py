@@ -59,10 +59,9 @@ class Wire:
                     if response.status not in _REDIRECTS or request.method != "GET":
                         yield response
                         return
-                    target = urljoin(url, response.headers.get("Location", ""))
+                    target = _redirected(url, response.headers.get("Location", ""))
                 if not same_origin(target, url):
                     authorization = ""
-                _check_redirect(url, target)
                 url = target
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise Permanent(_certificate_message(url, error)) from error
@@ -183,12 +182,26 @@ def same_origin(one: str, other: str) -> bool:
     return origin(one) == origin(other)
 
 
-def _check_redirect(url: str, target: str) -> None:
-    parts = urlsplit(target)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def _has_host(url: str) -> bool:
+    """Whether it is a URL of a web server at all."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _redirected(url: str, location: str) -> str:
+    """Where a redirect leads. Permanent: it is not to be followed."""
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        target = location
+    if not _has_host(target):
         raise Permanent(f"{_origin(url)} redirects to {target[:200]!r}, which is no URL to follow")
-    if url.startswith("https://") and parts.scheme == "http":
+    if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
         raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; that is not followed")
+    return target
 
 
 def _proxy(url: str) -> str | None:

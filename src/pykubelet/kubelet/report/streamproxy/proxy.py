@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
+from pykubelet.base.hangup import keep_alive, until_stuck
 from pykubelet.base.spdy import Link, StreamLink, WebSocketLink
 from pykubelet.base.units import Seconds
 from pykubelet.base.upgrade import SWITCHED, Answer, taken_over
@@ -78,8 +79,9 @@ async def _untunnel(request: web.Request, url: str) -> web.StreamResponse:
         answer = await backend.spdy(FORWARD)
         if answer.status != SWITCHED:
             return refusal(answer)
-        socket = web.WebSocketResponse(protocols=(TUNNEL,))
+        socket = web.WebSocketResponse(protocols=(TUNNEL,), compress=False)
         await socket.prepare(request)
+        keep_alive(socket)
         await _join(WebSocketLink(socket), _link(backend))
         await socket.close()
         return socket
@@ -91,23 +93,37 @@ def _link(backend: Backend) -> Link:
 
 async def _join(client: Link, runtime: Link) -> None:
     """Copy both ways until the runtime ends, or the client has gone."""
-    upstream = asyncio.create_task(_copy(client, runtime), name="stream-to-runtime")
-    downstream = asyncio.create_task(_copy(runtime, client), name="stream-to-client")
+    to_runtime, to_client = _Copy(client, runtime), _Copy(runtime, client)
+    upstream = asyncio.create_task(to_runtime.run(), name="stream-to-runtime")
+    downstream = asyncio.create_task(to_client.run(), name="stream-to-client")
+    # While the runtime takes nothing, nothing is read from the client, and its end would not be seen.
+    gone = asyncio.create_task(until_stuck(lambda: to_runtime.pieces, client.hung_up), name="stream-client-gone")
     try:
-        await asyncio.wait({upstream, downstream}, return_when=asyncio.FIRST_COMPLETED)
-        if not downstream.done():
+        await asyncio.wait({upstream, downstream, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not downstream.done() and not gone.done():
             await runtime.end()
             await asyncio.wait({downstream}, timeout=_AFTER_EOF)
     finally:
-        for task in (upstream, downstream):
+        for task in (upstream, downstream, gone):
             task.cancel()
-        await asyncio.gather(upstream, downstream, return_exceptions=True)
+        await asyncio.gather(upstream, downstream, gone, return_exceptions=True)
 
 
-async def _copy(source: Link, sink: Link) -> None:
-    with suppress(OSError):
-        while data := await source.read():
-            await sink.write(data)
+class _Copy:
+    """One direction."""
+
+    def __init__(self, source: Link, sink: Link) -> None:
+        self._source = source
+        self._sink = sink
+        self.pieces = 0
+        """What has been read."""
+
+    async def run(self) -> None:
+        """Until one end has gone."""
+        with suppress(OSError):
+            while data := await self._source.read():
+                self.pieces += 1
+                await self._sink.write(data)
 
 
 def _offered(request: web.Request) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.hangup import hung_up, keep_alive, until_stuck
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import MIB
 from pykubelet.base.upgrade import SWITCHED
@@ -30,8 +31,9 @@ async def translate(request: web.Request, url: str, streams: StreamSet) -> web.S
                 runtime = await _open(connection, streams)
             except (OSError, TimeoutError) as error:
                 raise Transient(f"the runtime refuses the streams: {error}") from error
-            socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=_MESSAGE)
+            socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=_MESSAGE, compress=False)
             await socket.prepare(request)
+            keep_alive(socket)
             with suppress(ConnectionError):
                 await _Translation(socket, runtime).run()
             await socket.close()
@@ -53,6 +55,7 @@ class _Translation:
     socket: web.WebSocketResponse
     streams: dict[int, SpdyStream]
     _status: bytes = field(default=b"", init=False)
+    _received: int = field(default=0, init=False)
 
     async def run(self) -> None:
         """Copy until the runtime has told the command's status, or one side has gone."""
@@ -61,14 +64,16 @@ class _Translation:
         await self.socket.send_bytes(bytes([*outputs, _ERROR][:1]))
         work = asyncio.create_task(self._outputs(outputs), name="translate-output")
         listen = asyncio.create_task(self._listen(), name="translate-input")
+        stuck = until_stuck(lambda: self._received, lambda: hung_up(self.socket))
+        gone = asyncio.create_task(stuck, name="translate-client-gone")
         try:
-            await asyncio.wait({work, listen}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, listen, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done() and work.exception() is None:
                 await self.socket.send_bytes(bytes([_ERROR]) + self._status)
         finally:
-            for task in (work, listen):
+            for task in (work, listen, gone):
                 task.cancel()
-            await asyncio.gather(work, listen, return_exceptions=True)
+            await asyncio.gather(work, listen, gone, return_exceptions=True)
 
     async def _outputs(self, outputs: list[int]) -> None:
         """Ends when all have ended, the status among them."""
@@ -92,6 +97,7 @@ class _Translation:
 
     async def _listen(self) -> None:
         async for message in self.socket:
+            self._received += 1
             if message.type is not WSMsgType.BINARY or not message.data:
                 continue
             channel, data = message.data[0], message.data[1:]

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET
 
 import aiohttp
 import pytest
@@ -14,6 +16,7 @@ from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
+from pykubelet.base.units import MIB
 from pykubelet.base.upgrade import ask, asking, switching, taken_over
 from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
 from pykubelet.kubelet.report.streamproxy.types import TUNNEL, V5
@@ -116,7 +119,9 @@ class Front:
 
     session: aiohttp.ClientSession
     base: str
-    proxy: StreamProxy = field(default_factory=StreamProxy)
+    proxy: StreamProxy
+    running: list[web.Request]
+    """What is being served."""
 
     def connect(self, path: str = "exec", protocol: str = V5) -> aiohttp.client._WSRequestContextManager:
         return self.session.ws_connect(f"{self.base}/{path}", protocols=(protocol,), ssl=False)
@@ -127,21 +132,25 @@ async def _proxying(
     backend: Backend, query: str = "", streams: StreamSet = ALL, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Front]:
     proxy = StreamProxy()
+    running: list[web.Request] = []
     async with asyncio.timeout(60), _serving(backend.handle) as port, aiohttp.ClientSession() as session:
 
         async def url() -> str:
             return f"http://127.0.0.1:{port}/token{query}"
 
         async def handler(request: web.Request) -> web.StreamResponse:
+            running.append(request)
             try:
                 if request.path == "/forward":
                     return await proxy.port_forward(request, url)
                 return await proxy.command(request, url, streams)
             except PykubeletError as error:
                 raise web.HTTPServiceUnavailable(text=str(error)) from error
+            finally:
+                running.remove(request)
 
         async with _serving(handler, tls) as front:
-            yield Front(session, f"{'https' if tls else 'http'}://127.0.0.1:{front}", proxy)
+            yield Front(session, f"{'https' if tls else 'http'}://127.0.0.1:{front}", proxy, running)
 
 
 async def _converse(front: Front, data: bytes = b"hello") -> dict[int, bytes]:
@@ -208,6 +217,41 @@ async def test_the_runtime_learns_that_the_client_has_gone() -> None:
             while (await socket.receive_bytes())[1:] != b"there":
                 pass
         await backend.ended.wait()
+
+
+async def _deaf_v5(request: web.Request) -> web.StreamResponse:
+    """A runtime whose command does not read."""
+    socket = web.WebSocketResponse(protocols=(V5,))
+    await socket.prepare(request)
+    assert request.transport is not None
+    request.transport.pause_reading()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        request.transport.abort()
+    return socket
+
+
+async def test_a_client_that_floods_waits_and_is_missed_when_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.base.hangup.STUCK", 0.1)
+    async with _proxying(Backend(_deaf_v5)) as front:
+        socket = await front.connect()
+        sent = 0
+        with suppress(TimeoutError):
+            while sent < 64:
+                async with asyncio.timeout(1):
+                    await socket.send_bytes(b"\0" + b"x" * MIB)
+                sent += 1
+        assert sent < 32
+        assert len(front.running) == 1
+        connection = socket._response.connection
+        assert connection is not None and connection.transport is not None
+        reset = struct.pack("ii", 1, 0)
+        connection.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, reset)
+        connection.transport.abort()
+        socket._response.close()
+        while front.running:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
 
 
 async def test_other_refusals_reach_the_client() -> None:

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from pykubelet.kubelet.compose.upkeep import EVERY_SECONDS, FIRST_SECONDS, give_back, keep_small
+from pykubelet.linux.upkeep import EVERY_SECONDS, FIRST_SECONDS, give_back, keep_small
 from pykubelet.testing.clock import VirtualClock
 
 

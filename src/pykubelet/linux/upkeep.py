@@ -1,4 +1,4 @@
-"""Keeps the agent small: now and then it gives back the memory that a start or a burst of pods has left behind."""
+"""Keeps a daemon small: now and then it gives back the memory that a start or a burst of work has left behind."""
 
 import asyncio
 import gc
