@@ -1,7 +1,8 @@
 """What containerd's own log says of the calls that it finished, and of those that it broke off.
 
 containerd 1.6 undoes a call whose caller dies. A container whose StartContainer is under way at the SIGKILL of the
-agent may so have run for a moment before the next agent starts its successor. And a shim whose sandbox, or one of whose
+agent may so have run for a moment before the next agent starts its successor. Or it stays for ever, since containerd
+neither stops it (it takes it for ended) nor removes it (its task is there). And a shim whose sandbox, or one of whose
 containers, was being started then may never end. Nothing of ours can mend that (the reference lives with it too), so
 the tests must tell these cases from all others.
 """
@@ -22,6 +23,7 @@ _CONTAINER = re.compile(
     r' returns container id \\"(\w+)\\"'
 )
 _START = re.compile(r'StartContainer for \\"(\w+)\\"( returns successfully)?')
+_REFUSED = re.compile(r'RemoveContainer for \\"(\w+)\\" failed.*cannot delete running task')
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class CallLog:
     """By pod uid and container name."""
     damaged: set[str] = field(default_factory=set)
     """Sandboxes in which a start was broken off."""
+    stuck: dict[str, str] = field(default_factory=dict)
+    """Sandboxes of the containers that it takes for ended, and cannot remove since they run."""
 
     @classmethod
     def of_daemon(cls, daemon: PrivateRuntime) -> "CallLog":
@@ -58,17 +62,21 @@ class CallLog:
         containers: dict[str, tuple[str, str]] = {}
         homes: dict[str, str] = {}
         starts: dict[tuple[str, str], Starts] = defaultdict(Starts)
+        refused: set[str] = set()
         for line in path.read_text(errors="replace").splitlines():
             if found := _SANDBOX.search(line):
                 sandboxes[found[2]] = found[1]
             elif found := _CONTAINER.search(line):
                 containers[found[3]] = (sandboxes.get(found[1], ""), found[2])
                 homes[found[3]] = found[1]
+            elif found := _REFUSED.search(line):
+                refused.add(found[1])
             elif found := _START.search(line):
                 of = starts[containers.get(found[1], ("", ""))]
                 (of.acknowledged if found[2] else of.begun).add(found[1])
         broken_off = {container for each in starts.values() for container in each.broken_off}
-        return cls(sandboxes, starts, {homes[container] for container in broken_off if container in homes})
+        damaged = {homes[container] for container in broken_off if container in homes}
+        return cls(sandboxes, starts, damaged, {each: homes[each] for each in refused if each in homes})
 
     def of(self, uid: str, container: str) -> Starts:
         """Starts of one container."""

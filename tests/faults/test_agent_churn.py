@@ -194,6 +194,7 @@ async def _judge(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> V
         rows = await client.list_containers()
     verdict = Verdict()
     calls = CallLog.of_daemon(daemon)
+    rows = [row for row in rows if row.id not in calls.stuck]
     pods = agent.pods()
     for name, seen in pods.items():
         own = [row for row in rows if row.labels["io.kubernetes.pod.uid"] == seen.metadata.uid]
@@ -204,10 +205,11 @@ async def _judge(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> V
         _judge_logs(agent, seen, verdict)
     known = {seen.metadata.uid for seen in pods.values()}
     owners = [row.labels["io.kubernetes.pod.uid"] for row in rows]
-    owners += [box.labels["io.kubernetes.pod.uid"] for box in sandboxes]
+    owners += [box.labels["io.kubernetes.pod.uid"] for box in sandboxes if box.id not in calls.stuck.values()]
     verdict.odd |= {f"the runtime has pod {uid}" for uid in owners if uid not in known}
     folders = {path.name for path in (agent.root / "pods").iterdir()}
-    verdict.odd |= {f"folder of pod {uid}" for uid in folders - known}
+    stuck = {calls.sandboxes.get(box, "") for box in calls.stuck.values()}
+    verdict.odd |= {f"folder of pod {uid}" for uid in folders - known - stuck}
     return verdict
 
 

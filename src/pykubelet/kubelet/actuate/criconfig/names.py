@@ -105,11 +105,19 @@ def restart_count_from_logs(file_names: Iterable[str]) -> int:
     """The restart count that a new start gets, from the log files of earlier ones.
 
     For runtimes which forget their containers at a reboot: the count is one above the highest file, so that no
-    log is written over. Rotated files (``3.log.20260101-000000.gz``) count too; other names are ignored.
+    log is written over. Rotated files (``3.log.20260101-000000.gz``) count too; other names are ignored, and logs
+    of attempts that never ran (:func:`unstarted_mark`).
     """
-    matches = (_LOG_FILE.fullmatch(name) for name in file_names)
+    present = set(file_names)
     # Nobody restarts 10**18 times: longer numbers are not ours, and int() of huge ones is slow.
-    return max((int(found[1]) + 1 for found in matches if found and len(found[1]) <= 18), default=0)
+    matches = (_LOG_FILE.fullmatch(name) for name in present)
+    numbers = {int(found[1]) for found in matches if found and len(found[1]) <= 18}
+    return max((number + 1 for number in numbers if unstarted_mark(number) not in present), default=0)
+
+
+def unstarted_mark(restart_count: int) -> str:
+    """Name of the file that says, beside an attempt's log, that the attempt is being removed since it never ran."""
+    return f"{restart_count}.unstarted"
 
 
 def log_link_name(ref: PodRef, container: str, container_id: ContainerID) -> str:

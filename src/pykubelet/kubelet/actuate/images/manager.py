@@ -68,6 +68,13 @@ class ImageManager:
         policy = container.image_pull_policy or default_pull_policy(container.image)
         return await self._ensure(pod, Wanted(container.image, policy, container.name))
 
+    async def present(self, container: AnyContainer) -> str | None:
+        """What `ensure` would give without a pull, and nobody is told; None if it would pull. Raises base errors."""
+        if (container.image_pull_policy or default_pull_policy(container.image)) == decide.ALWAYS:
+            return None
+        image = await self._runtime.image_status(pb.ImageSpec(image=with_default_tag(container.image)))
+        return None if image is None else self._remember(image).id
+
     async def ensure_volume(self, pod: Pod, reference: str, policy: str) -> str:
         """The same for the image of an image volume (KEP-4639); an empty policy means the default."""
         return await self._ensure(pod, Wanted(reference, policy or default_pull_policy(reference)))

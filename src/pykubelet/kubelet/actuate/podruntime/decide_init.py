@@ -53,15 +53,19 @@ def plan_init(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: Sandb
     Only attempts made in this sandbox count: a new one is initialised from the beginning.
     """
     containers = pod.spec.init_containers
-    passed = any(current(status, c.name, sandbox) is not None for c in pod.spec.containers)
+    passed = _passed(pod, status, sandbox)
     initialized = passed or not containers
     start: list[Container] = []
     kill: list[ContainerKill] = []
+    first = tuple(containers[:1])
     for index in reversed(range(len(containers))):
         container = containers[index]
         sidecar = is_sidecar(container)
         attempt = current(status, container.name, sandbox)
-        if attempt is None:
+        if attempt is None or attempt.state is ContainerState.CREATED:
+            if attempt is not None:
+                # Made ahead of its turn, or just in it: what is before it tells.
+                first = (container,)
             if passed and sidecar:
                 start.append(container)
             continue
@@ -80,18 +84,25 @@ def plan_init(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: Sandb
         if verdict.start:
             start.append(container)
         passed = True
-    if containers and not passed:
-        start.append(containers[0])
+    if not passed:
+        start += first
     return InitPlan(initialized=initialized, start=tuple(reversed(start)), kill=tuple(reversed(kill)))
+
+
+def _passed(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID) -> bool:
+    """Whether the pod was initialised once: an ordinary container has run, or was made and no init one is known."""
+    ordinary = [a for c in pod.spec.containers if (a := current(status, c.name, sandbox)) is not None]
+    if any(a.state is not ContainerState.CREATED for a in ordinary):
+        return True
+    init = (current(status, c.name, sandbox) for c in pod.spec.init_containers)
+    return bool(ordinary) and not any(a is not None and a.state is not ContainerState.CREATED for a in init)
 
 
 def _run_once(pod: Pod, container: Container, attempt: ContainerStatus, _: Probes) -> _Verdict:
     """An init container that has to end before the next begins."""
     match attempt.state:
-        case ContainerState.RUNNING:
+        case ContainerState.RUNNING | ContainerState.CREATED:
             return _Verdict()
-        case ContainerState.CREATED:
-            return _Verdict(start=True)
         case ContainerState.UNKNOWN:
             if not restarts_after_failure(pod, container):
                 return _Verdict(failed=True)

@@ -51,12 +51,17 @@ class ContainerDescriber:
         self._deps = deps
         self._node_hosts = Path(config.node_hosts)
 
-    async def describe(self, job: StartJob, image_ref: str, restart_count: int) -> pb.ContainerConfig:
-        """The message. Raises ConfigError, VolumeError, ImageError (image volumes), another base error, or OSError."""
+    async def describe(
+        self, job: StartJob, image_ref: str, restart_count: int, before: pb.ContainerConfig | None = None
+    ) -> pb.ContainerConfig:
+        """The message; one made ``before`` for the same start lends its files.
+
+        Raises ConfigError, VolumeError, ImageError (image volumes), another base error, or OSError.
+        """
         pod, container = job.pod, job.container
         env = await self._environment(job)
         mounts = await self._deps.volumes.container_mounts(pod, container, env)
-        mounts += await asyncio.to_thread(self._own_mounts, job)
+        mounts += await asyncio.to_thread(self._own_mounts, job, before)
         context = ContainerContext(
             image_ref=image_ref,
             image=await self._deps.images.image_facts(image_ref),
@@ -86,7 +91,7 @@ class ContainerDescriber:
         context = EnvContext(downward=downward, objects=self._deps.objects, services=services, files=files)
         return container_environment(job.pod, job.container, context)
 
-    def _own_mounts(self, job: StartJob) -> tuple[HostMount, ...]:
+    def _own_mounts(self, job: StartJob, before: pb.ContainerConfig | None) -> tuple[HostMount, ...]:
         """Files that the agent itself provides: /etc/hosts and the termination log."""
         files, ref, container = self._deps.files, ref_of(job.pod), job.container
         mounts: list[HostMount] = []
@@ -96,8 +101,11 @@ class ContainerDescriber:
             mounts.append(hosts_mount(str(path)))
         if container.termination_message_path:
             inside = PurePosixPath("/") / container.termination_message_path
-            log = files.termination_log(ref.uid, container.name)
-            mounts.append(HostMount(str(inside), str(log), selinux_relabel=True, name="termination-log"))
+            known = (
+                (mount.host_path for mount in before.mounts if mount.container_path == str(inside)) if before else ()
+            )
+            log = next(iter(known), None) or str(files.termination_log(ref.uid, container.name))
+            mounts.append(HostMount(str(inside), log, selinux_relabel=True, name="termination-log"))
         return tuple(mounts)
 
     def _hosts(self, job: StartJob) -> bytes:

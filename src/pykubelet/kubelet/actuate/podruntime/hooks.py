@@ -1,5 +1,6 @@
 """Lifecycle hooks: what a container wants done right after its start and before its stop."""
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -11,12 +12,14 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.ports import Cri, HttpGetter, HttpRequest
 from pykubelet.kubelet.types.events import WARNING, EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 from pykubelet.models.core_v1 import ContainerPort, HTTPGetAction, LifecycleHandler
 
 _log = logging.getLogger(__name__)
 
 _OUTPUT_SHOWN = 1024
 _FALLBACK = "LifecycleHTTPFallback"
+_NO_METER = NoMeter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,14 @@ class HookError(PykubeletError):
 class HookRunner:
     """Runs hooks. A hook runs in the container or against it, never on the host."""
 
-    def __init__(self, cri: Cri, http: HttpGetter, events: EventRecorder, clock: Clock) -> None:
+    def __init__(
+        self, cri: Cri, http: HttpGetter, events: EventRecorder, clock: Clock, meter: WorkMeter = _NO_METER
+    ) -> None:
         self._cri = cri
         self._http = http
         self._events = events
         self._clock = clock
+        self._meter = meter
 
     async def run(self, hook: LifecycleHandler, target: HookTarget, limit: Seconds = 0.0) -> None:
         """Run the hook to its end; raises ``HookError``. ``limit`` is told to the runtime too (0: none)."""
@@ -52,7 +58,7 @@ class HookRunner:
             elif hook.http_get is not None:
                 await self._get(hook.http_get, target)
             elif hook.sleep is not None:
-                await self._clock.sleep(hook.sleep.seconds)
+                await self._sleep(hook.sleep.seconds)
             else:
                 # The API lets tcpSocket through for old clients and says that it fails when it is run.
                 raise HookError("use one of exec, httpGet and sleep; tcpSocket is not supported for hooks")
@@ -62,6 +68,13 @@ class HookRunner:
                 extra={"pod": str(target.ref), "container": target.container, "error": str(error)},
             )
             raise HookError(_message(hook, target, error)) from error
+
+    async def _sleep(self, seconds: Seconds) -> None:
+        try:
+            await self._clock.sleep(seconds)
+        except asyncio.CancelledError:
+            self._meter.hook_sleep_ended()
+            raise
 
     async def _get(self, action: HTTPGetAction, target: HookTarget) -> None:
         """Any answer is a success. A server that was asked by https and does not speak TLS is asked by http."""
@@ -73,6 +86,7 @@ class HookRunner:
             host = urlsplit(request.url).netloc
             message = f"request to HTTPS lifecycle hook {host} got HTTP response, retry with HTTP succeeded"
             self._events.event(target.ref, WARNING, _FALLBACK, message)
+            self._meter.hook_fell_back()
 
     async def _exec(self, command: tuple[str, ...], target: HookTarget, limit: Seconds) -> None:
         reply = await self._cri.exec_sync(target.id, command, limit)

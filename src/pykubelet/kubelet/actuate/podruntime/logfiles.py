@@ -18,6 +18,7 @@ from pykubelet.kubelet.actuate.criconfig.names import (
     pod_log_dir,
     restart_count_from_logs,
     uid_of_log_dir,
+    unstarted_mark,
 )
 from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -56,14 +57,23 @@ class LogFiles:
         with suppress(FileExistsError):
             (self._links / log_link_name(ref, container, container_id)).symlink_to(self.pod_dir(ref) / path)
 
+    def mark_unstarted(self, ref: PodRef, container: str, restart_count: int) -> None:
+        """Note that an attempt is being removed since it never ran: without it, its log shall not count as a restart.
+
+        The log itself goes after it (``remove_attempt``): should it run after all, nobody has taken its log away.
+        """
+        with suppress(FileNotFoundError):
+            (Path(container_log_dir(self._root, ref, container)) / unstarted_mark(restart_count)).touch()
+
     def remove_attempt(self, ref: PodRef, container: str, container_id: ContainerID, restart_count: int) -> None:
-        """Remove the link to and the log of one attempt, its rotated parts included."""
+        """Remove the link to and the log of one attempt, its rotated parts and its mark included."""
         self.unlink(ref, container, container_id)
         folder, log = Path(container_log_dir(self._root, ref, container)), f"{restart_count}.log"
         with suppress(FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name == log or entry.name.startswith(f"{log}."):
                     Path(entry.path).unlink(missing_ok=True)
+            (folder / unstarted_mark(restart_count)).unlink(missing_ok=True)
 
     def unlink(self, ref: PodRef, container: str, container_id: ContainerID) -> None:
         """Remove the link to the log of a container."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
+from pykubelet.kubelet.actuate.podruntime.decide_ahead import made_ahead
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
 from pykubelet.kubelet.actuate.podruntime.decide_resize import ResizePlan, with_resize
 from pykubelet.kubelet.actuate.podruntime.describe import StartJob
@@ -78,7 +79,7 @@ class PodRuntime:
         config = config or PodRuntimeConfig()
         cri, clock = deps.cri, deps.clock
         logs = LogFiles(config)
-        hooks = HookRunner(cri, deps.http, deps.events, clock)
+        hooks = HookRunner(cri, deps.http, deps.events, clock, deps.meter)
         self._deps = deps
         self._config = config
         self._reader = StatusReader(cri, deps.files, logs, clock)
@@ -102,7 +103,7 @@ class PodRuntime:
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
         """Everything the runtime has of the pod, read now. Raises base errors."""
-        status = await self._reader.pod_status(ref)
+        status = self._starter.ahead.hide(await self._reader.pod_status(ref))
         applied = self.ledger.applied(ref.uid)
         if not applied:
             return status
@@ -163,6 +164,7 @@ class PodRuntime:
         self._reader.forget(ref.uid)
         self._killer.forget(ref.uid)
         self._starter.conflicts.forget(ref.uid)
+        self._starter.ahead.forget(ref.uid)
         self._initializing.pop(ref.uid, None)
         self.ledger.forget(ref.uid)
 
@@ -301,6 +303,11 @@ class PodRuntime:
             if not started and not is_sidecar(job.container):
                 return
         await self._start_all(jobs(actions.start, ContainerKind.CONTAINER), report)
+        if actions.start_init and not report.failures:
+            ahead = made_ahead(pod, actions.start_init[-1].name, status)
+            kind = ContainerKind.INIT if ahead and ahead[0] in pod.spec.init_containers else ContainerKind.CONTAINER
+            for job in jobs(ahead, kind):
+                await self._starter.prepare(job)
 
     async def _start_all(self, jobs: Sequence[StartJob], report: _Report) -> bool:
         """Start containers one after the other; their images are pulled side by side. False if one failed."""

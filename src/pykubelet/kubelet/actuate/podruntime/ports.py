@@ -17,6 +17,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity
@@ -75,6 +76,9 @@ class Images(Protocol):
 
     async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
         """Make the image present; gives the runtime's reference to it. Raises ``ImageError``."""
+
+    async def present(self, container: AnyContainer) -> str | None:
+        """The reference that ``ensure`` would give without a pull; None if it would pull. Raises base errors."""
 
     async def image_facts(self, ref: str) -> ImageFacts:
         """What the runtime says about an image that ``ensure`` gave."""
@@ -214,3 +218,4 @@ class PodRuntimeDeps:
     timeline: Timeline
     clock: Clock
     users: Users
+    meter: WorkMeter = NoMeter()

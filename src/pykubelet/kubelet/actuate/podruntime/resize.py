@@ -47,8 +47,10 @@ class Resizer:
     async def apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
         """Change the pod's cgroup and the running containers. Raises ResizeError; repeatable."""
         ref = ref_of(pod)
+        begun, done = self._deps.clock.monotonic(), False
         try:
             await self._apply(pod, sandbox, plan)
+            done = True
         except PykubeletError as error:
             message = words(error)
             if self._ledger.note_error(ref.uid, message):
@@ -57,6 +59,8 @@ class Resizer:
                 text = f"Pod resize error: {resize_summary(pod, generation, message)}"
                 self._deps.events.event(ref, WARNING, Reason.RESIZE_ERROR, text)
             raise ResizeError(message) from error
+        finally:
+            self._deps.meter.pod_resized(self._deps.clock.monotonic() - begun, failed=not done)
 
     async def complete(self, pod: Pod, allotment: Allotment) -> None:
         """All that runs has the size that it was allotted: tell it, and forget what was noted. Raises Transient."""

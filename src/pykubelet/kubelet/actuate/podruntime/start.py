@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+from collections import Counter
+from contextlib import suppress
 
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.podruntime.ahead import Ahead, Made
 from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.decide_restart import next_restart_count
 from pykubelet.kubelet.actuate.podruntime.describe import ContainerDescriber, StartJob
@@ -25,8 +28,10 @@ from pykubelet.kubelet.types.ids import ContainerID, ref_of
 from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import LifecycleHandler
+from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
+_REFUSALS = 20
 
 
 class StartError(PykubeletError):
@@ -57,6 +62,9 @@ class ContainerStarter:
         self._describer = ContainerDescriber(deps, config)
         self.crashes = CrashLoop(config)
         self.conflicts = NameConflicts()
+        self.ahead = Ahead()
+        self._refused: Counter[ContainerID] = Counter()
+        """So often the runtime has not removed an attempt that never ran."""
 
     def check_back_off(self, job: StartJob) -> None:
         """Raises StartError while the container has to wait after its last exit."""
@@ -78,6 +86,23 @@ class ContainerStarter:
             return _image_error(error)
         except PykubeletError as error:
             return StartError(ImageReason.IMAGE_INSPECT_ERROR, words(error))
+
+    async def prepare(self, job: StartJob) -> None:
+        """Create a container before its turn. Nothing is told of it: what fails is tried again, and told, in its turn.
+
+        Only if its image is there; pulls have their own time.
+        """
+        try:
+            image = await self._deps.images.present(job.container)
+            if image is None:
+                return
+            restart_count, config = await self._describe(job, image, None)
+            container = await self._deps.cri.create_container(job.sandbox.id, config, job.sandbox_config)
+        except (PykubeletError, OSError) as error:
+            fields = {"pod": str(ref_of(job.pod)), "container": job.container.name, "error": str(error)}
+            _log.debug("a container was not made ahead", extra=fields)
+            return
+        self.ahead.note(job, Made(container, job.sandbox.id, config, restart_count))
 
     async def start(self, job: StartJob, image: str | StartError) -> None:
         """Create and start the container, and wait for its postStart hook. Raises StartError."""
@@ -107,48 +132,62 @@ class ContainerStarter:
     async def _create(self, job: StartJob, image_ref: str) -> ContainerID:
         """Everything up to a container that only has to be started."""
         ref, name = ref_of(job.pod), job.container.name
-        await self._remove_unstarted(job)
+        unstarted = [c for c in job.status.containers if c.name == name and c.state is ContainerState.CREATED]
+        for attempt in unstarted:
+            await self._remove_unstarted(job, attempt.id, attempt.restart_count)
+        made = self.ahead.take(job)
         try:
-            from_logs = await asyncio.to_thread(self._logs.prepare_container, ref, name)
-            restart_count = next_restart_count(job.status, name, from_logs)
-            config = await self._describer.describe(job, image_ref, restart_count)
+            restart_count, config = await self._describe(job, image_ref, made)
         except ImageError as error:  # of an image volume
             self._event(job, WARNING, Reason.FAILED_TO_CREATE_CONTAINER, f"Error: {error.reason}")
             raise _image_error(error) from error
         except (PykubeletError, OSError) as error:
             raise self._failed(job, StartReason.CONFIG, error) from error
-        config.metadata.attempt += self.conflicts.extra(ref.uid, name)
         self.crashes.starting(job.status, job.container, self._deps.clock.now())
-        try:
-            container = await self._deps.cri.create_container(job.sandbox.id, config, job.sandbox_config)
-        except PykubeletError as error:
-            raise self._failed(job, StartReason.CREATE, error) from error
+        if made is not None and made.fits(job.sandbox.id, config):
+            container = made.id
+        else:
+            if made is not None:
+                await self._remove_unstarted(job, made.id, restart_count)
+            try:
+                container = await self._deps.cri.create_container(job.sandbox.id, config, job.sandbox_config)
+            except PykubeletError as error:
+                raise self._failed(job, StartReason.CREATE, error) from error
         self.conflicts.clear(ref.uid, name)
         self._event(job, NORMAL, Reason.CREATED_CONTAINER, "Container created")
         # Before the start, so that no interruption leaves a container that runs without it.
         await self._link(job, container, config.log_path)
         return container
 
-    async def _remove_unstarted(self, job: StartJob) -> None:
-        """Remove attempts that were made but never ran: their successor takes their place and number.
+    async def _describe(self, job: StartJob, image_ref: str, made: Made | None) -> tuple[int, pb.ContainerConfig]:
+        """The restart count, and what to ask the runtime for; of one that was made ahead the same files are used."""
+        ref, name = ref_of(job.pod), job.container.name
+        from_logs = await asyncio.to_thread(self._logs.prepare_container, ref, name)
+        count = made.restart_count if made else next_restart_count(job.status, name, from_logs)
+        config = await self._describer.describe(job, image_ref, count, made.config if made else None)
+        config.metadata.attempt += self.conflicts.extra(ref.uid, name)
+        return count, config
+
+    async def _remove_unstarted(self, job: StartJob, attempt: ContainerID, restart_count: int) -> None:
+        """Remove an attempt that was made but never ran: its successor takes its place and number.
 
         While the runtime is still undoing an interrupted start it refuses; then look again soon. Another one started
-        beside it could end with two.
+        beside it could end with two. A runtime that goes on refusing has lost track of it (containerd 1.6 may, of a
+        task that runs): then it is left alone, and its successor gets another number.
         """
         ref, name = ref_of(job.pod), job.container.name
-        for attempt in job.status.containers:
-            if attempt.name != name or attempt.state is not ContainerState.CREATED:
-                continue
-            try:
-                # The log first: without the container, it would count as a restart.
-                await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt.id, attempt.restart_count)
-                await self._deps.cri.remove_container(attempt.id)
-            except NotFound:
-                continue
-            except (PykubeletError, OSError) as error:
-                message = f"an interrupted start has to be undone first: {words(error)}"
-                retry_at = self._deps.clock.now() + self._config.conflict_retry
-                raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
+        if self._refused[attempt] >= _REFUSALS:
+            return
+        try:
+            await asyncio.to_thread(self._logs.mark_unstarted, ref, name, restart_count)
+            with suppress(NotFound):
+                await self._deps.cri.remove_container(attempt)
+            await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt, restart_count)
+        except (PykubeletError, OSError) as error:
+            self._refused[attempt] += 1
+            message = f"an interrupted start has to be undone first: {words(error)}"
+            retry_at = self._deps.clock.now() + self._config.conflict_retry
+            raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
 
     async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
         ref, name = ref_of(job.pod), job.container.name

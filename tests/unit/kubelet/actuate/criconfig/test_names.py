@@ -91,6 +91,8 @@ def test_log_layout() -> None:
         (["notes.txt", "x1.log", "1.logs", "1.log2"], 0),
         (["9" * 5000 + ".log", "5.log"], 6),
         (["٣.log"], 0),
+        (["0.log", "1.log", "1.log.20260101-000000", "1.unstarted"], 1),
+        (["0.unstarted"], 0),
     ],
 )
 def test_restart_count_from_logs(files: list[str], count: int) -> None:

@@ -117,6 +117,17 @@ async def test_a_present_image_is_used(kit: Kit) -> None:
     assert kit.recorder.steps == []
 
 
+async def test_looking_for_an_image_says_and_pulls_nothing(kit: Kit) -> None:
+    image = kit.cri.add_image("here:1")
+    kit.cri.publish_image("there:1")
+    manager = kit.manager()
+    assert await manager.present(container("here:1")) == image.id
+    assert await manager.present(container("there:1")) is None
+    assert await manager.present(container("here:1", "Always")) is None
+    assert kit.recorder.events == []
+    assert kit.cri.calls("PullImage") == []
+
+
 async def test_a_missing_image_is_pulled(kit: Kit) -> None:
     image = kit.cri.publish_image("app:latest", FakeImage("sha256:1", [], size=1234, pull_time=2.5))
     ensure = asyncio.create_task(kit.manager().ensure(pod(), container("app"), KIND))

@@ -40,10 +40,22 @@ def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
     assert logs.dead_links() == {link: ID}
 
 
+def test_the_log_of_an_attempt_that_never_ran_counts_for_nothing(logs: LogFiles, tmp_path: Path) -> None:
+    logs.prepare_container(REF, "app")
+    folder = next((tmp_path / "pods").glob("*/app"))
+    (folder / "0.log").touch()
+    logs.mark_unstarted(REF, "app", 0)
+    assert logs.prepare_container(REF, "app") == 0
+    assert (folder / "0.log").exists()
+    logs.remove_attempt(REF, "app", ID, 0)
+    assert list(folder.iterdir()) == []
+
+
 def test_nothing_there(logs: LogFiles) -> None:
     assert logs.pod_dirs() == {}
     assert logs.dead_links() == {}
     logs.remove_pod(REF)
+    logs.mark_unstarted(REF, "app", 0)
     logs.remove_attempt(REF, "app", ID, 0)
 
 

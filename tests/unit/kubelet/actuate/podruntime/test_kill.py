@@ -98,9 +98,17 @@ async def test_http_and_sleep_hooks(world: World) -> None:
     pod = pod_of((named, hooked("b", {"sleep": {"seconds": 3}})))
     await world.settle(pod)
     await world.during(world.kill(pod), 3)
+    assert world.measured == []
     ip = world.cri.sandboxes[0].ip
     assert [(r.url, r.headers) for r in world.http.requests] == [(f"http://{ip}:8080/bye", (("X", "y"),))]
     assert {name: grace for name, (grace, _) in stops(world.cri).items()} == {"a": 30, "b": 27}
+
+
+async def test_a_sleep_that_takes_all_the_grace_is_ended(world: World) -> None:
+    pod = pod_of((hooked("a", {"sleep": {"seconds": 300}}),))
+    await world.settle(pod)
+    await world.during(world.kill(pod), 30)
+    assert world.measured == ["hook sleep ended"]
 
 
 async def test_an_unreachable_http_hook(world: World) -> None:
@@ -264,3 +272,4 @@ async def test_an_https_hook_answered_without_tls_is_made_by_http(world: World) 
     assert world.events.seen[-1] == (
         f"LifecycleHTTPFallback: request to HTTPS lifecycle hook {ip}:80 got HTTP response, retry with HTTP succeeded"
     )
+    assert world.measured == ["hook fell back"]

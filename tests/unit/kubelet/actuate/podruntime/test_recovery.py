@@ -213,6 +213,25 @@ async def test_an_interrupted_start_is_no_restart(world: World, policy: str) -> 
     await check_runs(world, pod)
 
 
+async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: World) -> None:
+    """containerd 1.6 loses track of a container whose start was broken off: it neither stops nor removes it."""
+    pod = pod_of()
+    world.cri.script(Script(fail_start=CANCELED))
+    await world.sync(pod)
+    lost = world.cri.containers[0].id
+    world.cri.script(Script())
+    world.restart()
+    world.cri.inject(
+        Fault("RemoveContainer", code=StatusCode.FAILED_PRECONDITION, details="cannot delete running task")
+    )
+    for _ in range(30):
+        await world.sync(pod)
+        await world.clock.advance(0.5)
+    assert [c.id == lost for c in world.cri.containers] == [True, False]
+    assert world.running() == ["app"]
+    assert (await world.status(pod)).containers[0].restart_count == 0
+
+
 async def test_a_sandbox_that_the_runtime_went_on_making_is_used(world: World) -> None:
     pod = pod_of()
     world.cri.inject(Fault("RunPodSandbox", code=StatusCode.DEADLINE_EXCEEDED, after=True, times=1))

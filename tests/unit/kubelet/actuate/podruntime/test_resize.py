@@ -139,6 +139,7 @@ async def test_a_running_container_gets_its_new_size(world: World) -> None:
     ]
     assert world.runtime.ledger.progress(UID) is None
     assert [line.split(":")[0] for line in world.events.seen] == ["ResizeCompleted"]
+    assert world.measured == ["resized done"]
     assert json.loads(world.events.seen[0].split(": ", 2)[2])["generation"] == 2
     assert not (await world.sync(LARGE)).changed
     assert (await world.status(LARGE)).containers[0].restart_count == 0
@@ -217,6 +218,7 @@ async def test_memory_in_use_is_not_taken_away(world: World) -> None:
     assert world.resources.written == [] and limits_of(world) == (20_000, 128)
     progress = world.runtime.ledger.progress(UID)
     assert progress is not None and progress.error == outcome.failures[0].message
+    assert world.measured == ["resized failed"]
     await world.sync(SMALL)
     assert len(world.events.seen) == 1
     world.resources.memory = 1 << 20

@@ -33,6 +33,7 @@ from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_cri import FakeCri, FakeCriOptions
+from pykubelet.testing.meter import ToldMeter
 
 T = TypeVar("T")
 POLICY = NodePolicy(Bytes(4 * GIB), 1)
@@ -58,6 +59,8 @@ class Images:
     errors: dict[str, PykubeletError] = field(default_factory=dict)
     """By container."""
     asked: list[str] = field(default_factory=list)
+    absent: set[str] = field(default_factory=set)
+    """Would have to be pulled."""
     delays: dict[str, float] = field(default_factory=dict)
     clock: VirtualClock | None = None
 
@@ -68,6 +71,9 @@ class Images:
         if container.name in self.errors:
             raise self.errors[container.name]
         return container.image
+
+    async def present(self, container: AnyContainer) -> str | None:
+        return None if container.name in self.absent else container.image
 
     async def image_facts(self, ref: str) -> ImageFacts:
         return ImageFacts(ref, uid=1000)
@@ -243,6 +249,12 @@ class World:
     files: PodDirs
     resources: Resources
 
+    @property
+    def measured(self) -> list[str]:
+        """What the meter was told."""
+        assert isinstance(self.deps.meter, ToldMeter)
+        return self.deps.meter.lines
+
     def restart(self) -> None:
         """The agent was killed and is started anew over the same container runtime."""
         self.deps = replace(self.deps, cri=self.cri.client())
@@ -327,6 +339,7 @@ async def make_world(root: Path, options: FakeCriOptions | None = None) -> Async
             timeline=steps,
             clock=clock,
             users=Users(),
+            meter=ToldMeter(),
         )
         runtime = PodRuntime(deps, config)
         yield World(cri, clock, deps, config, runtime, images, volumes, node, http, events, steps, files, resources)
