@@ -32,7 +32,15 @@ class Subscription(Generic[K, V]):
 
     async def take(self) -> list[V]:
         """All queued values, oldest first; waits until there is one."""
+        await self.wait()
+        return self.drain()
+
+    async def wait(self) -> None:
+        """Wait until something is queued."""
         await self._wake.wait()
+
+    def drain(self) -> list[V]:
+        """All queued values, oldest first; it may be none."""
         self._wake.clear()
         values = list(self._pending.values())
         self._pending.clear()

@@ -1,7 +1,9 @@
 """ConfigMaps and Secrets of the API server, each followed by a watch of its own, and only while a pod uses it.
 
 A node may read what its pods refer to and nothing else, so there is no watching of whole collections. An immutable
-object is read once. What a pod refers to is known when the sync loop hears of it, before its worker starts.
+object is read once. A few ConfigMaps are followed for a while longer, since the next pod of a namespace is likely to
+refer to the same ones (every pod with a token does: ``kube-root-ca.crt``); Secrets are let go of at once. What a pod
+refers to is known when the sync loop hears of it, before its worker starts.
 """
 
 import asyncio
@@ -28,6 +30,10 @@ PATIENCE: Final[Seconds] = 10.0
 """How long a pod waits for its objects before that counts as a failure, which is told and tried again."""
 _FIRST_DELAY: Final = 0.05
 """The API server allows a node to read an object a moment after the pod that uses it has come."""
+LINGER: Final[Seconds] = 120.0
+"""How long a ConfigMap is followed that no pod uses any more."""
+_MAX_LINGERING: Final = 16
+"""Each costs a connection."""
 
 
 @dataclass(slots=True)
@@ -49,6 +55,8 @@ class ApiObjects:
         self._local = local
         self._clock = clock
         self._followed: dict[ObjectKey, _Followed] = {}
+        self._idle: dict[ObjectKey, Seconds] = {}
+        """Of those followed that no pod uses: since when; the first is the one that has been so for longest."""
         self._of_pod: dict[PodUID, frozenset[ObjectKey]] = {}
         self._subscribers: dict[object, Changed] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -59,7 +67,11 @@ class ApiObjects:
             self._group = group
             for key, followed in self._followed.items():
                 self._start(key, followed)
-            await asyncio.Event().wait()
+            while True:
+                await self._clock.sleep(LINGER / 4)
+                late = self._clock.monotonic() - LINGER
+                for key in [key for key, since in self._idle.items() if since <= late]:
+                    self._drop(key)
 
     def use(self, pod: Pod) -> None:
         """A pod of the API server is wanted (new or changed): follow what it refers to."""
@@ -82,6 +94,10 @@ class ApiObjects:
         except TimeoutError as error:
             late = [key for key in waiting if key in self._followed and not self._followed[key].read.is_set()]
             raise Transient(f"not read from the API server yet: {', '.join(map(self._explain, late))}") from error
+
+    def follows(self, key: ObjectKey) -> bool:
+        """Whether the object is followed, used or not."""
+        return key in self._followed
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
         """The ConfigMap; raises NotFound."""
@@ -108,7 +124,7 @@ class ApiObjects:
     def _find(self, key: ObjectKey) -> ConfigMap | Secret | None:
         """The object; None: nobody of the API server's pods uses it. Raises NotFound."""
         followed = self._followed.get(key)
-        if followed is None:
+        if followed is None or not followed.users:
             return None
         if followed.value is None:
             kind = key.kind.lower()
@@ -127,17 +143,38 @@ class ApiObjects:
         if keys:
             self._of_pod[uid] = keys
         for key in before - keys:
-            followed = self._followed[key]
-            followed.users.discard(uid)
-            if not followed.users:
-                del self._followed[key]
-                if followed.task is not None:
-                    followed.task.cancel()
+            self._followed[key].users.discard(uid)
+            if not self._followed[key].users:
+                self._put_by(key)
         for key in keys - before:
+            if self._idle.pop(key, None) is not None and not self._is_current(key):
+                self._drop(key)
             if key not in self._followed:
                 self._followed[key] = _Followed()
                 self._start(key, self._followed[key])
             self._followed[key].users.add(uid)
+
+    def _put_by(self, key: ObjectKey) -> None:
+        """Nobody uses the object any more."""
+        if key.kind != CONFIG_MAP or not self._is_current(key):
+            self._drop(key)
+            return
+        self._idle[key] = self._clock.monotonic()
+        if len(self._idle) > _MAX_LINGERING:
+            self._drop(next(iter(self._idle)))
+
+    def _is_current(self, key: ObjectKey) -> bool:
+        """Whether the object is there and a watch that works would tell of a change."""
+        followed = self._followed[key]
+        if followed.value is None or followed.value.immutable or followed.reflector is None:
+            return False
+        return followed.reflector.fault is None
+
+    def _drop(self, key: ObjectKey) -> None:
+        self._idle.pop(key, None)
+        task = self._followed.pop(key).task
+        if task is not None:
+            task.cancel()
 
     def _start(self, key: ObjectKey, followed: _Followed) -> None:
         if self._group is None:
@@ -166,6 +203,6 @@ class ApiObjects:
         followed.read.set()
         if value is not None and value.immutable and followed.reflector is not None:
             followed.reflector.stop()  # it cannot change any more
-        if not first and self._followed.get(key) is followed:
+        if not first and followed.users:
             for callback in tuple(self._subscribers.values()):
                 callback(frozenset({key}))

@@ -78,6 +78,12 @@ class ClusterObjects:
         if not is_static(pod):
             self._objects.use(pod)
 
+    def expect(self, pod: Pod) -> None:
+        """A pod has been let in and is going to be started: what it alone needs is asked for now."""
+        ending = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+        if not ending and not is_static(pod):
+            self._tokens.expect(pod)
+
     def release(self, uid: PodUID) -> None:
         """A pod is gone from its source. Repeatable."""
         self._objects.release(uid)

@@ -3,6 +3,7 @@
 (KEP-1205, KEP-542.) A token is renewed when four fifths of its life have passed, and after a day at the latest.
 """
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ _RENEW_AT: Final = 0.8
 _MAX_AGE: Final = 24 * 3600.0
 _JITTER: Final = 10.0
 _DEFAULT_LIFE: Final = 3600
+_EARLY_AT_ONCE: Final = 4
+"""So many tokens are asked for before their pods' volumes are set up; of many pods at once the others come later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +57,33 @@ class ServiceAccountTokens:
         self._clock = clock
         self._renewed = renewed
         self._tokens: dict[_Wanted, _Token] = {}
+        self._early: dict[_Wanted, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Renew tokens until cancelled; one that cannot be renewed stays in use until it expires."""
-        while True:
-            await self._clock.sleep(_LOOK_EVERY)
-            now = self._clock.now()
-            for wanted in [key for key, token in self._tokens.items() if token.renew_at <= now]:
-                try:
-                    await self._ask(wanted)
-                except PykubeletError as error:
-                    told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
-                    _log.warning("service account token not renewed, trying again", extra=told)
-                    continue
-                self._renewed(wanted.ref.uid)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            while True:
+                await self._clock.sleep(_LOOK_EVERY)
+                now = self._clock.now()
+                for wanted in [key for key, token in self._tokens.items() if token.renew_at <= now]:
+                    await self._renew(wanted)
+
+    def expect(self, pod: Pod) -> None:
+        """The pod is going to be started: ask for its tokens now, a few at a time, while other things are prepared."""
+        for wanted in _wanted_by(pod):
+            busy = len(self._early) >= _EARLY_AT_ONCE
+            if self._group is None or busy or wanted in self._early or wanted in self._tokens:
+                continue
+            self._early[wanted] = self._group.create_task(self._fetch_early(wanted), name=f"token of {wanted.ref}")
 
     async def ready(self, pod: Pod) -> None:
         """Get the tokens that the pod's volumes show, unless they are there. Raises the API server's error."""
         now = self._clock.now()
         for wanted in _wanted_by(pod):
+            if (early := self._early.get(wanted)) is not None:
+                await asyncio.wait((early,))
             token = self._tokens.get(wanted)
             if token is None or token.expires <= now:
                 await self._ask(wanted)
@@ -98,6 +109,26 @@ class ServiceAccountTokens:
         """The pod is gone. Repeatable."""
         for wanted in [key for key in self._tokens if key.ref.uid == uid]:
             del self._tokens[wanted]
+        for wanted in [key for key in self._early if key.ref.uid == uid]:
+            self._early.pop(wanted).cancel()
+
+    async def _fetch_early(self, wanted: _Wanted) -> None:
+        try:
+            await self._ask(wanted)
+        except PykubeletError as error:
+            # Told when the pod's volumes are set up, which asks again.
+            _log.debug("token not got early", extra={"pod": str(wanted.ref), "error": str(error)})
+        finally:
+            self._early.pop(wanted, None)
+
+    async def _renew(self, wanted: _Wanted) -> None:
+        try:
+            await self._ask(wanted)
+        except PykubeletError as error:
+            told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
+            _log.warning("service account token not renewed, trying again", extra=told)
+            return
+        self._renewed(wanted.ref.uid)
 
     async def _ask(self, wanted: _Wanted) -> None:
         ref = wanted.ref

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -125,32 +125,38 @@ def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") 
 class Merged:
     """A source's pods after a merge, and the updates that tell the change in the order to be told."""
 
-    pods: Mapping[PodUID, Pod]
-    updates: tuple[PodUpdate, ...]
+    pods: Mapping[PodUID, Pod] = field(default_factory=dict)
+    updates: tuple[PodUpdate, ...] = ()
+    given: Mapping[PodUID, Pod] = field(default_factory=dict)
+    """The pods as the source gave them, by which the next merge knows those that it gives again."""
 
 
-def merge(known: Mapping[PodUID, Pod] | None, wanted: Sequence[Pod], source: Source, seen: str) -> Merged:
+def merge(known: Merged | None, wanted: Sequence[Pod], source: Source, seen: str) -> Merged:
     """Compare what a source wants now with what it wanted before (None: it is heard for the first time).
 
     Removals come first, so that a changed static pod, which has a new uid, finds its name free. ``seen`` is the
     time, in text, that new pods get as their first-seen annotation.
     """
-    before = known or {}
+    before, shown = (known.pods, known.given) if known is not None else ({}, {})
     pods: dict[PodUID, Pod] = {}
+    given: dict[PodUID, Pod] = {}
     changes: dict[PodOp, list[Pod]] = {op: [] for op in _ORDER}
     for pod in wanted:
         uid = PodUID(pod.metadata.uid)
         if uid in pods:
             continue
-        old = before.get(uid)
-        pods[uid], op = _compare(old, pod, source, seen)
+        given[uid] = pod
+        if shown.get(uid) is pod:  # all but one, when a watch has told of a change
+            pods[uid] = before[uid]
+            continue
+        pods[uid], op = _compare(before.get(uid), pod, source, seen)
         if op is not None:
             changes[op].append(pods[uid])
     changes[PodOp.REMOVE] = [pod for uid, pod in before.items() if uid not in pods]
     updates = [PodUpdate(op, source, tuple(changes[op])) for op in _ORDER if changes[op]]
     if known is None and not any(changes[op] for op in (PodOp.ADD, PodOp.UPDATE, PodOp.DELETE)):
         updates.insert(0, PodUpdate(PodOp.ADD, source, ()))  # says: this source is read, and wants nothing
-    return Merged(pods, tuple(updates))
+    return Merged(pods, tuple(updates), given)
 
 
 def _compare(old: Pod | None, new: Pod, source: Source, seen: str) -> tuple[Pod, PodOp | None]:

@@ -1,12 +1,11 @@
 """Merges the sources into one stream of pod changes, and knows which sources have been heard."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.desired.sources.decide import merge
+from pykubelet.kubelet.desired.sources.decide import Merged, merge
 from pykubelet.kubelet.desired.sources.ports import PodSink
-from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod
 
@@ -22,22 +21,22 @@ class PodMux:
         self._expected = frozenset(sources)
         self._sink = sink
         self._clock = clock
-        self._pods: dict[Source, Mapping[PodUID, Pod]] = {}
+        self._merged: dict[Source, Merged] = {}
 
     def set(self, source: Source, pods: Sequence[Pod]) -> None:
         """These are all pods of the source now."""
         if source not in self._expected:
             raise ValueError(f"the source {source.value!r} was not announced")
         seen = datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z")
-        merged = merge(self._pods.get(source), pods, source, seen)
-        self._pods[source] = merged.pods
+        merged = merge(self._merged.get(source), pods, source, seen)
+        self._merged[source] = merged
         for update in merged.updates:
             self._sink(update)
 
     def all_ready(self) -> bool:
         """Whether every source has been read at least once."""
-        return self._expected <= self._pods.keys()
+        return self._expected <= self._merged.keys()
 
     def waiting_for(self) -> frozenset[Source]:
         """The sources that have not been read yet."""
-        return self._expected - self._pods.keys()
+        return self._expected - self._merged.keys()

@@ -1,11 +1,15 @@
 """Brings events to the API server, beside everything else: nobody waits for it, and it is never in a hurry.
 
 The event log has combined and counted them already. What happens while one is sent is told by its newest state; while
-the API server is away, events wait in the log's own bounds.
+the API server is away, events wait in the log's own bounds. They are sent a moment later than they happen, when the
+pod they tell about has started more likely than not: until then, the machine and the API server have better to do.
 """
 
+import asyncio
+import contextlib
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,6 +29,9 @@ _log = logging.getLogger(__name__)
 _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 10.0
 _REMEMBERED: Final = 4096
+_LATER: Final = 0.5
+_FLUSH_SECONDS: Final = 1.0
+"""For what has not been sent when the agent ends."""
 
 
 class EventSink:
@@ -41,12 +48,25 @@ class EventSink:
     async def run(self) -> None:
         """Send what there is and what comes, until cancelled."""
         with self._table.subscribe() as news:
-            changes = list(self._table.changes())
-            while True:
+            waiting = deque(self._table.changes())
+            try:
+                while True:
+                    while waiting:
+                        if not waiting[0].deleted:
+                            await self._deliver(waiting[0])
+                        waiting.popleft()
+                    await news.wait()
+                    await self._clock.sleep(_LATER)
+                    waiting.extend(news.drain())
+            finally:
+                await self._flush((*waiting, *news.drain()))
+
+    async def _flush(self, changes: Iterable[Change[Event]]) -> None:
+        with contextlib.suppress(TimeoutError, PykubeletError):
+            async with asyncio.timeout(_FLUSH_SECONDS):
                 for change in changes:
                     if not change.deleted:
-                        await self._deliver(change)
-                changes = await news.take()
+                        await self._send(change)
 
     async def _deliver(self, change: Change[Event]) -> None:
         """Send one; an API server that is away is waited for, one that refuses is not asked again."""

@@ -1,22 +1,25 @@
-"""Brings statuses to the API server: at once, one request per pod at a time, always the newest, until they are there.
+"""Brings statuses to the API server: one request per pod at a time, always the newest, until they are there.
 
-Subscribes to the status manager. The API server's copy of a pod comes in through :meth:`StatusPatcher.seen`, by which a
+What somebody may wait for goes at once, progress waits a moment for its outcome (:mod:`decide_delivery`). Subscribes to
+the status manager. The API server's copy of a pod comes in through :meth:`StatusPatcher.seen`, by which a
 status that somebody else has overwritten is noticed, and a deletion that is to be completed.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from pykubelet.apiclient import ApiClient, Expired
+from pykubelet.apiclient import ApiClient, Expired, RateLimit
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.compute_patch import ours, status_patch
+from pykubelet.kubelet.report.status.decide_delivery import patience
 from pykubelet.kubelet.report.status.manager import StatusManager
 from pykubelet.kubelet.report.status.types import StatusChange, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -29,6 +32,14 @@ _FIRST_DELAY: Final = 0.2
 _MAX_DELAY: Final = 10.0
 _CORRECT_AGAIN: Final = 10.0
 """A status that others overwrite is put right at most this often."""
+_PROGRESS_PER_SECOND: Final = 5.0
+_PROGRESS_BURST: Final = 5
+_CROWD_PATIENCE: Final = 5.0
+"""News of progress wait no longer than this, however many pods start or end at once."""
+_TICK: Final = 0.001
+"""Less is no wait."""
+_FLUSH_SECONDS: Final = 1.0
+"""What has not arrived when the agent ends gets this long; the next agent brings the rest."""
 
 
 class ApiPods(Protocol):
@@ -65,6 +76,8 @@ class _Delivery:
     deleted: bool = False
     changed_at: Seconds | None = None
     """Since when there is a change that has not arrived."""
+    held_since: Seconds | None = None
+    """Since when a change waits for more."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     running: bool = False
 
@@ -77,18 +90,22 @@ class StatusPatcher:
         self._deliveries: dict[PodUID, _Delivery] = {}
         self._group: asyncio.TaskGroup | None = None
         self._early: set[PodUID] = set()
+        self._progress = RateLimit(_PROGRESS_PER_SECOND, _PROGRESS_BURST, deps.clock)
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
         self.delivered = 0
         """PATCHes that were accepted, for tests and metrics."""
 
     async def run(self) -> None:
-        """Deliver until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for uid in self._early:
-                self._wake(uid)
-            self._early.clear()
-            await asyncio.Event().wait()
+        """Deliver until cancelled; what waits then is brought before this ends, if that is done soon."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for uid in self._early:
+                    self._wake(uid)
+                self._early.clear()
+                await asyncio.Event().wait()
+        finally:
+            await self._flush()
 
     def changed(self, change: StatusChange) -> None:
         """A status of ours has changed (subscriber of the status manager)."""
@@ -133,6 +150,9 @@ class StatusPatcher:
                 pod = self._deps.pods.counterpart(uid)
                 if entry is None or pod is None or delivery.deleted:
                     return
+                if (seconds := self._held(entry, pod, delivery)) > 0:
+                    await self._hold(uid, seconds, delivery)
+                    continue
                 try:
                     if not await self._step(entry, pod, delivery):
                         return
@@ -145,6 +165,56 @@ class StatusPatcher:
                     await self._wait(uid, delivery, error)
         finally:
             delivery.running = False
+
+    def _held(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> Seconds:
+        """How long the status is still to wait for more; 0: no longer."""
+        there = delivery.sent if delivery.sent is not None and delivery.target == pod.metadata.uid else pod.status
+        if there == entry.status:
+            delivery.held_since = None
+            return 0.0
+        if entry.finished:
+            return 0.0
+        deleted = pod.metadata.deletion_timestamp is not None
+        allowed = patience(there, entry.status, deleted=deleted)
+        if not allowed:
+            return 0.0
+        now = self._deps.clock.monotonic()
+        if delivery.held_since is None:
+            delivery.held_since = now
+        waited = now - delivery.held_since
+        if allowed - waited > _TICK:
+            return allowed - waited
+        # Of many pods at once only some tell how far they have come, so that none is late to tell that it runs.
+        return allowed if waited < _CROWD_PATIENCE and not self._progress.try_take() else 0.0
+
+    async def _hold(self, uid: PodUID, seconds: Seconds, delivery: _Delivery) -> None:
+        """Wait so long, or for the next news."""
+        assert self._group is not None
+
+        async def ring() -> None:
+            await self._deps.clock.sleep(seconds)
+            delivery.news.set()
+
+        timer = self._group.create_task(ring(), name=f"held status of {uid}")
+        try:
+            await delivery.news.wait()
+        finally:
+            timer.cancel()
+
+    async def _flush(self) -> None:
+        """Bring what has not arrived, now or never."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_SECONDS), asyncio.TaskGroup() as group:
+                for uid, delivery in self._deliveries.items():
+                    entry, pod = self._deps.statuses.entry(uid), self._deps.pods.counterpart(uid)
+                    if entry is not None and pod is not None and delivery.sent != entry.status:
+                        group.create_task(self._last(entry, pod, delivery), name=f"last status of {uid}")
+
+    async def _last(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> None:
+        try:
+            await self._patch(entry, pod, delivery)
+        except PykubeletError as error:
+            _log.info("status not delivered before the end", extra={"pod": str(ref_of(pod)), "error": str(error)})
 
     async def _step(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> bool:
         """Send what has to be sent next; False: nothing has."""
@@ -167,6 +237,7 @@ class StatusPatcher:
 
     async def _patch(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> None:
         uid = pod.metadata.uid
+        delivery.held_since = None
         if delivery.target != uid and ours(pod.status) == ours(entry.status):
             # After a restart of the agent: it is there already.
             delivery.target, delivery.sent, delivery.accepted = uid, entry.status, ours(pod.status)

@@ -5,6 +5,7 @@ see of a pod comes from here.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 
 from msgspec.structs import replace
@@ -158,15 +159,22 @@ def _pod_ips(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus, host_ips: S
 def _by_family(ips: Sequence[str], *, primary: int) -> tuple[str, ...]:
     found: dict[int, str] = {}
     for ip in ips:
-        family = _family(ip)
+        family, text = _address(ip)
         if family:
-            found.setdefault(family, str(ip_address(ip)))
+            found.setdefault(family, text)
     return tuple(ip for _, ip in sorted(found.items(), key=lambda item: item[0] != primary))
 
 
 def _family(ip: str) -> int:
     """4 or 6; 0 for what is no address."""
+    return _address(ip)[0]
+
+
+@lru_cache(maxsize=1024)
+def _address(ip: str) -> tuple[int, str]:
+    """Family and usual form of an address; statuses are computed from the same ones again and again."""
     try:
-        return ip_address(ip).version
+        address = ip_address(ip)
     except ValueError:
-        return 0
+        return 0, ""
+    return address.version, str(address)

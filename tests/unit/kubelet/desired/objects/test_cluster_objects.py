@@ -1,13 +1,17 @@
 """ConfigMaps, Secrets, services, runtime classes and tokens of the API server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.desired.manifest import ObjectKey
-from pykubelet.kubelet.desired.objects import LocalObjects
+from pykubelet.kubelet.desired.objects import LocalObjects, apiserver
+from pykubelet.kubelet.desired.objects.apiserver import ApiObjects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE, Source
@@ -79,21 +83,81 @@ async def test_one_that_is_missing_is_told_when_it_comes(rig: Rig) -> None:
     assert rig.objects.get_secret("default", "late").data == {"k": b"v"}
 
 
-async def test_what_nobody_uses_any_more_is_let_go(rig: Rig) -> None:
-    rig.api.put("configmaps", "a", data={})
-    first, second = pod("1", "a"), pod("2", "a")
-    await rig.use(first)
-    await rig.use(second)
-    await until(lambda: rig.watches("a") == 1)
+async def test_a_secret_that_nobody_uses_any_more_is_let_go(rig: Rig) -> None:
+    rig.api.put("secrets", "s", data={})
+    await rig.use(pod("1", secret="s"))
+    await rig.use(pod("2", secret="s"))
+    await until(lambda: rig.watches("s") == 1)
     rig.objects.release(PodUID("1"))
-    assert rig.objects.get_config_map("default", "a").metadata.name == "a"
+    assert rig.objects.get_secret("default", "s").metadata.name == "s"
     rig.objects.release(PodUID("2"))
     with pytest.raises(NotFound):
-        rig.objects.get_config_map("default", "a")
+        rig.objects.get_secret("default", "s")
     await settle()
-    rig.api.change("configmaps", "a", data={"k": "2"})
+    rig.api.change("secrets", "s", data={"k": "Mg=="})
     await settle()
     assert rig.changed == []
+    await rig.use(pod("3", secret="s"))
+    assert rig.objects.get_secret("default", "s").data == {"k": b"2"}
+    await until(lambda: rig.watches("s") == 2)
+
+
+async def test_a_config_map_is_followed_for_the_next_pod(rig: Rig) -> None:
+    rig.api.put("configmaps", "a", data={})
+    await rig.use(pod("1", "a"))
+    await until(lambda: rig.watches("a") == 1)
+    rig.objects.release(PodUID("1"))
+    with pytest.raises(NotFound):
+        rig.objects.get_config_map("default", "a")
+    rig.api.change("configmaps", "a", data={"k": "2"})
+    await settle()
+    assert rig.changed == [], "no pod is concerned"
+    asked = rig.api.fake.count("GET")
+    await rig.use(pod("2", "a"))
+    assert rig.objects.get_config_map("default", "a").data == {"k": "2"}
+    assert rig.api.fake.count("GET") == asked
+    rig.api.change("configmaps", "a", data={"k": "3"})
+    await until(lambda: rig.changed)
+    assert rig.objects.get_config_map("default", "a").data == {"k": "3"}
+
+
+async def test_a_config_map_is_not_followed_for_ever(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apiserver, "LINGER", 0.1)
+    monkeypatch.setattr(apiserver, "_MAX_LINGERING", 1)
+    async with fake_api() as api:
+        objects = ApiObjects(api.client, rig.local, api.clock)
+        async with running(objects.run()):
+            for name in ("a", "b"):
+                api.put("configmaps", name, data={})
+                objects.use(pod(name, name))
+                await objects.ready(PodUID(name))
+            before = len(asyncio.all_tasks())
+            for name in ("a", "b"):
+                objects.release(PodUID(name))
+            await asyncio.sleep(0)
+            assert not objects.follows(ObjectKey("ConfigMap", "default", "a"))
+            assert objects.follows(ObjectKey("ConfigMap", "default", "b"))
+            await until(lambda: not objects.follows(ObjectKey("ConfigMap", "default", "b")))
+            await until(lambda: len(asyncio.all_tasks()) <= before - 2)
+
+
+@pytest.mark.parametrize("why", ["deleted", "immutable", "broken"])
+async def test_a_config_map_that_may_be_another_by_now_is_read_anew(rig: Rig, why: str) -> None:
+    rig.api.put("configmaps", "a", data={"k": "1"}, immutable=why == "immutable")
+    await rig.use(pod("1", "a"))
+    await until(lambda: rig.watches("a") == (why != "immutable"))
+    rig.objects.release(PodUID("1"))
+    place = Place("/api/v1", "configmaps", "default", "a")
+    if why == "broken":
+        await rig.api.fake.go_away()
+        await settle()
+        await rig.api.fake.come_back()
+    rig.api.fake.store.delete(place, "", None)
+    if why == "deleted":
+        await settle()
+    rig.api.put("configmaps", "a", data={"k": "2"})
+    await rig.use(pod("2", "a"))
+    await until(lambda: rig.objects.get_config_map("default", "a").data == {"k": "2"})
 
 
 async def test_an_immutable_object_is_read_once(rig: Rig) -> None:
@@ -156,6 +220,62 @@ async def test_tokens_are_got_once_and_renewed_in_time(rig: Rig) -> None:
     rig.objects.release(PodUID("1"))
     with pytest.raises(Transient):
         rig.objects.token(value, TOKEN)
+
+
+async def test_tokens_of_a_pod_that_is_going_to_start_are_got_early(rig: Rig) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    value = pod("1", token=True)
+    rig.objects.expect(value)
+    rig.objects.expect(value)
+    await rig.use(value)
+    assert rig.objects.token(value, TOKEN) and rig.api.fake.count("POST") == 1
+
+
+@pytest.mark.parametrize("fate", ["deleted", "ended", "static"])
+async def test_no_token_is_got_for_a_pod_that_will_not_need_it(rig: Rig, fate: str) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    value = pod("1", token=True, source="file" if fate == "static" else "api")
+    if fate == "deleted":
+        value = replace(value, metadata=replace(value.metadata, deletion_timestamp=datetime(2020, 1, 1, tzinfo=UTC)))
+    if fate == "ended":
+        value = replace(value, status=core.PodStatus(phase="Failed"))
+    rig.objects.expect(value)
+    await settle()
+    assert rig.api.fake.count("POST") == 0
+
+
+async def test_of_many_pods_at_once_few_tokens_are_got_early(rig: Rig) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    rig.api.fake.faults = [Fault("POST", delay=1.0, times=4)]
+    pods = [pod(str(number), token=True) for number in range(10)]
+    for value in pods:
+        rig.objects.expect(value)
+    await until(lambda: rig.api.fake.count("POST") == 4)
+    await settle()
+    assert rig.api.fake.count("POST") == 4
+    await asyncio.gather(*(rig.use(value) for value in pods))
+    assert rig.api.fake.count("POST") == 10 and all(rig.objects.token(value, TOKEN) for value in pods)
+
+
+async def test_a_token_got_early_for_a_pod_that_has_gone_is_not_kept(rig: Rig) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    rig.api.fake.faults = [Fault("POST", delay=0.1)]
+    value = pod("1", token=True)
+    rig.objects.expect(value)
+    await until(lambda: rig.api.fake.count("POST") == 1)
+    rig.objects.release(PodUID("1"))
+    await settle()
+    await settle()
+    with pytest.raises(Transient):
+        rig.objects.token(value, TOKEN)
+
+
+async def test_why_there_is_no_token_is_told_when_it_is_needed(rig: Rig) -> None:
+    value = pod("1", token=True)
+    rig.objects.expect(value)
+    await until(lambda: rig.api.fake.count("POST") == 1)
+    with pytest.raises(NotFound, match="robot"):
+        await rig.use(value)
 
 
 async def test_a_token_that_cannot_be_renewed_stays_in_use(rig: Rig) -> None:

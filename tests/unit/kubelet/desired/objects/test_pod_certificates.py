@@ -90,6 +90,24 @@ async def test_a_certificate_is_asked_for_and_renewed(rig: Rig) -> None:
         rig.certificates.credentials(pod(), "v", 1)
 
 
+async def test_an_answer_may_be_watched_before_the_name_of_the_request_is_known(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = rig.api.client.create
+
+    async def slow(*args: Any) -> Any:
+        made = await create(*args)
+        rig.decide("Issued", ONE)
+        await until(lambda: any(each.status.conditions for each in rig.certificates._requests.values()))
+        return made
+
+    rig.certificates.node_seen(NODE)
+    monkeypatch.setattr(rig.api.client, "create", slow)
+    await rig.certificates.ready(pod())
+    assert rig.certificates.credentials(pod(), "v", 1).chain == ONE.encode()
+    assert len(rig.requests()) == 1
+
+
 @pytest.mark.parametrize("kind", ["Denied", "Failed"])
 async def test_a_refusal_is_final(rig: Rig, kind: str) -> None:
     rig.certificates.node_seen(NODE)

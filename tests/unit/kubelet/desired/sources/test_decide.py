@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.manifest import Manifest, parse
-from pykubelet.kubelet.desired.sources.decide import accept, assemble, merge, unreadable
+from pykubelet.kubelet.desired.sources.decide import Merged, accept, assemble, merge, unreadable
 from pykubelet.kubelet.desired.sources.types import FileRecord
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_SEEN, ANNOTATION_SOURCE, PodOp, Source
@@ -125,11 +125,11 @@ def test_first_contact_with_nothing_is_told_too() -> None:
     merged = merge(None, [], Source.HTTP, "now")
     assert told(merged.updates) == [("ADD", [])]
     assert merged.updates[0].source is Source.HTTP
-    assert merge({}, [], Source.HTTP, "now").updates == ()
+    assert merge(Merged(), [], Source.HTTP, "now").updates == ()
 
 
 def test_changes_by_kind_and_in_order() -> None:
-    before = merge(None, [wanted(name) for name in "abcdef"], Source.API, "then").pods
+    before = merge(None, [wanted(name) for name in "abcdef"], Source.API, "then")
     deleted = datetime(2020, 1, 1, tzinfo=UTC)
     after = [
         wanted("a"),
@@ -152,16 +152,28 @@ def test_changes_by_kind_and_in_order() -> None:
 
 
 def test_a_changed_static_pod_is_removed_before_it_is_added() -> None:
-    before = merge(None, [wanted("a", "1")], Source.FILE, "then").pods
+    before = merge(None, [wanted("a", "1")], Source.FILE, "then")
     assert told(merge(before, [wanted("a", "2")], Source.FILE, "now").updates) == [("REMOVE", ["a"]), ("ADD", ["a"])]
 
 
 def test_our_own_annotations_are_no_change() -> None:
-    before = merge(None, [wanted("a")], Source.FILE, "then").pods
+    before = merge(None, [wanted("a")], Source.FILE, "then")
     again = merge(before, [wanted("a", annotations={ANNOTATION_SEEN: "forged"})], Source.FILE, "now")
     assert again.updates == ()
     changed = merge(before, [wanted("a", annotations={"x": "y"})], Source.FILE, "now")
     assert told(changed.updates) == [("UPDATE", ["a"])]
+
+
+def test_what_a_source_gives_again_is_not_looked_at() -> None:
+    first = wanted("a")
+    before = merge(None, [first, wanted("b")], Source.API, "then")
+    again = merge(before, [first, wanted("b")], Source.API, "now")
+    uid = PodUID("uid-a")
+    assert again.updates == () and again.pods == before.pods
+    assert again.pods[uid] is before.pods[uid]
+    gone = merge(again, [wanted("b")], Source.API, "now")
+    assert told(gone.updates) == [("REMOVE", ["a"])]
+    assert told(merge(gone, [first, wanted("b")], Source.API, "now").updates) == [("ADD", ["a"])]
 
 
 def test_a_uid_given_twice_counts_once() -> None:
@@ -187,7 +199,7 @@ def test_the_updates_carry_a_reader_from_any_state_to_the_next(states: list[dict
                     reader[each.metadata.uid] = each
         assert reader == merged.pods
         assert {each.metadata.name: each.spec.containers[0].image for each in reader.values()} == state
-        known = merged.pods
+        known = merged
 
 
 META = "apiVersion: v1\nmetadata: {{name: a, labels: {{l: {label}}}}}\nimmutable: {fixed}\n"
@@ -235,7 +247,7 @@ def test_a_readiness_gate_that_opens_is_a_change() -> None:
         shown = tuple(core.PodCondition(type=name, status=status) for name, status in conditions.items())
         return replace(wanted("a"), spec=gates, status=core.PodStatus(conditions=shown))
 
-    before = merge(None, [gated(gate="False")], Source.API, "then").pods
+    before = merge(None, [gated(gate="False")], Source.API, "then")
     assert told(merge(before, [gated(gate="True")], Source.API, "now").updates) == [("UPDATE", ["a"])]
     other = merge(before, [gated(gate="False", theirs="True")], Source.API, "now")
     assert told(other.updates) == [("RECONCILE", ["a"])]

@@ -10,6 +10,7 @@ from pykubelet.apiclient.resources import EVENTS
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.events.apiserver import EventSink
 from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
 from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
 
@@ -71,3 +72,23 @@ async def test_a_refused_event_holds_nothing_up(rig: Rig) -> None:
     rig.log.event(POD, "Normal", "Good", "m")
     await until(lambda: "Good" in rig.told())
     assert "Refused" not in rig.told()
+
+
+async def test_events_that_wait_are_sent_when_the_agent_ends() -> None:
+    async with fake_api() as api:
+        clock = VirtualClock()
+        log = EventLog(api.clock, "n", lambda uid: None)
+        sink = EventSink(api.client, log.table, RateLimit(0, 1, clock), clock)
+        rig = Rig(api, log)
+        async with running(sink.run()):
+            await clock.settle()
+            log.event(POD, "Normal", "Pulled", "m")
+            log.event(POD, "Normal", "Created", "m")
+            await settle()
+            assert rig.told() == {}
+            await clock.advance(1)
+            await until(lambda: len(rig.told()) == 2)
+            log.event(POD, "Normal", "Started", "m")
+            await settle()
+            assert len(rig.told()) == 2
+        assert rig.told() == {"Pulled": 1, "Created": 1, "Started": 1}

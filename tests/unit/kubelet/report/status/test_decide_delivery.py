@@ -1,0 +1,132 @@
+"""Which news of a pod wait for more, and which go to the API server at once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pykubelet.kubelet.report.status.decide_delivery import PATIENCE, patience
+from pykubelet.models import core_v1 as core
+
+
+def waiting(reason: str = "ContainerCreating", name: str = "app") -> core.ContainerStatus:
+    state = core.ContainerState(waiting=core.ContainerStateWaiting(reason=reason))
+    return core.ContainerStatus(name=name, image="i", image_id="", ready=False, restart_count=0, state=state)
+
+
+def ended(exit_code: int = 0, name: str = "init") -> core.ContainerStatus:
+    state = core.ContainerState(terminated=core.ContainerStateTerminated(exit_code=exit_code))
+    return replace(waiting(name=name), state=state, ready=exit_code == 0)
+
+
+def runs(name: str = "app", *, ready: bool = True) -> core.ContainerStatus:
+    state = core.ContainerState(running=core.ContainerStateRunning())
+    return replace(waiting(name=name), state=state, ready=ready, started=True)
+
+
+def condition(kind: str, status: str = "True", reason: str = "") -> core.PodCondition:
+    return core.PodCondition(type=kind, status=status, reason=reason)
+
+
+NEW = core.PodStatus(phase="Pending", qos_class="BestEffort")
+STARTING = core.PodStatus(
+    phase="Pending",
+    host_ip="10.0.0.1",
+    container_statuses=(waiting(),),
+    conditions=(condition("Initialized"), condition("Ready", "False", "ContainersNotReady"), condition("PodScheduled")),
+)
+WITH_SANDBOX = replace(
+    STARTING, pod_ip="10.1.0.1", conditions=(*STARTING.conditions, condition("PodReadyToStartContainers"))
+)
+RUNNING = replace(
+    WITH_SANDBOX,
+    phase="Running",
+    container_statuses=(runs(),),
+    conditions=(condition("Ready"), condition("ContainersReady"), condition("Initialized")),
+)
+UNREADY = replace(
+    RUNNING,
+    container_statuses=(runs(ready=False),),
+    conditions=(condition("Ready", "False"), condition("ContainersReady", "False"), condition("Initialized")),
+)
+RESIZE = condition("PodResizePending", "True", "Deferred")
+EPHEMERAL = (waiting(name="debug"),)
+
+
+@pytest.mark.parametrize(
+    ("there", "news"),
+    [
+        (NEW, STARTING),
+        (core.PodStatus(), STARTING),
+        (STARTING, WITH_SANDBOX),
+        (NEW, replace(STARTING, init_container_statuses=(waiting("PodInitializing", "init"),))),
+        (STARTING, replace(STARTING, init_container_statuses=(ended(0),))),
+        (STARTING, replace(STARTING, init_container_statuses=(runs("init"),))),
+        (NEW, replace(STARTING, conditions=(*STARTING.conditions, condition("example.com/theirs")))),
+    ],
+)
+def test_the_progress_of_a_start_waits(there: core.PodStatus, news: core.PodStatus) -> None:
+    assert patience(there, news, deleted=False) == PATIENCE
+
+
+@pytest.mark.parametrize(
+    ("there", "news"),
+    [
+        (STARTING, RUNNING),
+        (NEW, RUNNING),
+        (NEW, replace(STARTING, phase="Failed", reason="OutOfcpu")),
+        (STARTING, replace(STARTING, phase="Succeeded")),
+        (RUNNING, UNREADY),
+        (UNREADY, RUNNING),
+        (RUNNING, STARTING),
+        (STARTING, replace(STARTING, reason="Why")),
+        (STARTING, replace(STARTING, message="why")),
+        *((STARTING, replace(STARTING, container_statuses=(waiting(reason),))) for reason in ("ErrImagePull", "Other")),
+        (STARTING, replace(STARTING, init_container_statuses=(waiting("CrashLoopBackOff"),))),
+        (STARTING, replace(STARTING, init_container_statuses=(ended(1),))),
+        (STARTING, replace(STARTING, init_container_statuses=(replace(runs("init"), restart_count=1),))),
+        (STARTING, replace(STARTING, conditions=(*STARTING.conditions, RESIZE))),
+        (replace(STARTING, conditions=(*STARTING.conditions, RESIZE)), STARTING),
+        (STARTING, replace(STARTING, conditions=(*STARTING.conditions, condition("DisruptionTarget")))),
+        (STARTING, replace(STARTING, ephemeral_container_statuses=EPHEMERAL)),
+    ],
+)
+def test_what_people_wait_for_goes_at_once(there: core.PodStatus, news: core.PodStatus) -> None:
+    assert patience(there, news, deleted=False) == 0
+
+
+def test_news_of_a_pod_that_fails_go_at_once() -> None:
+    """A reason that is there and stays is no progress."""
+    failing = replace(STARTING, container_statuses=(waiting("ErrImagePull"),))
+    assert patience(failing, replace(failing, pod_ip="10.1.0.1"), deleted=False) == 0
+
+
+def test_of_a_deleted_pod_the_loss_of_readiness_waits_for_its_end() -> None:
+    assert patience(RUNNING, UNREADY, deleted=True) == PATIENCE
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        replace(UNREADY, container_statuses=(ended(0, "app"),)),
+        replace(UNREADY, container_statuses=(replace(runs(ready=False), container_id="other"),)),
+        replace(UNREADY, init_container_statuses=(ended(0),)),
+        replace(UNREADY, phase="Succeeded"),
+        replace(UNREADY, phase="Failed", reason="Evicted"),
+        replace(UNREADY, reason="Why"),
+        replace(UNREADY, conditions=(*UNREADY.conditions, condition("DisruptionTarget"))),
+        replace(UNREADY, ephemeral_container_statuses=EPHEMERAL),
+    ],
+)
+def test_of_a_deleted_pod_all_else_goes_at_once(news: core.PodStatus) -> None:
+    assert patience(RUNNING, news, deleted=True) == 0
+
+
+@given(
+    st.sampled_from([NEW, STARTING, WITH_SANDBOX, RUNNING, UNREADY]),
+    st.sampled_from(["Running", "Succeeded", "Failed"]),
+    st.booleans(),
+)
+def test_a_change_of_phase_never_waits(there: core.PodStatus, phase: str, deleted: bool) -> None:
+    if there.phase != phase:
+        assert patience(there, replace(there, phase=phase), deleted=deleted) == 0
