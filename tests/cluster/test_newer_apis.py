@@ -1,13 +1,18 @@
 """What the real API server is too old to carry, and what it does not do wrong on demand: against the fake one."""
 
+import re
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from pykubelet.models.core_v1 import Pod, PodCondition
 from pykubelet.models.quantity import to_bytes
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
+from pykubelet.testing.cluster_ca import ClusterAuthority
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
@@ -15,8 +20,9 @@ from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cgroup_view import cgroup_of
 from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.test_storage import DRIVER, Storage
 from tests.kubectl import Kubectl, needs_kubectl
-from tests.manifests import BUSYBOX, container, pod, serving, sh
+from tests.manifests import BUSYBOX, container, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 
@@ -147,6 +153,119 @@ def test_one_object_that_cannot_be_decoded_harms_no_other(newer: Cluster, fake: 
     for name in ("lives", "odd", "next"):
         newer.api.delete_pod(name, 1)
         newer.api.wait_gone(name, 60.0, newer.agent.log_tail)
+
+
+# -- certificates and growing volumes: also run by hand against a 1.36 API server
+
+
+_CERTIFICATES = "/apis/certificates.k8s.io/v1beta1"
+_REQUESTS = f"{_CERTIFICATES}/namespaces/default/podcertificaterequests"
+
+
+def _account(cluster: Cluster) -> None:
+    if cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is None:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        cluster.api.create("/api/v1/namespaces/default/serviceaccounts", account)
+
+
+def _sign(cluster: Cluster, authority: ClusterAuthority) -> None:
+    """What a signer does with the request of a pod."""
+    wait_for(lambda: cluster.api.get(_REQUESTS)["items"], 30.0, cluster.agent.log_tail)
+    (request,) = cluster.api.get(_REQUESTS)["items"]
+    body = "\n".join(re.findall(".{1,64}", request["spec"]["stubPKCS10Request"]))
+    pem = f"-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n"
+    made = authority.sign(pem.encode(), timedelta(hours=1))
+    shown = x509.load_pem_x509_certificate(made)
+    times = [shown.not_valid_before_utc, shown.not_valid_before_utc + timedelta(minutes=30), shown.not_valid_after_utc]
+    condition = {
+        "type": "Issued",
+        "status": "True",
+        "reason": "Tested",
+        "message": "m",
+        "lastTransitionTime": _written(times[0]),
+    }
+    status = {
+        **dict(zip(("notBefore", "beginRefreshAt", "notAfter"), map(_written, times), strict=True)),
+        "certificateChain": made.decode(),
+        "conditions": [condition],
+    }
+    cluster.api.merge(f"{_REQUESTS}/{request['metadata']['name']}/status", {"status": status})
+
+
+def _written(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_pod_gets_a_certificate_and_those_whom_it_may_trust(newer: Cluster) -> None:
+    _account(newer)
+    first, second = ClusterAuthority.make("first"), ClusterAuthority.make("second")
+    bundles = f"{_CERTIFICATES}/clustertrustbundles"
+    bundle = {"signerName": "example.com/ca", "trustBundle": first.certificate_pem.decode()}
+    meta = {"name": "example.com:ca:1", "labels": {"for": "tests"}}
+    kind = {"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle"}
+    newer.api.create(bundles, {**kind, "metadata": meta, "spec": bundle})
+    trusted = {"signerName": "example.com/ca", "labelSelector": {"matchLabels": {"for": "tests"}}, "path": "ca.pem"}
+    wanted = {"signerName": "example.com/pods", "keyType": "ECDSAP256", "credentialBundlePath": "own.pem"}
+    sources = [{"clusterTrustBundle": trusted}, {"podCertificate": wanted}]
+    volumes = [{"name": "certs", "projected": {"sources": sources}}]
+    main = container(volumeMounts=[mount("certs", "/certs")])
+    newer.run(pod("certified", main, volumes=volumes, serviceAccountName="default"))
+    _sign(newer, first)
+    newer.ready("certified")
+    own = newer.agent.exec("certified", "cat /certs/own.pem").encode()
+    key = serialization.load_pem_private_key(own, None)
+    (certificate,) = x509.load_pem_x509_certificates(own)
+    certificate.verify_directly_issued_by(first.certificate)
+    assert key.public_key() == certificate.public_key()
+
+    def trusts() -> list[x509.Name]:
+        found = newer.agent.exec("certified", "cat /certs/ca.pem").encode()
+        return [each.subject for each in x509.load_pem_x509_certificates(found)]
+
+    assert trusts() == [first.certificate.subject]
+    newer.api.merge(f"{bundles}/{meta['name']}", {"spec": {"trustBundle": second.certificate_pem.decode()}})
+    wait_for(lambda: trusts() == [second.certificate.subject], 10.0, newer.agent.log_tail)
+    newer.delete("certified")
+    newer.api.delete(f"{bundles}/{meta['name']}")
+
+
+def test_a_volume_grows_on_the_node(newer: Cluster, tmp_path: Path) -> None:
+    newer.api.create(
+        "/apis/storage.k8s.io/v1/csidrivers",
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIDriver",
+            "metadata": {"name": DRIVER},
+            "spec": {"attachRequired": False},
+        },
+    )
+    storage = Storage(newer, tmp_path)
+    claim = "/api/v1/namespaces/default/persistentvolumeclaims/grown"
+    try:
+        storage.bind("grown", csi={"driver": DRIVER, "volumeHandle": "vol-9", "fsType": "ext4"})
+        # The controller has done its part: the storage is larger, the file system is not.
+        newer.api.merge("/api/v1/persistentvolumes/pv-grown", {"spec": {"capacity": {"storage": "3Mi"}}})
+        sizes = {"storage": "3Mi"}
+        status = {
+            "capacity": {"storage": "1Mi"},
+            "allocatedResources": sizes,
+            "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+        }
+        newer.api.merge(f"{claim}/status", {"status": status})
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "grown"}}]
+        newer.run(pod("growing", container(volumeMounts=[mount("data", "/data")]), volumes=volumes))
+        newer.ready("growing", 60.0)
+        storage.until(lambda: storage.calls("NodeExpandVolume"))
+        (call,) = storage.calls("NodeExpandVolume")
+        assert call["volume_id"] == "vol-9" and call["capacity_range"] == {"required_bytes": str(3 << 20)}
+        storage.until(lambda: newer.api.get(claim)["status"]["capacity"] == sizes)
+        assert not newer.api.get(claim)["status"].get("allocatedResourceStatuses")
+        newer.delete("growing")
+        storage.until(lambda: storage.calls("NodeUnstageVolume"))
+    finally:
+        storage.end()
+        for path in (claim, "/api/v1/persistentvolumes/pv-grown", f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"):
+            newer.api.delete(path)
 
 
 # -- in-place resize --------------------------------------------------------------------------------------------------

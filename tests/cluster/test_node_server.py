@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest
 from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.patience import PATIENCE
 from tests.cluster.conftest import NODE, Cluster
 from tests.manifests import container, pod, serving
 
@@ -42,7 +44,7 @@ class Web:
 
 
 def _get(port: int, path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20 * PATIENCE)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()
@@ -94,6 +96,8 @@ def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
         families = {family.name for family in text_string_to_metric_families(text)}
         assert families, path
         found |= families
+        if path == "/metrics":
+            assert re.search(r"^kubelet_node_startup_duration_seconds [1-9]", text, re.MULTILINE)
     assert found >= {"rest_client_requests", "kubelet_pod_status_sync_duration_seconds", "kubelet_running_pods"}
     assert web.node("/metrics/resource")[0] == 401
     assert web.node("/metrics/resource", "not-a-token")[0] == 401

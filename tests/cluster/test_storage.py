@@ -38,6 +38,12 @@ class Storage:
         command += ["--root", str(cluster.agent.root), "--data", str(home / "data"), "--log", str(self.log)]
         self.process = subprocess.Popen(command, env=environment())
 
+    def end(self) -> None:
+        """Stop the driver and unmount what it has mounted."""
+        self.process.terminate()
+        self.process.wait(timeout=20)
+        remove_mounts(self.home)
+
     def calls(self, method: str) -> list[Json]:
         """Requests of a method until now."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -116,9 +122,7 @@ def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
     finally:
         for item in cluster.api.get("/api/v1/pods")["items"]:
             cluster.delete(item["metadata"]["name"], 0)
-        made.process.terminate()
-        made.process.wait(timeout=20)
-        remove_mounts(home)
+        made.end()
         shutil.rmtree(home)
         for folder in (f"{_STORAGE}/csidrivers", f"{_STORAGE}/volumeattachments", _CLAIMS, _VOLUMES):
             for item in cluster.api.get(folder)["items"]:

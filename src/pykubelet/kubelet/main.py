@@ -22,7 +22,6 @@ from pykubelet.kubelet.compose.node_port import NodePort, NodePortDeps
 from pykubelet.kubelet.compose.node_view import NodeView, build_servers
 from pykubelet.kubelet.compose.observers import ObserverDeps, Observers
 from pykubelet.kubelet.compose.pressure_view import PressureParts, build_pressure
-from pykubelet.kubelet.compose.upkeep import keep_small
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
@@ -44,7 +43,8 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resize import ResizeState
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.kubelet.types.updates import Source
-from pykubelet.linux import cgroups, memory
+from pykubelet.linux import cgroups, memory, system
+from pykubelet.linux.upkeep import keep_small
 
 
 async def run_kubelet(settings: Settings) -> None:
@@ -74,22 +74,22 @@ class Kubelet:
         self.clock = clock
         self.pods = PodManager()
         self.objects = LocalObjects()
-        self.metrics = KubeletMetrics(
-            settings.node_name, self._counts, clock, lambda uid: self.timeline.setup_seconds(uid)
-        )
+        self.timeline = PodTimelines(clock)
+        asked = self.timeline.setup_seconds, system.boot_time
+        self.metrics = KubeletMetrics(settings.node_name, self._counts, clock, *asked)
         self.access = open_access(settings, self.objects, self.metrics, clock)
         self.reader: Objects = self.access.objects if self.access is not None else self.objects
-        options = replace(options, observe=self.metrics.runtime_operation)
+        options = replace(options, observe=self.metrics.runtime_operation, meter=self.metrics.works)
         self.cri = CriClient.connect(settings.runtime_endpoint, options)
         self.image_cri = CriClient.connect(settings.image_endpoint or settings.runtime_endpoint, options)
         self.http = HttpGetter()
-        self.timeline = PodTimelines(clock)
         self.events = EventLog(clock, settings.node_name, self.pods.by_uid)
         self.states = ManifestStates(self.events)
         cluster = self.access.objects if self.access is not None else None
         hooks, pulled, collected = HookHttp(self.http), self.metrics.image_pulled, self.metrics.image_collected
         told = self.events, self.timeline, clock
-        deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster)
+        works = self.metrics.works
+        deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster, works)
         self.actuators = build_actuators(settings, deps)
         self.metrics.cgroup_version(cgroups.detect().version)
         if self.actuators.csi is not None:
@@ -109,7 +109,7 @@ class Kubelet:
         runtime, holdings = self.actuators.runtime, self.actuators.holdings
         told = self.status, self.events, self.timeline, self.clock, self.health, self.journal, self.metrics
         self.workers = PodWorkers(WorkerDeps(runtime, holdings, self.probes, *told, self.pleg.poke))
-        desired = DesiredPods(self.pods, self.view, lambda: self.cluster)
+        desired = DesiredPods(self.pods, self.view, lambda: self.cluster, self.metrics.pod_changed)
         settings, actuators, clock, node = self._settings, self.actuators, self.clock, self.actuators.node
         measured = self.events, self.metrics, clock
         self.pressure = build_pressure(
@@ -136,7 +136,7 @@ class Kubelet:
         names = config.names() | ({Source.API} if self.access else frozenset())
         self.mux = PodMux(names, self.loop.post, self.clock)
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
-        self.housekeeping = Housekeeping(deps, self.mux.all_ready)
+        self.housekeeping = Housekeeping(deps, self.mux.all_ready, self.metrics.orphans_swept)
         known, asked = (self.pods, self.mux, self.status, self.events), (self.health.current, self.pleg.healthy)
         joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, pressed, actuators.csi)
         self.cluster = join(self.access, joined, lambda uids: self.loop.post(PodsAffected(uids)))
@@ -213,4 +213,7 @@ class Kubelet:
         return runtime_conditions(status)
 
     def _counts(self) -> NodeCounts:
-        return node_counts(self.pods, self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)
+        csi, volumes = self.actuators.csi, self.actuators.volumes.counts()
+        plugins = csi.drivers.counts() if csi is not None else {}
+        found = node_counts(self.pods, self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)
+        return replace(found, volumes=volumes, plugins=plugins)

@@ -63,6 +63,8 @@ class FakeDriver:
     """What the agent said of the registration."""
     log: Path | None = None
     """Gets one line of JSON per call."""
+    below: str = ""
+    """The folder of ``plugins_registry`` that it registers in."""
 
     def made(self, method: str) -> list[dict[str, object]]:
         """The requests of one method."""
@@ -174,7 +176,7 @@ class RefusedError(Exception):
 async def serve(driver: FakeDriver, root: Path) -> AsyncIterator[None]:
     """Serve the driver below an agent's root folder, and register it, until the block ends."""
     socket = root / "plugins" / driver.name / "csi.sock"
-    registry = root / "plugins_registry"
+    registry = root / "plugins_registry" / driver.below
     for folder in (socket.parent, registry):
         folder.mkdir(parents=True, exist_ok=True)
     registrar = {

@@ -36,6 +36,7 @@ from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps,
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 from pykubelet.linux import cgroups, system
 from pykubelet.models.quantity import to_value
 
@@ -58,6 +59,7 @@ class ActuatorDeps:
     image_collected: Callable[[str], None]
     cluster: ClusterInputs | None = None
     """None without an API server."""
+    meter: WorkMeter = NoMeter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             registry_burst=config.registry_burst,
         ),
     )
-    resources = _resources(settings, deps.clock)
+    resources = _resources(settings, deps.clock, deps.meter)
     dirs = PodDirs.at(settings.root_dir)
     csi = _csi(settings, deps, dirs)
     volume_deps = VolumeDeps(
@@ -101,6 +103,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         recursive_read_only=lambda pod: node.recursive_read_only(pod.spec.runtime_class_name),
         claims=deps.cluster.storage if deps.cluster is not None else None,
         csi=csi.volumes if csi is not None else None,
+        meter=deps.meter,
     )
     volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
     users = UserNamespaces(
@@ -122,6 +125,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             deps.timeline,
             deps.clock,
             users,
+            deps.meter,
         ),
         PodRuntimeConfig(
             pod_logs_dir=str(settings.pod_log_dir),
@@ -141,10 +145,11 @@ def _csi(settings: Settings, deps: ActuatorDeps, dirs: PodDirs) -> "CsiParts | N
     if deps.cluster is None:
         return None
     # Only here: an agent without an API server has no use for it.
-    from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, build_csi
+    from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, CsiContext, build_csi
 
     config = CsiConfig(wait_attach=settings.config.enable_controller_attach_detach)
-    return build_csi(dirs, deps.cluster.storage, deps.clock, settings.node_name, config)
+    context = CsiContext(dirs, settings.node_name, deps.clock, deps.meter)
+    return build_csi(context, deps.cluster.storage, config)
 
 
 def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
@@ -207,7 +212,7 @@ def _policy(settings: Settings) -> PolicyConfig:
     )
 
 
-def _resources(settings: Settings, clock: Clock) -> ResourceManager:
+def _resources(settings: Settings, clock: Clock, meter: WorkMeter) -> ResourceManager:
     config = settings.config
     layout = cgroups.detect()
     milli_cpu, memory = root_limits(system.cpu_count(), system.meminfo().total, _reservations(settings))
@@ -221,4 +226,5 @@ def _resources(settings: Settings, clock: Clock) -> ResourceManager:
             per_qos=config.cgroups_per_qos,
         ),
         clock,
+        meter,
     )

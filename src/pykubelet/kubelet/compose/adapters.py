@@ -110,6 +110,9 @@ class PodFollower(Protocol):
     def pod_seen(self, pod: Pod) -> None:
         """A source told of a pod."""
 
+    def pod_admitted(self, pod: Pod) -> None:
+        """A pod is going to be started."""
+
     def pod_gone(self, uid: PodUID) -> None:
         """A source gave a pod up."""
 
@@ -117,16 +120,32 @@ class PodFollower(Protocol):
 class DesiredPods:
     """The pod manager, with the local API and, in a cluster, node mode told of every change."""
 
-    def __init__(self, pods: PodManager, view: PodsView, cluster: Callable[[], PodFollower | None]) -> None:
+    def __init__(
+        self,
+        pods: PodManager,
+        view: PodsView,
+        cluster: Callable[[], PodFollower | None],
+        changed: Callable[[Pod, Pod], None],
+    ) -> None:
+        """``changed`` hears of pods that there are new versions of: the one before and the new one."""
         self._pods = pods
+        self._changed = changed
         self._view = view
         self._cluster = cluster
 
     def set(self, pod: Pod) -> None:
+        before = self._pods.by_uid(PodUID(pod.metadata.uid))
         self._pods.set(pod)
-        self._view.refresh()
+        if before is not None and before.spec != pod.spec:
+            self._changed(before, pod)
+        if before is None:
+            self._view.refresh()
         if (cluster := self._cluster()) is not None:
             cluster.pod_seen(pod)
+
+    def admitted(self, pod: Pod) -> None:
+        if (cluster := self._cluster()) is not None:
+            cluster.pod_admitted(pod)
 
     def remove(self, uid: PodUID) -> None:
         self._pods.remove(uid)

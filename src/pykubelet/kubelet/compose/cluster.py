@@ -31,6 +31,7 @@ from pykubelet.kubelet.report.node import (
     NodeReporter,
     Pressure,
     check_labels,
+    host_ips,
 )
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.report.status.apiserver import PatcherDeps, StatusPatcher
@@ -103,7 +104,9 @@ class Cluster:
                 volumes_in_use=deps.csi.volumes.in_use if deps.csi is not None else tuple,
             )
         )
-        self.node = NodeReporter(NodeDeps(client, self.node_facts, deps.events, clock), node_config(access))
+        self.node = NodeReporter(
+            NodeDeps(client, self.node_facts, deps.events, clock, access.metrics.startup), node_config(access)
+        )
         self.csi_node = CsiNodeKeeper(client, lambda: self.node.node, self.node.registered, clock)
         if deps.csi is not None:
             deps.csi.drivers.report_to(self.csi_node)
@@ -139,6 +142,10 @@ class Cluster:
             self.objects.use(pod)
             self.patcher.seen(ref_of(pod).uid)
 
+    def pod_admitted(self, pod: Pod) -> None:
+        """The pod is going to be started."""
+        self.objects.expect(pod)
+
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Core tasks by name."""
         return {
@@ -167,6 +174,8 @@ class Cluster:
     def _node_seen(self, nodes: Mapping[Key, Node]) -> None:
         for node in nodes.values():
             self.node.learn(node)
+            if self._access.cluster.external_cloud:
+                self._deps.node.learn_ips(host_ips(node.status.addresses))
             self.objects.node_seen(node)
         self.mirrors.poke()
         if not nodes and self.node.registered.is_set():

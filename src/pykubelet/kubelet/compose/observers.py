@@ -10,11 +10,13 @@ from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.compose.adapters import PlegMeter, ProbeExec, ProbeMeter
 from pykubelet.kubelet.control.sync.loop import LoopEvent, RuntimeRecovered
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
+from pykubelet.kubelet.observe.pleg.ports import WatchEvents
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
 from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.runtime import RuntimeConditions
+from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +43,24 @@ class Observers:
         )
         self.probes = ProbeManager(ProbeDeps(self.prober, post, deps.events, ProbeMeter(deps.metrics), clock, node.ips))
         self.meter = PlegMeter(deps.metrics)
-        watch = RuntimeEvents(deps.cri, clock).watch
+        watch = measured_events(RuntimeEvents(deps.cri, clock).watch, deps.metrics, clock)
         self.pleg = Pleg(PlegDeps(runtime.list_pods, runtime.list_pod, watch, post, clock, self.meter))
+
+
+def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:
+    """The runtime's events, with how late they come counted; a stream counts as opened with its first event."""
+
+    async def watched(deliver: Callable[[RuntimeEvent], None]) -> None:
+        works = False
+
+        def taken(event: RuntimeEvent) -> None:
+            nonlocal works
+            if not works:
+                works = True
+                metrics.event_stream_works()
+            metrics.event_received(clock.now() - event.time)
+            deliver(event)
+
+        await watch(taken)
+
+    return watched

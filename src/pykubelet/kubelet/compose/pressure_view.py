@@ -58,6 +58,7 @@ def build_pressure(settings: Settings, parts: PressureParts) -> Pressure:
         parts.events,
         parts.clock,
         parts.metrics.evicted,
+        parts.metrics.eviction_decided,
     )
     return Pressure(deps, pressure_config(settings))
 

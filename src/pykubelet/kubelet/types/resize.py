@@ -21,6 +21,15 @@ from pykubelet.models.quantity import from_bytes, from_milli, parse
 from pykubelet.models.scalars import Quantity
 
 
+class Retry(StrEnum):
+    """What has the node look again at sizes that pods wait for; the reference's words."""
+
+    POD_UPDATED = "pod_updated"
+    PODS_ADDED = "pods_added"
+    PODS_REMOVED = "pods_removed"
+    PERIODIC = "periodic_retry"
+
+
 class ResizeReason(StrEnum):
     """Reasons of the conditions PodResizePending and PodResizeInProgress."""
 

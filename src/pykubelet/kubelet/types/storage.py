@@ -2,6 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+MIGRATED_PLUGINS: Final = (
+    "kubernetes.io/aws-ebs",
+    "kubernetes.io/azure-disk",
+    "kubernetes.io/azure-file",
+    "kubernetes.io/cinder",
+    "kubernetes.io/gce-pd",
+    "kubernetes.io/portworx-volume",
+    "kubernetes.io/vsphere-volume",
+)
+"""Plugins whose volumes the node leaves to CSI drivers (KEP-625)."""
 
 
 @dataclass(frozen=True, slots=True)

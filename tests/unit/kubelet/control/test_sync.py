@@ -23,6 +23,7 @@ from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
+from pykubelet.kubelet.types.resize import Retry
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
 from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate, Source
 from pykubelet.models.core_v1 import Pod
@@ -58,6 +59,7 @@ class Around:
     verdicts: dict[PodUID, Verdict] = field(default_factory=dict)
     waiting: list[Pod] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
+    triggers: list[str] = field(default_factory=list)
 
     def deps(self) -> LoopDeps:
         return LoopDeps(DesiredPods(self.calls), self, self, self, self, self, self.clock)
@@ -86,7 +88,8 @@ class Around:
     def updated(self, pod: Pod) -> Pod:
         return pod
 
-    def grant(self) -> Sequence[Granted]:
+    def grant(self, trigger: Retry = Retry.PERIODIC) -> Sequence[Granted]:
+        self.triggers.append(trigger)
         granted, self.granted = self.granted, []
         return granted
 
@@ -136,6 +139,9 @@ class DesiredPods:
     def set(self, pod: Pod) -> None:
         self._calls.append(f"set {pod.metadata.uid}")
 
+    def admitted(self, pod: Pod) -> None:
+        self._calls.append(f"admitted {pod.metadata.uid}")
+
     def remove(self, uid: PodUID) -> None:
         self._calls.append(f"forget {uid}")
 
@@ -150,7 +156,7 @@ def update(op: PodOp) -> PodUpdate:
 @pytest.mark.parametrize(
     ("event", "calls"),
     [
-        (update(PodOp.ADD), ["seen a", "set a", "update a"]),
+        (update(PodOp.ADD), ["seen a", "set a", "admitted a", "update a"]),
         (update(PodOp.UPDATE), ["set a", "update a"]),
         (update(PodOp.DELETE), ["set a", "update a"]),
         (update(PodOp.REMOVE), ["forget a", "remove a"]),
@@ -276,6 +282,8 @@ def test_whatever_happens_pods_that_wait_for_another_size_may_get_it(op: PodOp) 
     around.granted.append(Granted(make_pod("b"), (C,)))
     loop.handle(PodUpdate(op, Source.API, (make_pod("a"),)))
     assert around.calls[-2:] == ["fail c Preempting: Preempted in order to admit critical pod", "update b"]
+    others = {PodOp.ADD: "pods_added", PodOp.REMOVE: "pods_removed"}
+    assert around.triggers == [others.get(op, "pod_updated")]
 
 
 async def test_pods_that_wait_are_looked_at_now_and_then() -> None:

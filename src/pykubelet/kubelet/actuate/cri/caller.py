@@ -16,6 +16,7 @@ from pykubelet.base.errors import Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.errors import CriError, cri_error
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, UnaryCall
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
@@ -41,6 +42,8 @@ class CriOptions:
     patience: Seconds = 10.0
     """How long a cancelled caller waits at most for the end of a call that should not be broken off."""
     observe: Observer = _unobserved
+    meter: WorkMeter = NoMeter()
+    """Told of sandboxes and image volumes, which have metrics of their own."""
     clock: Clock = SystemClock()
     """For measuring only: deadlines are kept by gRPC."""
 
@@ -54,6 +57,7 @@ class Caller:
         self._list_streaming = options.list_streaming
         self._patience = options.patience
         self._observe = options.observe
+        self._meter = options.meter
         self._clock = options.clock
 
     async def _call(

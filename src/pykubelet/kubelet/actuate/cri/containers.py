@@ -3,14 +3,18 @@
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import calls
 from pykubelet.kubelet.actuate.cri.caller import Caller, bad_reply
+from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
+_IMAGE_VOLUME_FAILED: Final = "ImageVolumeMountFailed"
+"""How runtimes begin the message when it was an image volume that kept the container from being made."""
 
 
 class ContainerCalls(Caller):
@@ -27,11 +31,21 @@ class ContainerCalls(Caller):
         fields = {"pod": pod, "uid": meta.uid, "container": name, "attempt": config.metadata.attempt}
         _log.debug("creating container", extra=fields | {"image": config.image.image, "sandbox": sandbox})
         request = pb.CreateContainerRequest(pod_sandbox_id=sandbox, config=config, sandbox_config=sandbox_config)
-        reply = await self._call_unbroken(calls.CREATE_CONTAINER, request, target)
+        images = sum(mount.HasField("image") for mount in config.mounts)
+        try:
+            reply = await self._call_unbroken(calls.CREATE_CONTAINER, request, target)
+        except CriError as error:
+            self._tell_images(images, failed=_IMAGE_VOLUME_FAILED in error.details)
+            raise
+        self._tell_images(images, failed=False)
         if not reply.container_id:
             raise bad_reply(calls.CREATE_CONTAINER, target, "no container id")
         _log.debug("container created", extra=fields | {"id": reply.container_id})
         return ContainerID(reply.container_id)
+
+    def _tell_images(self, number: int, *, failed: bool) -> None:
+        if number:
+            self._meter.image_volumes(number, failed)
 
     async def start_container(self, container: ContainerID) -> None:
         """Start a created container. After an error it may have ended with a status that says why."""

@@ -23,9 +23,14 @@ class SandboxCalls(Caller):
         fields = {"pod": pod, "uid": meta.uid, "attempt": meta.attempt}
         _log.debug("running sandbox", extra=fields | {"handler": runtime_handler})
         request = pb.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
-        reply = await self._call_unbroken(calls.RUN_POD_SANDBOX, request, pod, extra=self._request_timeout)
-        if not reply.pod_sandbox_id:
-            raise bad_reply(calls.RUN_POD_SANDBOX, pod, "no sandbox id")
+        begun, made = self._clock.monotonic(), False
+        try:
+            reply = await self._call_unbroken(calls.RUN_POD_SANDBOX, request, pod, extra=self._request_timeout)
+            if not reply.pod_sandbox_id:
+                raise bad_reply(calls.RUN_POD_SANDBOX, pod, "no sandbox id")
+            made = True
+        finally:
+            self._meter.sandbox(runtime_handler, self._clock.monotonic() - begun, failed=not made)
         _log.debug("sandbox runs", extra=fields | {"sandbox": reply.pod_sandbox_id})
         return SandboxID(reply.pod_sandbox_id)
 

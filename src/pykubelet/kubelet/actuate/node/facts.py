@@ -52,6 +52,7 @@ class NodeFacts:
         self._options = options
         self._cluster = cluster
         self._resolver: tuple[tuple[int, int], Resolver] | None = None
+        self._told_ips: tuple[str, ...] = ()
         self._runtime_name = ""
         self._runtime_version = ""
         self._recursive: frozenset[str] = frozenset()
@@ -86,7 +87,7 @@ class NodeFacts:
 
     @property
     def host_ips(self) -> tuple[str, ...]:
-        return self._options.ips
+        return self.ips()
 
     @property
     def runtime_name(self) -> str:
@@ -109,7 +110,11 @@ class NodeFacts:
         return self._options.name
 
     def ips(self) -> tuple[str, ...]:
-        return self._options.ips
+        return self._told_ips or self._options.ips
+
+    def learn_ips(self, ips: tuple[str, ...]) -> None:
+        """A cloud's controller has said which addresses the node has, primary first; none: it has not, or no more."""
+        self._told_ips = ips
 
     def allocatable(self) -> Mapping[str, Quantity]:
         return self._options.allocatable
@@ -122,7 +127,7 @@ class NodeFacts:
             base,
             cluster_dns=options.cluster_dns,
             cluster_domain=options.cluster_domain,
-            node_ips=options.ips,
+            node_ips=self.ips(),
             in_cluster=self._cluster is not None,
         )
 

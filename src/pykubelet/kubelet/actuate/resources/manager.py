@@ -12,7 +12,7 @@ import asyncio
 import logging
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.resources import cgroup_names as names
@@ -29,10 +29,12 @@ from pykubelet.kubelet.actuate.resources.linux_resources import (
     sandbox_resources,
     swapping,
 )
+from pykubelet.kubelet.actuate.resources.measured import MeasuredCgroups
 from pykubelet.kubelet.actuate.resources.types import PolicyConfig, ResourcesConfig
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podresources import pod_requests
 from pykubelet.kubelet.types.qos import QosClass, pod_qos
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 from pykubelet.linux import system
 from pykubelet.linux.cgroups import (
     CgroupDriver,
@@ -50,6 +52,7 @@ _log = logging.getLogger(__name__)
 
 _DEBOUNCE: Seconds = 0.2
 _REFRESH: Seconds = 60.0
+_UNMEASURED = NoMeter()
 
 
 class ResourceManager:
@@ -77,6 +80,10 @@ class ResourceManager:
         if self._problem is None and self._cgroups is not None and self._config.per_qos:
             try:
                 await to_its_end(self._write_levels)
+            except Transient as error:
+                # It may pass, as when systemd is busy; to go without cgroups would be for the agent's whole life.
+                _log.warning("cgroup limits not set, trying again soon", extra={"error": str(error)})
+                self._dirty.set()
             except PykubeletError as error:
                 self._problem = str(error)
         if self._problem is not None:
@@ -236,12 +243,15 @@ class ResourceManager:
         return {uid for uid in uids if uid is not None}
 
 
-def open_manager(layout: Layout, config: ResourcesConfig, clock: Clock) -> ResourceManager:
+def open_manager(
+    layout: Layout, config: ResourcesConfig, clock: Clock, meter: WorkMeter = _UNMEASURED
+) -> ResourceManager:
     """The manager on this machine's cgroups, or a degraded one where it has none that we may use."""
     systemd = config.style is names.NameStyle.SYSTEMD
     why_not = systemd_problem(layout) if systemd else problem(layout)
     opened = open_systemd_driver if systemd else open_driver
-    return ResourceManager(None if why_not else opened(layout), config, clock, why_not)
+    cgroups = None if why_not else MeasuredCgroups(opened(layout), meter, clock)
+    return ResourceManager(cgroups, config, clock, why_not)
 
 
 def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Unsupported
 from pykubelet.kubelet.actuate.volumes.decide import source_of
+from pykubelet.kubelet.actuate.volumes.decide_migration import persistent
 from pykubelet.kubelet.actuate.volumes.source import CSI, LOCAL, Source
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
@@ -58,6 +59,7 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
     """The volume behind a claim. Conflict, Invalid or Unsupported say why the pod cannot have it."""
     _check_bound(claim, pv)
     _check_mode(pod, volume.name, pv)
+    told, pv = pv, persistent(pv)
     given = volume.persistent_volume_claim
     spec, name = pv.spec, pv.metadata.name
     shown = Volume(name=name)
@@ -84,6 +86,7 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
         claim=f"{claim.metadata.namespace}/{claim.metadata.name}",
         read_only=given is not None and bool(given.read_only),
         block=block,
+        migrated=pv is not told,
     )
 
 

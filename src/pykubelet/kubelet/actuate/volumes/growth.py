@@ -10,6 +10,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.volumes import decide_growth
+from pykubelet.kubelet.actuate.volumes.measure import Measure
 from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
 from pykubelet.kubelet.actuate.volumes.source import CSI, Source
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
@@ -20,6 +21,7 @@ from pykubelet.models.scalars import time_from_unix
 
 _log = logging.getLogger(__name__)
 _EVERY: Final[Seconds] = 60.0
+_UNMEASURED: Final = Measure()
 
 
 class Grower(Protocol):
@@ -35,11 +37,14 @@ class Grower(Protocol):
 class Growth:
     """The volumes of all pods."""
 
-    def __init__(self, claims: ClaimReader, csi: Grower, events: EventRecorder, clock: Clock) -> None:
+    def __init__(
+        self, claims: ClaimReader, csi: Grower, events: EventRecorder, clock: Clock, measure: Measure = _UNMEASURED
+    ) -> None:
         self._claims = claims
         self._csi = csi
         self._events = events
         self._clock = clock
+        self._measure = measure
         self._looked: dict[PodUID, dict[str, Seconds]] = {}
 
     def forget(self, uid: PodUID) -> None:
@@ -70,7 +75,8 @@ class Growth:
         if patch is not None:
             claim = await self._claims.patch_claim(claim, patch)
         try:
-            await self._csi.expand(pod, source, Bytes(to_value(size)))
+            with self._measure.resizing(source):
+                await self._csi.expand(pod, source, Bytes(to_value(size)))
         except PykubeletError as error:
             infeasible = self._csi.is_infeasible(error)
             now = time_from_unix(self._clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")

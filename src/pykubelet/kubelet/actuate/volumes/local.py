@@ -1,7 +1,7 @@
-"""local: a folder of this node that a PersistentVolume gives away; shown by a bind mount in the pod's folder.
+"""local: a folder or device of this node that a PersistentVolume gives away; shown by a bind mount in the pod's folder.
 
-The folder has to be there; nothing of it is removed with the pod. As a device (`volumeMode: Block`) it is handed to
-containers as it is.
+The folder has to be there; nothing of it is removed with the pod. A device is handed to containers as it is with
+`volumeMode: Block`; else its file system is shown, which `local_devices.py` has mounted.
 """
 
 import os
@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.base.errors import Conflict, Invalid, Transient
 from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
 from pykubelet.linux import mounts
@@ -47,8 +47,13 @@ def _check_device(path: str) -> None:
 def _show(request: Request, link: str, policy: str, *, read_only: bool) -> None:
     # The administrator's path may be a link; below it no link is followed.
     path = os.path.realpath(link, strict=True)
-    if not stat.S_ISDIR(Path(path).stat().st_mode):
-        raise Conflict(f"{path} is no folder; make and mount the volume's file system on the node beforehand")
+    mode = Path(path).stat().st_mode
+    if stat.S_ISBLK(mode) and request.device is not None:
+        path = str(request.device)
+        if not is_mount_point(path):
+            raise Transient(f"device {link} is not mounted at {path} (yet)")
+    elif not stat.S_ISDIR(mode):
+        raise Conflict(f"{path}: only directory and block device are supported")
     if is_mount_point(request.path):
         return
     request.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ ended; the pod runtime asks `container_mounts` when it makes a container.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,11 +23,14 @@ from pykubelet.kubelet.actuate.volumes.devices import devices_of, groups_of
 from pykubelet.kubelet.actuate.volumes.downward_api import DownwardApi
 from pykubelet.kubelet.actuate.volumes.empty_dir import EmptyDir
 from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
+from pykubelet.kubelet.actuate.volumes.format import Formatter
 from pykubelet.kubelet.actuate.volumes.growth import Growth
 from pykubelet.kubelet.actuate.volumes.host_path import HostPath
 from pykubelet.kubelet.actuate.volumes.image import ImageVolume
 from pykubelet.kubelet.actuate.volumes.jobs import Job, is_as_left, not_processed, not_set_up, set_up_all
 from pykubelet.kubelet.actuate.volumes.local import LocalVolume
+from pykubelet.kubelet.actuate.volumes.local_devices import LocalDevices, mounted_at
+from pykubelet.kubelet.actuate.volumes.measure import Measure
 from pykubelet.kubelet.actuate.volumes.planning import MountedVolume, Place, PlannedMount, plan
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.projected import Projected
@@ -58,10 +62,24 @@ _MAX_DELAY: Final[Seconds] = 122.0
 _SOON: Final[Seconds] = 4.0
 
 
+_PLUGINS: Final[Mapping[str, Plugin]] = {
+    decide.EMPTY_DIR: EmptyDir(),
+    "host_path": HostPath(),
+    "config_map": ConfigMapVolume(),
+    "secret": SecretVolume(),
+    "downward_api": DownwardApi(),
+    "projected": Projected(),
+    "image": ImageVolume(),
+    LOCAL: LocalVolume(),
+}
+
+
 @dataclass(slots=True)
 class _PodState:
     """What this process has set up for one pod."""
 
+    since: Seconds
+    """On the monotonic clock: when it was asked for first."""
     prepared: bool = False
     """The pod's folders are there."""
     sources: dict[str, Source] = field(default_factory=dict)
@@ -82,24 +100,16 @@ class VolumeManager:
         self._dirs = dirs
         self._deps = deps
         self._blocking = Blocking(config.parallel, config.deadline)
-        self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi)
         self._sources = Sources(deps.claims)
+        self._measure = Measure(deps.meter, deps.clock, {kind: each.name for kind, each in _PLUGINS.items()})
+        self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi, self._measure)
+        self._devices = LocalDevices(dirs, self._blocking, Formatter(config.deadline))
         self._growth: Growth | None = None
         if deps.claims is not None and deps.csi is not None:
-            self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock)
+            self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock, self._measure)
         self._states: dict[PodUID, _PodState] = {}
         self._holding = Backoff(_FIRST_DELAY, _MAX_DELAY)
         """Of pods whose volumes are held up by drivers."""
-        self._plugins: Mapping[str, Plugin] = {
-            decide.EMPTY_DIR: EmptyDir(),
-            "host_path": HostPath(),
-            "config_map": ConfigMapVolume(),
-            "secret": SecretVolume(),
-            "downward_api": DownwardApi(),
-            "projected": Projected(),
-            "image": ImageVolume(),
-            LOCAL: LocalVolume(),
-        }
 
     async def mount(self, pod: Pod, context: VolumeContext) -> None:
         """Set up the pod's folders and volumes, and bring files up to date whose source has changed.
@@ -108,7 +118,8 @@ class VolumeManager:
         the volumes that could not be set up. One that is set up already but cannot be refreshed (its ConfigMap
         is gone, say) keeps what it shows; that gives an event, as in the reference.
         """
-        state = self._states.setdefault(ref_of(pod).uid, _PodState())
+        state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.clock.monotonic()))
+        there = set(state.ready)
         # What is not set up yet is looked up again: its claim may be another one now.
         known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
         found, unknown = await self._sources.find(pod, known)
@@ -125,7 +136,9 @@ class VolumeManager:
                 continue
             try:
                 job = self._prepare(pod, source, context)
-            except PykubeletError as error:
+                if name not in state.ready:
+                    await self._devices.set_up(source)
+            except (PykubeletError, OSError) as error:
                 problems[name] = str(error)
                 continue
             if name not in state.ready or not is_as_left(state.ready[name], job):
@@ -136,6 +149,7 @@ class VolumeManager:
             failed = await self._remote.set_up(pod, remote)
             state.ready |= dict.fromkeys(remote.keys() - failed.keys())
             problems |= failed
+        self._measure.mounted([state.sources[name] for name in state.ready.keys() - there], state.since)
         if self._growth is not None:
             for name in [name for name in state.sources if name in state.ready]:
                 await self._growth.look(pod, name, state.sources[name])
@@ -201,15 +215,29 @@ class VolumeManager:
 
         Its termination logs stay until `remove`. May be repeated; raises VolumeError naming what stays.
         """
-        self._states.pop(uid, None)
+        state = self._states.pop(uid, None)
         await self._let_go(uid)
-        await self._block(uid, lambda: teardown.remove_volumes(self._dirs, uid))
+        own = [state.sources[name] for name in state.ready] if state is not None else []
+        with self._measure.unmounting([source for source in own if source.kind not in KINDS]):
+            await self._block(uid, lambda: teardown.remove_volumes(self._dirs, uid))
+        await self._release_devices()
 
     async def remove(self, uid: PodUID) -> None:
         """Remove everything a pod has here, when it is forgotten. May be repeated; raises VolumeError."""
         self._states.pop(uid, None)
         await self._let_go(uid)
         await self._block(uid, lambda: teardown.remove_pod(self._dirs, uid))
+        await self._release_devices()
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many volumes there are by plugin and by whether they are wanted or set up, in the reference's words."""
+        found: Counter[tuple[str, str]] = Counter()
+        for state in self._states.values():
+            for name, source in state.sources.items():
+                plugin = self._measure.plugin(source) or "N/A"
+                found[plugin, "desired_state_of_world"] += 1
+                found[plugin, "actual_state_of_world"] += name in state.ready
+        return {key: number for key, number in found.items() if number}
 
     def pods_on_disk(self) -> set[PodUID]:
         """Pods that have a folder here; those nobody knows any more should be given to `remove`."""
@@ -231,8 +259,16 @@ class VolumeManager:
             raise VolumeError("", f"volumes of pod {uid}: {error}", later) from error
         self._holding.reset(uid)
 
+    async def _release_devices(self) -> None:
+        sources = (source for state in self._states.values() for source in state.sources.values())
+        wanted = frozenset(source.name for source in sources if source.kind == LOCAL)
+        try:
+            await self._devices.release(wanted)
+        except (PykubeletError, OSError) as error:
+            _log.warning("devices of local volumes not unmounted yet", extra={"error": str(error)})
+
     def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> Job:
-        plugin = self._plugins.get(source.kind)
+        plugin = _PLUGINS.get(source.kind)
         if plugin is None:
             raise Unsupported(decide.unsupported(source.kind))
         path = self._path(ref_of(pod).uid, source)
@@ -244,6 +280,7 @@ class VolumeManager:
             tokens=self._deps.tokens,
             now=self._deps.clock.now(),
             source=source,
+            device=mounted_at(self._dirs.root, source.name) if source.kind == LOCAL else None,
         )
         return Job(path, plugin.prepare(request))
 
@@ -254,7 +291,7 @@ class VolumeManager:
             return Path(source.volume.host_path.path)
         if source.block and source.pv is not None and source.pv.spec.local is not None:
             return Path(source.pv.spec.local.path)
-        return self._dirs.volume(uid, self._plugins[source.kind].name, source.name)
+        return self._dirs.volume(uid, _PLUGINS[source.kind].name, source.name)
 
     async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, Job]) -> dict[str, str]:
         """Do what is to be done in a thread; returns the problems by volume."""
@@ -262,7 +299,7 @@ class VolumeManager:
 
         def work() -> tuple[dict[str, Ready | None], dict[str, str]]:
             self._dirs.prepare(ref.uid)
-            return set_up_all(jobs)
+            return set_up_all(jobs, lambda name: self._measure.mounting(state.sources[name]))
 
         try:
             done, problems = await self._blocking.run(ref.uid, work)
@@ -334,7 +371,7 @@ class VolumeManager:
         return state.sources.get(name) if state is not None and name in state.ready else None
 
     def _attributes(self, source: Source) -> Attributes:
-        attributes = self._plugins[source.kind].attributes if source.kind in self._plugins else Attributes()
+        attributes = _PLUGINS[source.kind].attributes if source.kind in _PLUGINS else Attributes()
         return replace(attributes, read_only=True) if source.read_only else attributes
 
     async def _block(self, uid: PodUID, job: Callable[[], _T]) -> _T:

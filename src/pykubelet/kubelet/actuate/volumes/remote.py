@@ -15,6 +15,7 @@ from pykubelet.base.errors import NotFound, PykubeletError, Transient, Unsupport
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes import nfs
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.measure import Measure
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -54,6 +55,7 @@ class RemoteVolumes:
     blocking: Blocking
     timeout: Seconds
     csi: "CsiVolumes | None" = None
+    measure: Measure = Measure()
 
     def path(self, uid: PodUID, source: Source) -> Path:
         """Where it is to be found."""
@@ -105,17 +107,21 @@ class RemoteVolumes:
 
     async def _set_up(self, pod: Pod, source: Source) -> str:
         try:
-            if source.kind == NFS:
-                await self._mount_nfs(ref_of(pod).uid, source)
-            elif self.csi is None:
-                raise Unsupported(
-                    "CSI volumes need an API server, which this agent has not: it has the objects about their drivers"
-                )
-            else:
-                await self.csi.set_up(pod, source)
+            with self.measure.mounting(source):
+                await self._do_set_up(pod, source)
         except (PykubeletError, OSError) as error:
             return str(error)
         return ""
+
+    async def _do_set_up(self, pod: Pod, source: Source) -> None:
+        if source.kind == NFS:
+            await self._mount_nfs(ref_of(pod).uid, source)
+        elif self.csi is None:
+            raise Unsupported(
+                "CSI volumes need an API server, which this agent has not: it has the objects about their drivers"
+            )
+        else:
+            await self.csi.set_up(pod, source)
 
     async def _mount_nfs(self, uid: PodUID, source: Source) -> None:
         target = self.dirs.volume(uid, nfs.NAME, source.name)

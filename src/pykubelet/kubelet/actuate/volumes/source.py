@@ -27,3 +27,5 @@ class Source:
     """The claim is mounted read-only by all of the pod's containers."""
     block: bool = False
     """A device, no file system."""
+    migrated: bool = False
+    """It is not of a CSI driver by its own words, but is left to one."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection
 
 from pykubelet.base.errors import PykubeletError, Unsupported
-from pykubelet.kubelet.actuate.volumes import decide, decide_claims
+from pykubelet.kubelet.actuate.volumes import decide, decide_claims, decide_migration
 from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
 from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
 from pykubelet.models.core_v1 import Pod, Volume
@@ -24,6 +24,7 @@ class Sources:
         used = decide_claims.used_volumes(pod)
         found: dict[str, Source] = {}
         claimed: list[Volume] = []
+        problems: dict[str, str] = {}
         for volume in pod.spec.volumes:
             if volume.name in known:
                 continue
@@ -31,9 +32,11 @@ class Sources:
             if decide_claims.claim_name(pod, volume):
                 if volume.name in used:
                     claimed.append(volume)
+            elif kind in decide_migration.KINDS:
+                if volume.name in used:
+                    _left_to_driver(pod, volume, found, problems)
             elif kind not in _FOR_WHOEVER_USES_THEM or volume.name in used:
                 found[volume.name] = Source(kind=kind, name=volume.name, volume=volume)
-        problems: dict[str, str] = {}
         looked_up = await asyncio.gather(*(self._look_up(pod, volume) for volume in claimed))
         for volume, result in zip(claimed, looked_up, strict=True):
             if isinstance(result, Source):
@@ -56,3 +59,13 @@ class Sources:
             return decide_claims.source_of_claim(pod, volume, claim, pv)
         except PykubeletError as error:
             return f"error processing PVC {namespace}/{name}: {error}"
+
+
+def _left_to_driver(pod: Pod, volume: Volume, found: dict[str, Source], problems: dict[str, str]) -> None:
+    """A volume of a kind that a CSI driver has taken over."""
+    try:
+        pv = decide_migration.inline(volume, pod.metadata.namespace)
+    except PykubeletError as error:
+        problems[volume.name] = f"failed to translate volume {volume.name} from in-tree to CSI: {error}"
+    else:
+        found[volume.name] = Source(kind=CSI, name=volume.name, volume=volume, pv=pv, migrated=True)

@@ -17,6 +17,7 @@ from pykubelet.kubelet.actuate.volumes.ports import (
 )
 from pykubelet.kubelet.actuate.volumes.source import Source
 from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 from pykubelet.models.core_v1 import Pod, Volume
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class VolumeDeps:
     """None without an API server: nobody has claims."""
     csi: "CsiVolumes | None" = None
     """None without an API server."""
+    meter: WorkMeter = NoMeter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,8 @@ class Request:
     now: Seconds
     source: Source | None = None
     """For what only the claim or the PersistentVolume says."""
+    device: Path | None = None
+    """Where the file system of a local volume is mounted if that is a device."""
 
     @property
     def fs_group(self) -> int | None:

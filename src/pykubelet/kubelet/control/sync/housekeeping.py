@@ -40,8 +40,15 @@ def find_orphans(known: Iterable[PodUID], runtime: Iterable[RuntimePod], on_disk
 class Housekeeping:
     """Looks for orphans every 10 s and lets the runtime's garbage be collected every minute."""
 
-    def __init__(self, deps: LoopDeps, sources_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        deps: LoopDeps,
+        sources_ready: Callable[[], bool],
+        swept: Callable[[int, int], None] = lambda pods, failed: None,
+    ) -> None:
+        """``swept`` is told after each round how many pods had left something, and of how many it is still there."""
         self._deps = deps
+        self._swept = swept
         self._sources_ready = sources_ready
 
     async def run(self) -> None:
@@ -70,9 +77,12 @@ class Housekeeping:
         orphans = find_orphans(self._deps.workers.known(), runtime, on_disk)
         for ref in orphans.pods:
             self._deps.workers.adopt_orphan(ref)
+        failed = 0
         for uid in orphans.leftovers:
             _log.info("removing what a pod that is gone left behind", extra={"uid": uid})
             try:
                 await self._deps.holdings.purge(uid)
             except PykubeletError as error:
+                failed += 1
                 _log.warning("orphan not released yet", extra={"uid": uid, "error": str(error)})
+        self._swept(len(orphans.leftovers), failed)

@@ -15,6 +15,7 @@ from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
+from pykubelet.kubelet.types.resize import Retry
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
@@ -82,7 +83,7 @@ class SyncLoop:
             case RuntimeRecovered():
                 self._deps.workers.poke_all()
             case RoomMayHaveCome():
-                self._grant()
+                self._grant(Retry.PERIODIC)
             case _:
                 assert_never(event)
 
@@ -94,7 +95,7 @@ class SyncLoop:
         if update.op is PodOp.ADD:
             for pod in self._deps.admission.in_order(update.pods):
                 self._add(pod)
-            self._grant()
+            self._grant(Retry.PODS_ADDED)
             return
         for pod in update.pods:
             uid = PodUID(pod.metadata.uid)
@@ -113,7 +114,7 @@ class SyncLoop:
                     assert_never(update.op)
         if update.op is PodOp.REMOVE:
             self._reconsider()
-        self._grant()
+        self._grant(Retry.PODS_REMOVED if update.op is PodOp.REMOVE else Retry.POD_UPDATED)
 
     def _reconsider(self) -> None:
         """There may be room now for pods that were turned away: they start anew."""
@@ -121,9 +122,9 @@ class SyncLoop:
             self._deps.workers.remove(PodUID(pod.metadata.uid))
             self._deps.workers.update(pod)
 
-    def _grant(self) -> None:
+    def _grant(self, trigger: Retry) -> None:
         """Whatever has happened, pods that wait for another size may get it now; a look costs nothing if none does."""
-        for resized in self._deps.admission.grant():
+        for resized in self._deps.admission.grant(trigger):
             self._preempt(resized.preempts)
             self._deps.workers.update(resized.pod)
 
@@ -143,6 +144,7 @@ class SyncLoop:
         if not verdict.admitted:
             deps.workers.reject(pod, verdict.reason, verdict.message)
             return
+        deps.pods.admitted(pod)
         self._preempt(verdict.preempts)
         deps.workers.update(deps.admission.updated(pod))
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.resize import Retry
 from pykubelet.kubelet.types.runtime import RuntimePod
 from pykubelet.models.core_v1 import Pod
 
@@ -46,6 +47,9 @@ class Pods(Protocol):
     def set(self, pod: Pod) -> None:
         """Add a pod or replace the one of the same uid."""
 
+    def admitted(self, pod: Pod) -> None:
+        """The pod has been let in: what it needs may be got ready before its worker asks for it."""
+
     def remove(self, uid: PodUID) -> None:
         """Forget a pod."""
 
@@ -80,7 +84,7 @@ class Admission(Protocol):
     def updated(self, pod: Pod) -> Pod:
         """A pod that was let in has come or changed: as it is to be run, with the resources that it was allotted."""
 
-    def grant(self) -> Sequence[Resized]:
+    def grant(self, trigger: Retry = Retry.PERIODIC) -> Sequence[Resized]:
         """The pods that get another size now, or learn why they do not."""
 
     def forget(self, uid: PodUID) -> None:

@@ -15,7 +15,7 @@ from pykubelet.kubelet.desired.admission.types import Needs, NodeFacts
 from pykubelet.kubelet.types.admission import ADMITTED, PREEMPTION_MESSAGE, Verdict
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resize import Allotments, PendingResize, with_allotment
+from pykubelet.kubelet.types.resize import Allotments, PendingResize, Retry, with_allotment
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod
 
@@ -54,7 +54,8 @@ class Admission:
         self._needs: dict[PodUID, Needs] = {}
         self._waiting: dict[PodUID, Pod] = {}
         asked = self._judge_resize, self._infeasible, self._forget_needs
-        self._resizes = Resizes(ResizeDeps(deps.allotments, *asked, deps.events, deps.clock))
+        told = deps.meter.resize_accepted
+        self._resizes = Resizes(ResizeDeps(deps.allotments, *asked, deps.events, deps.clock, told))
 
     def admitted_before(self, uids: Iterable[PodUID]) -> None:
         """Take note of the pods that an earlier agent let in; before the first pod comes."""
@@ -99,9 +100,9 @@ class Admission:
             self._resizes.wish(pod)
         return allotted
 
-    def grant(self) -> list[Resized]:
+    def grant(self, trigger: Retry = Retry.PERIODIC) -> list[Resized]:
         """Give pods the size that they wish for, as far as there is room; the pods that this changes."""
-        return self._resizes.grant() if self._resizes.waiting else []
+        return self._resizes.grant(trigger) if self._resizes.waiting else []
 
     def pending_resize(self, uid: PodUID) -> PendingResize | None:
         """Why the pod has another size than it wishes for."""

@@ -11,3 +11,6 @@ class Meter(Protocol):
 
     def preempted(self, signal: str) -> None:
         """A pod was pushed out for want of a resource."""
+
+    def resize_accepted(self, trigger: str) -> None:
+        """A pod was given a size that it had to wait for, when that had the node look again."""

@@ -18,6 +18,7 @@ from pykubelet.kubelet.types.resize import (
     Allotments,
     PendingResize,
     ResizeReason,
+    Retry,
     resize_summary,
     with_allotment,
 )
@@ -49,6 +50,8 @@ class ResizeDeps:
     """The pod was given another size."""
     events: EventRecorder
     clock: Clock
+    accepted: Callable[[str], None]
+    """A pod was given a size that it had to wait for; the argument says what the wait ended with."""
 
 
 class Resizes:
@@ -80,9 +83,9 @@ class Resizes:
         self._wishes.pop(uid, None)
         self._pending.pop(uid, None)
 
-    def grant(self) -> list[Resized]:
+    def grant(self, trigger: Retry) -> list[Resized]:
         """Grant what fits now, in the order of :func:`decide_resize.rank`; gives the pods concerned."""
-        changed = [self._try(uid) for uid in self._in_order()]
+        changed = [self._try(uid, trigger) for uid in self._in_order()]
         return [resized for resized in changed if resized is not None]
 
     def _in_order(self) -> list[PodUID]:
@@ -94,12 +97,15 @@ class Resizes:
 
         return sorted(self._wishes, key=key)
 
-    def _try(self, uid: PodUID) -> Resized | None:
+    def _try(self, uid: PodUID, trigger: Retry) -> Resized | None:
         pod = self._wishes[uid]
         reason, message = ResizeReason.INFEASIBLE, self._deps.infeasible(pod)
         if not message:
             verdict = self._deps.judge(pod)
             if verdict.admitted:
+                waited = self._pending.get(uid)
+                if waited is not None and waited.reason is ResizeReason.DEFERRED:
+                    self._deps.accepted(trigger)
                 return self._allot(uid, pod, verdict)
             reason, message = ResizeReason.DEFERRED, verdict.message
         else:

@@ -41,6 +41,7 @@ class Pressure:
         self._config = config
         self._state = decide.PressureState()
         self._conditions: frozenset[Condition] = frozenset()
+        self._read_at: Seconds = 0.0
 
     def conditions(self) -> frozenset[Condition]:
         """What the node runs short of."""
@@ -73,6 +74,7 @@ class Pressure:
         return await self._evict_one(threshold, seen)
 
     async def _observe(self) -> Mapping[Signal, Observation]:
+        self._read_at = self._deps.clock.monotonic()
         seen, now = await self._deps.observer.read(), self._deps.clock.monotonic()
         self._state = decide.looked(self._state, self._config, seen, now)
         before, self._conditions = self._conditions, decide.conditions(self._state, self._config, now)
@@ -105,6 +107,8 @@ class Pressure:
             _log.error("the node runs short, and there is no pod that may be evicted", extra=fields)
             return ()
         uses = await self._uses()
+        for each in self._state.met:
+            self._deps.decided(each.signal, self._deps.clock.monotonic() - self._read_at)
         for pod in ranked(active, uses, RESOURCE_OF[threshold.signal]):
             if not is_critical(pod):
                 text = message(pod, uses.get(ref_of(pod).uid), threshold, seen.get(threshold.signal))

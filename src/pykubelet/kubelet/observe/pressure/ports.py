@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pressure.types import Observation, Signal
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import PodUID
@@ -52,3 +53,5 @@ class PressureDeps:
     clock: Clock
     evicted: Callable[[str], None]
     """Counts an eviction by its signal."""
+    decided: Callable[[str, Seconds], None] = lambda signal, age: None
+    """Told how old the figures were by which a pod was chosen, by signal."""

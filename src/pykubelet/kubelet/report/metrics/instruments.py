@@ -14,6 +14,14 @@ _RUNTIME: Final = tuple(round(0.005 * 2.5**i, 9) for i in range(14))
 _STATUS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
 _REST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _CSI: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
+_RESIZE: Final = (10, 50, 100, 500, *(1000 * n for n in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)))
+PLAIN_COUNTERS: Final = (
+    "kubelet_evictions",
+    "kubelet_preemptions",
+    "kubelet_evented_pleg_connection_error_count",
+    "kubelet_evented_pleg_connection_success_count",
+)
+"""Counters whose names lack the suffix that the library gives to counters: kept as gauges, shown as counters."""
 _HTTP: Final = ("method", "path", "server_type", "long_running")
 
 
@@ -27,6 +35,8 @@ class Instruments:
         self._pods()
         self._resizes()
         self._runtime()
+        self._storage()
+        self._node()
         self._pleg()
         self._http()
         self._api()
@@ -53,8 +63,12 @@ class Instruments:
             "orphaned_runtime_pods_total", "Pods found in the runtime that nobody wanted any more."
         )
         self.admission_rejections = self._counter("admission_rejections_total", "Pods turned away.", "reason")
-        self.preemptions = self._counter("preemptions", "Pods pushed out by critical pods.", "preemption_signal")
-        self.evictions = self._counter("evictions", "Pods evicted, by what was short.", "eviction_signal")
+        self.preemptions = self._gauge("preemptions", "Pods pushed out by critical pods.", "preemption_signal")
+        self.evictions = self._gauge("evictions", "Pods evicted, by what was short.", "eviction_signal")
+        text = "Seconds from measuring what was short until a pod was evicted for it."
+        self.eviction_age = self._histogram("eviction_stats_age_seconds", text, _DEFAULT, "eviction_signal")
+        text = "Like pod_start_sli_duration_seconds, of the first pod with a network of its own."
+        self.first_network_start = self._gauge("first_network_pod_start_sli_duration_seconds", text)
         self.started_containers = self._counter("started_containers_total", "Containers started.", "container_type")
         self.started_containers_errors = self._counter(
             "started_containers_errors_total", "Errors when starting containers.", "container_type", "code"
@@ -68,6 +82,14 @@ class Instruments:
         self.resizes_in_progress = self._gauge("pod_in_progress_resizes", "Pods that are being given another size.")
         text = "Sizes that pods wished for and the node can never give."
         self.infeasible_resizes = self._counter("pod_infeasible_resizes_total", text, "reason_detail")
+        text = "Sizes that containers asked for: each resource, each of requests and limits, counts by itself."
+        self.requested_resizes = self._counter(
+            "container_requested_resizes_total", text, "resource", "requirement", "operation"
+        )
+        text = "Sizes that were given after they had to wait, by what the wait ended with."
+        self.accepted_resizes = self._counter("pod_deferred_accepted_resizes_total", text, "retry_trigger")
+        text = "Milliseconds to give what runs another size."
+        self.resize_duration = self._histogram("pod_resize_duration_milliseconds", text, _RESIZE, "success")
         text = "Pods with a user namespace of their own that were started."
         self.started_user_namespaced = self._counter("started_user_namespaced_pods_total", text)
         text = "Errors when starting pods with a user namespace of their own."
@@ -83,10 +105,48 @@ class Instruments:
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
         self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")
+        text = "Seconds to make, change or remove a cgroup."
+        self.cgroup_duration = self._histogram("cgroup_manager_duration_seconds", text, _DEFAULT, "operation_type")
+        text = "Seconds to make a pod's sandbox."
+        self.sandbox_duration = self._histogram("run_podsandbox_duration_seconds", text, _DEFAULT, "runtime_handler")
+        text = "Sandboxes that could not be made."
+        self.sandbox_errors = self._counter("run_podsandbox_errors_total", text, "runtime_handler")
+        self.hook_fallbacks = self._counter(
+            "lifecycle_handler_http_fallbacks_total", "Hooks asked for by https that were answered by http."
+        )
+        text = "Sleeping hooks that were ended before their time."
+        self.hook_sleeps_ended = self._counter("sleep_action_terminated_early_total", text)
         self.cgroup_version = self._gauge("cgroup_version", "The cgroup version of the host.")
+
+    def _storage(self) -> None:
+        """Volumes; the names of their operations have no prefix."""
         text, labels = "Seconds that calls to CSI drivers took.", ("driver_name", "method_name", "grpc_status_code")
         name = "csi_operations_seconds"
         self.csi_duration = Histogram(name, text, (*labels, "migrated"), buckets=_CSI, registry=self._registry)
+        name, text = "storage_operation_duration_seconds", "Seconds that operations on volumes took."
+        labels = ("volume_plugin", "operation_name", "status")
+        self.storage_duration = Histogram(name, text, (*labels, "migrated"), buckets=_CSI, registry=self._registry)
+        name, text = "volume_operation_total_seconds", "Seconds from the first wish for an operation until it was done."
+        two = ("plugin_name", "operation_name")
+        self.volume_duration = Histogram(name, text, two, buckets=_CSI, registry=self._registry)
+        self.image_volumes_requested = self._counter("image_volume_requested_total", "Image volumes asked for.")
+        self.image_volumes_mounted = self._counter("image_volume_mounted_succeed_total", "Image volumes mounted.")
+        self.image_volumes_failed = self._counter("image_volume_mounted_errors_total", "Image volumes not mounted.")
+        text = "Pods that were gone and whose folders the last sweep removed, or tried to."
+        self.orphans_cleaned = self._gauge("orphan_pod_cleaned_volumes", text)
+        text = "Those of them whose folders could not be removed."
+        self.orphans_left = self._gauge("orphan_pod_cleaned_volumes_errors", text)
+
+    def _node(self) -> None:
+        """The steps of a new node's start, by the middle of their names."""
+        steps = {
+            "pre_kubelet_": "Seconds from the machine's boot until the agent began.",
+            "pre_registration_": "Seconds from the agent's start until it tried to register the node.",
+            "registration_": "Seconds that registering the node took.",
+            "post_registration_": "Seconds from the registration until the node was ready.",
+            "": "Seconds from the machine's boot until the node was ready.",
+        }
+        self.startup = {name: self._gauge(f"node_startup_{name}duration_seconds", text) for name, text in steps.items()}
 
     def _pleg(self) -> None:
         text = "Seconds to list all pods of the runtime and find what changed."
@@ -95,7 +155,11 @@ class Instruments:
         self.pleg_relist_interval = self._histogram("pleg_relist_interval_seconds", text, _DEFAULT)
         text = "Seconds to read the state of one pod."
         self.pleg_pod_relist_duration = self._histogram("pleg_pod_relist_duration_seconds", text, _DEFAULT)
-        # A counter without the suffix that counters have here, so it is kept as a gauge.
+        self.evented_connections = self._gauge(
+            "evented_pleg_connection_success_count", "Connections to the runtime's event stream."
+        )
+        text = "Seconds from an event in the runtime until it was taken up."
+        self.evented_latency = self._histogram("evented_pleg_connection_latency_seconds", text, _DEFAULT)
         self.evented_errors = self._gauge(
             "evented_pleg_connection_error_count", "Connections to the runtime's event stream that failed."
         )

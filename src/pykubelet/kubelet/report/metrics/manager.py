@@ -13,8 +13,9 @@ from prometheus_client.registry import Collector
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.metrics.instruments import Instruments, ProbeInstruments
+from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
 from pykubelet.kubelet.report.metrics.resizes import ResizeCounts
+from pykubelet.kubelet.report.metrics.startup import NodeStartup
 from pykubelet.kubelet.report.metrics.types import (
     CONTAINER_TYPES,
     NodeCounts,
@@ -24,6 +25,7 @@ from pykubelet.kubelet.report.metrics.types import (
     newly_terminated,
     sandbox_newly_ready,
 )
+from pykubelet.kubelet.report.metrics.works import WorkCounts
 from pykubelet.kubelet.report.status.types import PENDING, RUNNING, StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
@@ -56,8 +58,12 @@ class KubeletMetrics:
         counts: Callable[[], NodeCounts],
         clock: Clock,
         setup_seconds: Callable[[PodUID], Seconds] = lambda _: 0.0,
+        booted_at: Callable[[], Seconds] = lambda: 0.0,
     ) -> None:
-        """``setup_seconds`` tells how much of a pod's start went into pulls and init containers."""
+        """``setup_seconds`` tells how much of a pod's start went into pulls and init containers.
+
+        ``booted_at`` gives the Unix time of the machine's boot, 0 if it is not known.
+        """
         # The reference has no series of creation times; the library's switch is for the process and has no types.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._clock = clock
@@ -65,6 +71,11 @@ class KubeletMetrics:
         self._probe_registry = CollectorRegistry()
         self._own = Instruments(self._registry)
         self._resizes = ResizeCounts(self._own)
+        self.works = WorkCounts(self._own)
+        """For the stages whose work is measured."""
+        self.startup = NodeStartup(self._own, clock, booted_at())
+        """For whoever registers the node."""
+        self._network_seen = False
         self._probes = ProbeInstruments(self._probe_registry)
         self._pending: dict[PodUID, Seconds] = {}
         """Since when pods are pending."""
@@ -79,7 +90,10 @@ class KubeletMetrics:
 
     def render(self) -> bytes:
         """The text of /metrics, of the type :data:`CONTENT_TYPE`."""
-        return prometheus_client.generate_latest(self._registry)
+        text = prometheus_client.generate_latest(self._registry)
+        for name in PLAIN_COUNTERS:
+            text = text.replace(f"# TYPE {name} gauge".encode(), f"# TYPE {name} counter".encode())
+        return text
 
     def render_probes(self) -> bytes:
         """The text of /metrics/probes."""
@@ -134,6 +148,23 @@ class KubeletMetrics:
         """A pod was ended for the node's sake, or for its limits of local storage."""
         self._own.evictions.labels(signal).inc()
 
+    def eviction_decided(self, signal: str, age: Seconds) -> None:
+        """A pod is chosen to go, by figures of that age."""
+        self._own.eviction_age.labels(signal).observe(age)
+
+    def orphans_swept(self, pods: int, failed: int) -> None:
+        """Housekeeping has removed what pods that are gone have left, or has failed to."""
+        self._own.orphans_cleaned.set(pods)
+        self._own.orphans_left.set(failed)
+
+    def pod_changed(self, before: Pod, now: Pod) -> None:
+        """A source told of another version of a pod."""
+        self._resizes.wished(before, now)
+
+    def resize_accepted(self, trigger: str) -> None:
+        """A pod was given a size that it had to wait for; ``trigger`` is what had the node look again."""
+        self._own.accepted_resizes.labels(trigger).inc()
+
     def admission_rejected(self, reason: str) -> None:
         """A pod was turned away."""
         self._own.admission_rejections.labels(reason).inc()
@@ -170,7 +201,11 @@ class KubeletMetrics:
         if created is not None and not is_static(pod):
             total = self._clock.now() - created.timestamp()
             self._own.pod_start_total_duration.observe(max(0.0, total))
-            self._own.pod_start_sli_duration.observe(max(0.0, total - self._setup_seconds(ref_of(pod).uid)))
+            alone = max(0.0, total - self._setup_seconds(ref_of(pod).uid))
+            self._own.pod_start_sli_duration.observe(alone)
+            if not pod.spec.host_network and not self._network_seen:
+                self._network_seen = True
+                self._own.first_network_start.set(alone)
 
     # -- the API server ------------------------------------------------------------------------------------------------
 
@@ -216,6 +251,14 @@ class KubeletMetrics:
     def pleg_pod_read(self, seconds: Seconds) -> None:
         """The state of one pod was read."""
         self._own.pleg_pod_relist_duration.observe(seconds)
+
+    def event_stream_works(self) -> None:
+        """The first event came over a new stream."""
+        self._own.evented_connections.inc()
+
+    def event_received(self, age: Seconds) -> None:
+        """An event came, that long after it happened."""
+        self._own.evented_latency.observe(max(0.0, age))
 
     def event_stream_failed(self) -> None:
         """The runtime's event stream broke or could not be opened."""
@@ -297,5 +340,13 @@ class _CountsCollector(Collector):
         for state, number in counts.running_containers.items():
             containers.add_metric((state,), number)
         yield containers
+        for name, text, label, by_state in (
+            ("volume_manager_total_volumes", "Volumes of pods, wanted or set up.", "plugin_name", counts.volumes),
+            ("plugin_manager_total_plugins", "Plugins, there or registered.", "socket_path", counts.plugins),
+        ):
+            family = GaugeMetricFamily(name, text, labels=(label, "state"))
+            for key, number in by_state.items():
+                family.add_metric(key, number)
+            yield family
         text = "Unix time of the last complete list of the runtime's pods."
         yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", text, value=counts.pleg_last_seen)

@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.report.metrics.compute_resizes import requested_resizes
 from pykubelet.kubelet.report.metrics.instruments import Instruments
-from pykubelet.models.core_v1 import PodCondition, PodStatus
+from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
 
 _PENDING: Final = "PodResizePending"
 _IN_PROGRESS: Final = "PodResizeInProgress"
@@ -15,6 +17,14 @@ class ResizeCounts:
 
     def __init__(self, instruments: Instruments) -> None:
         self._own = instruments
+
+    def wished(self, before: Pod, now: Pod) -> None:
+        """A pod has another spec."""
+        try:
+            for labels in list(requested_resizes(before, now)):
+                self._own.requested_resizes.labels(*labels).inc()
+        except Invalid:
+            return  # admission tells of it
 
     def changed(self, before: PodStatus | None, now: PodStatus | None) -> None:
         """A pod's status has changed; None before the first and after the last."""

@@ -76,6 +76,10 @@ class NodeCounts:
     running_pods: int = 0
     running_containers: Mapping[str, int] = field(default_factory=dict)
     """By container state."""
+    volumes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Volumes of pods, by plugin and state."""
+    plugins: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Sockets of plugins, by path and state."""
     pleg_last_seen: float = 0.0
     """Unix time of the last complete relist."""
 

@@ -4,7 +4,7 @@
 by ``kubelet/compose/cluster.py``.
 """
 
-from pykubelet.kubelet.report.node.compute_node import check_labels
+from pykubelet.kubelet.report.node.compute_node import check_labels, host_ips
 from pykubelet.kubelet.report.node.csi_node import CsiNodeKeeper
 from pykubelet.kubelet.report.node.lease import LeaseKeeper
 from pykubelet.kubelet.report.node.manager import NodeDeps, NodeReporter
@@ -20,4 +20,5 @@ __all__ = [
     "NodeReporter",
     "Pressure",
     "check_labels",
+    "host_ips",
 ]

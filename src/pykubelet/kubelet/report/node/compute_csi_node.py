@@ -9,12 +9,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykubelet.kubelet.types.storage import DriverNodeInfo
+from pykubelet.kubelet.types.storage import MIGRATED_PLUGINS, DriverNodeInfo
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 from pykubelet.models.storage_v1 import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
 
 NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
+_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+"""Tells the controllers that they attach volumes of these plugins through CSI for this node."""
+_PLUGINS: Final = ",".join(MIGRATED_PLUGINS)
 _MAX_COUNT: Final = 2**31 - 1
 
 
@@ -23,7 +26,9 @@ def new_csi_node(node: Node) -> CSINode:
     return CSINode(
         api_version="storage.k8s.io/v1",
         kind="CSINode",
-        metadata=ObjectMeta(name=node.metadata.name, owner_references=(_owner(node),)),
+        metadata=ObjectMeta(
+            name=node.metadata.name, owner_references=(_owner(node),), annotations={_MIGRATED: _PLUGINS}
+        ),
         spec=CSINodeSpec(),
     )
 
@@ -39,9 +44,11 @@ def with_drivers(
     drivers = (*kept, *(_driver(name, there[name]) for name in sorted(there)))
     same = {d.name: d for d in drivers} == {d.name: _sorted(d) for d in found.spec.drivers}
     owner = _owner(node)
-    if same and found.metadata.owner_references == (owner,):
+    migrated = found.metadata.annotations.get(_MIGRATED, "").split(",") == list(MIGRATED_PLUGINS)
+    if same and migrated and found.metadata.owner_references == (owner,):
         return None
-    meta = replace(found.metadata, owner_references=(owner,))
+    annotations = {**found.metadata.annotations, _MIGRATED: _PLUGINS}
+    meta = replace(found.metadata, owner_references=(owner,), annotations=annotations)
     return replace(found, metadata=meta, spec=CSINodeSpec(drivers=drivers))
 
 

@@ -19,6 +19,7 @@ from pykubelet.models.core_v1 import (
     ContainerImage,
     DaemonEndpoint,
     Node,
+    NodeAddress,
     NodeCondition,
     NodeDaemonEndpoints,
     NodeFeatures,
@@ -178,6 +179,21 @@ def in_a_cloud(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeF
         return facts
     bare = tuple(each for each in facts.addresses if config.given_ips or each.type == "Hostname")
     return dataclasses.replace(facts, addresses=there.addresses or bare)
+
+
+def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:
+    """The node's address for pods, internal before external, and one of the other family if there is one."""
+    told = list(addresses)
+    found = [each.address for kind in ("InternalIP", "ExternalIP") for each in told if each.type == kind]
+    return (*found[:1], *[ip for ip in found if (":" in ip) != (":" in found[0])][:1])
+
+
+def is_newer(one: Node, other: Node) -> bool:
+    """Whether one is a later state of the same object; versions are numbers that grow (KEP-5504)."""
+    versions = (one.metadata.resource_version, other.metadata.resource_version)
+    if one.metadata.uid != other.metadata.uid or not all(version.isdecimal() for version in versions):
+        return False
+    return int(versions[0]) > int(versions[1])
 
 
 def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:

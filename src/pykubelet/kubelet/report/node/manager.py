@@ -26,12 +26,13 @@ from pykubelet.kubelet.report.node.compute_node import (
     differs_there,
     in_a_cloud,
     is_changed,
+    is_newer,
     new_node,
     node_status,
     reconcile_patch,
     status_patch,
 )
-from pykubelet.kubelet.report.node.ports import NodeFactsReader
+from pykubelet.kubelet.report.node.ports import NodeFactsReader, NoStartup, Startup
 from pykubelet.kubelet.report.node.types import NodeConfig, NodeFacts
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder
 from pykubelet.models.core_v1 import Node, NodeStatus
@@ -50,6 +51,7 @@ class NodeDeps:
     facts: NodeFactsReader
     events: EventRecorder
     clock: Clock
+    startup: Startup = NoStartup()
 
 
 class NodeReporter:
@@ -67,6 +69,8 @@ class NodeReporter:
         self._told: dict[str, str] = {}
         """Conditions that events have told of: type → status."""
         self._cordoned = False
+        self._losses = 0
+        """How often the node has gone: an answer that was under way meanwhile is about the one that is no more."""
         self.registered = asyncio.Event()
         """Set once the node is known to be there."""
 
@@ -88,6 +92,7 @@ class NodeReporter:
     def gone(self) -> None:
         """The API server has no such node any more: register again."""
         self._node = self._sent = None
+        self._losses += 1
         self._news.set()
 
     def poke(self) -> None:
@@ -125,17 +130,28 @@ class NodeReporter:
             await self._send(self._node.status, status)
 
     async def _send(self, there: NodeStatus, status: NodeStatus) -> None:
-        target = NODES.at("", self._config.name, "status")
+        target, losses, before = NODES.at("", self._config.name, "status"), self._losses, self._node
         try:
-            self._node = await self._deps.client.patch(target, status_patch(there, status), PatchKind.STRATEGIC)
+            node = await self._deps.client.patch(target, status_patch(there, status), PatchKind.STRATEGIC)
         except NotFound:
             self._node = None
             raise
+        if self._losses == losses:
+            self._take(node, status, before)
+
+    def _take(self, node: Node, status: NodeStatus, before: Node | None) -> None:
+        """The API server's answer to what we sent. What it has told meanwhile of its own accord may be newer."""
+        told = self._node
+        self._node = node
         self._note(status)
+        if told is not None and told is not before and is_newer(told, node):
+            self.learn(told)
 
     def _note(self, status: NodeStatus) -> None:
         self._sent = status
         self._sent_at = self._deps.clock.monotonic()
+        if any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions):
+            self._deps.startup.ready()
         for reason in condition_events(self._told, status.conditions):
             self._tell(reason)
         self._told = {condition.type: condition.status for condition in status.conditions}
@@ -150,16 +166,19 @@ class NodeReporter:
             self._tell(SCHEDULABLE[self._cordoned])
 
     async def _register(self, facts: NodeFacts) -> None:
-        client, config = self._deps.client, self._config
+        client, config, losses = self._deps.client, self._config, self._losses
         architecture = self._deps.facts.architecture()
         if config.register:
+            self._deps.startup.registering()
             first = in_a_cloud(facts, NodeStatus(), config)
             status = node_status(first, NodeStatus(), config, self._deps.clock.now())
             try:
-                self._node = await client.create(NODES.all(), new_node(config, status, architecture))
+                node = await client.create(NODES.all(), new_node(config, status, architecture))
                 _log.info("node registered", extra={"node": config.name})
                 self.registered.set()
-                self._note(status)
+                self._deps.startup.registered()
+                if self._losses == losses:
+                    self._take(node, status, None)
                 return
             except AlreadyExists:
                 pass
@@ -168,6 +187,8 @@ class NodeReporter:
         if patch is not None:
             node = await client.patch(NODES.at("", config.name), patch, PatchKind.MERGE)
         _log.info("node was there already", extra={"node": config.name, "changed": patch is not None})
+        if self._losses != losses:
+            return
         self._node = node
         self.registered.set()
         self._tell_cordon(node)

@@ -16,6 +16,7 @@ from pykubelet.kubelet.actuate.cri.transport import StreamCall, UnaryCall
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.meter import ToldMeter
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
@@ -144,6 +145,25 @@ async def test_a_reply_without_what_cri_promises_is_an_error(
 
 
 META = POD.metadata
+
+
+async def test_sandboxes_and_image_volumes_are_measured(table: Table) -> None:
+    meter = ToldMeter()
+    client = CriClient(table, CriOptions(meter=meter))
+    table.replies["RunPodSandbox"] = pb.RunPodSandboxResponse(pod_sandbox_id="s1")
+    await client.run_pod_sandbox(POD, "kata")
+    table.replies["RunPodSandbox"] = failure(StatusCode.UNKNOWN)
+    with pytest.raises(CriError):
+        await client.run_pod_sandbox(POD)
+    mounts = [pb.Mount(container_path="/i", image=pb.ImageSpec(image="data:1")), pb.Mount(host_path="/h")]
+    with_image = pb.ContainerConfig(metadata=APP.metadata, image=APP.image, mounts=mounts)
+    table.replies["CreateContainer"] = pb.CreateContainerResponse(container_id="c1")
+    await client.create_container(SANDBOX, APP, POD)
+    await client.create_container(SANDBOX, with_image, POD)
+    table.replies["CreateContainer"] = failure(StatusCode.UNKNOWN, "ImageVolumeMountFailed: no such layer")
+    with pytest.raises(CriError):
+        await client.create_container(SANDBOX, with_image, POD)
+    assert meter.lines == ["sandbox kata done", "sandbox - failed", "images 1 done", "images 1 failed"]
 
 
 async def test_sandbox_status(table: Table, client: CriClient) -> None:

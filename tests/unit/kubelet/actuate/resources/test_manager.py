@@ -247,6 +247,25 @@ async def test_without_cgroups_pods_run_all_the_same(clock: VirtualClock, caplog
     assert manager.pod_resources(BURSTABLE)[0].cpu_shares == 512
 
 
+async def test_what_may_pass_at_start_is_tried_again(
+    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock
+) -> None:
+    files.refuse, files.loop = Transient("systemd does not answer"), asyncio.get_running_loop()
+    await manager.start()
+    assert manager.problem is None
+    assert await manager.ensure_pod(BEST_EFFORT) == "/kubepods/besteffort/podu-best"
+    files.refuse = None
+    files.written.clear()
+    task = asyncio.create_task(manager.run())
+    async with asyncio.timeout(10):
+        await clock.advance(1)
+        await files.written.wait()
+    assert files.content("kubepods/burstable/cpu.weight") == "1"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_a_refusal_at_start_degrades(manager: ResourceManager, files: SignallingFiles) -> None:
     files.refuse = Permanent("read-only file system")
     await manager.start()

@@ -12,6 +12,7 @@ from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import ConfigMap, Container, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.meter import ToldMeter
 
 Fields = dict[str, object]
 UID = PodUID("u-1")
@@ -81,6 +82,7 @@ class Kit:
     config: VolumeConfig = field(default_factory=VolumeConfig)
     downward: DownwardContext = field(default_factory=DownwardContext)
     recursive_read_only: bool = False
+    meter: ToldMeter = field(default_factory=ToldMeter)
 
     def __post_init__(self) -> None:
         self.dirs = PodDirs.at(self.root)
@@ -93,6 +95,7 @@ class Kit:
             events=self.events,
             images=Images(),
             recursive_read_only=lambda pod: self.recursive_read_only,
+            meter=self.meter,
         )
         return VolumeManager(self.dirs, deps, self.config)
 

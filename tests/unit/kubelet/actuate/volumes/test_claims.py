@@ -10,7 +10,9 @@ from pykubelet.base.errors import Invalid, NotFound, Unsupported
 from pykubelet.kubelet.actuate.criconfig.types import HostDevice
 from pykubelet.kubelet.actuate.types import VolumeError
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager, nfs
+from pykubelet.kubelet.actuate.volumes.csi.decide import volume_of
 from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.actuate.volumes.sources import Sources
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from tests.unit.kubelet.actuate.volumes.build import UID, Images, Kit, make_pod, mounting, pod_with
@@ -101,7 +103,7 @@ async def test_a_local_volume_that_is_not_there(kit: Kit, claims: Claims, tmp_pa
     with pytest.raises(VolumeError, match=r'failed for volume "pv-c" \(of claim shop/c\) : .*gone'):
         await kit.mount(using("c"))
     (tmp_path / "gone").touch()
-    with pytest.raises(VolumeError, match="is no folder"):
+    with pytest.raises(VolumeError, match="only directory and block device are supported"):
         await kit.mount(using("c"))
     claims.specs["d"] = {"local": {"path": "/a/../b"}}
     with pytest.raises(VolumeError, match=r"must not contain '\.\.'"):
@@ -126,6 +128,26 @@ async def test_a_local_device(kit: Kit, claims: Claims) -> None:
     pod = pod_with(volume, containers=[{"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}])
     with pytest.raises(VolumeError, match="/dev/null is no block device"):
         await kit.mount(pod)
+
+
+async def test_volumes_of_former_plugins_are_left_to_their_drivers(claims: Claims) -> None:
+    claims.specs["c"] = {"gcePersistentDisk": {"pdName": "d"}}
+    data: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+    disk: Fields = {"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}}
+    wrong: Fields = {"name": "wrong", "azureDisk": {"kind": "Shared"}}
+    unused: Fields = {"name": "unused", "cinder": {"volumeID": "x"}}
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "disk", "wrong")]
+    pod = pod_with(data, disk, wrong, unused, containers=[{"name": "app", "volumeMounts": mounts}])
+    found, problems = await Sources(claims).find(pod, ())
+    assert {name: (source.kind, source.name, source.migrated) for name, source in found.items()} == {
+        "data": ("csi", "pv-c", True),
+        "disk": ("csi", "disk", True),
+    }
+    assert problems == {
+        "wrong": "failed to translate volume wrong from in-tree to CSI: kind(Shared) is not supported in csi migration"
+    }
+    volume = volume_of(pod, found["disk"])
+    assert (volume.ref.driver, volume.ref.handle, volume.ephemeral) == ("ebs.csi.aws.com", "vol-1", False)
 
 
 async def test_without_an_api_server_there_are_no_claims(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.volumes import VolumeConfig
 from pykubelet.kubelet.actuate.volumes import host_path as host_path_module
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import ConfigMap
+from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Kit, make_pod, mounting, pod_with
 
 EMPTY: Fields = {"name": "scratch", "emptyDir": {}}
@@ -30,6 +31,27 @@ async def test_a_pod_without_volumes_gets_its_folders(kit: Kit) -> None:
     await kit.mount(make_pod())
     assert kit.dirs.volumes(UID).is_dir()
     assert kit.manager.pods_on_disk() == {UID}
+
+
+async def test_volumes_are_measured_and_counted(kit: Kit) -> None:
+    pod = pod_with(EMPTY, {"name": "lost", "configMap": {"name": "none"}})
+    with pytest.raises(VolumeError):
+        await kit.mount(pod)
+    empty, config = "kubernetes.io/empty-dir", "kubernetes.io/configmap"
+    assert kit.meter.lines == [f"volume_mount {empty} done", f"mounted {empty} after 0"]
+    desired, actual = "desired_state_of_world", "actual_state_of_world"
+    assert kit.manager.counts() == {(empty, desired): 1, (empty, actual): 1, (config, desired): 1}
+    kit.meter.lines.clear()
+    kit.objects.config_maps["none"] = ConfigMap()
+    assert isinstance(kit.clock, VirtualClock)
+    await kit.clock.advance(3)
+    await kit.mount(pod)
+    await kit.mount(pod)
+    assert kit.meter.lines == [f"volume_mount {config} done", f"mounted {config} after 3"]
+    kit.meter.lines.clear()
+    await kit.manager.unmount(UID)
+    assert sorted(kit.meter.lines) == [f"volume_unmount {config} done", f"volume_unmount {empty} done"]
+    assert kit.manager.counts() == {}
 
 
 async def test_an_empty_dir_is_open_to_all(kit: Kit) -> None:

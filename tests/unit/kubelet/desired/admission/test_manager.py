@@ -61,6 +61,9 @@ class Surroundings:
     def preempted(self, signal: str) -> None:
         self.told.append("preempted")
 
+    def resize_accepted(self, trigger: str) -> None:
+        self.told.append(f"accepted {trigger}")
+
 
 def one_cpu(uid: str) -> Pod:
     return make_pod(uid, {"cpu": "1"})

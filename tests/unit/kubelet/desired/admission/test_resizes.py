@@ -9,7 +9,7 @@ from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.desired.admission.decide_resize import held, never_fits, rank, swap_is_in_the_way
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.resize import ResizeReason, allotment_of, same_resources
+from pykubelet.kubelet.types.resize import ResizeReason, Retry, allotment_of, same_resources
 from pykubelet.kubelet.types.size import Size
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
@@ -66,8 +66,9 @@ def test_a_wish_that_does_not_fit_waits_for_room() -> None:
     assert [line.split(":")[0] for line in around.told] == ["a Warning ResizeDeferred"]
     assert admission.grant() == [] and len(around.told) == 1
     running(around, a)
-    (granted,) = admission.grant()
+    (granted,) = admission.grant(Retry.PODS_REMOVED)
     assert cpu_of(granted.pod) == "800m"
+    assert "accepted pods_removed" in around.told
     assert admission.pending_resize(PodUID("a")) is None
 
 

@@ -50,10 +50,14 @@ class Machine:
     asked: int = 0
     lasting: set[PodUID] = field(default_factory=set)
     blind: bool = False
+    ages: list[tuple[str, float]] = field(default_factory=list)
 
     def pressure(self, *thresholds: Threshold, max_grace: int = 0) -> Pressure:
-        deps = PressureDeps(self, self.usage, self, self, self, self.clock, self.count)
+        deps = PressureDeps(self, self.usage, self, self, self, self.clock, self.count, self.decided)
         return Pressure(deps, PressureConfig(thresholds, max_grace=max_grace))
+
+    def decided(self, signal: str, age: float) -> None:
+        self.ages.append((signal, age))
 
     def short(self, signal: Signal = Signal.MEMORY, available: int = 50) -> None:
         self.seen[signal] = Observation(available, 1000)
@@ -122,6 +126,7 @@ async def test_the_greediest_pod_goes_at_once() -> None:
         "Evicted b 1",
     ]
     assert pressure.conditions() == {Condition.MEMORY}
+    assert machine.ages == [("memory.available", 0.0)]
 
 
 async def test_static_pods_stay_whatever_they_use() -> None:

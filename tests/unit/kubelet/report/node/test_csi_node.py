@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.report.node import CsiNodeKeeper
 from pykubelet.kubelet.report.node.compute_csi_node import NODE_IDS, new_csi_node, node_patch, with_drivers
@@ -17,6 +18,8 @@ from pykubelet.testing.fake_api import Fault
 from tests.unit.kubelet.apitools import Api, fake_api, running, until
 
 STORAGE = "/apis/storage.k8s.io/v1"
+PLUGINS = ("aws-ebs", "azure-disk", "azure-file", "cinder", "gce-pd", "portworx-volume", "vsphere-volume")
+MIGRATED = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(f"kubernetes.io/{each}" for each in PLUGINS)}
 INFO = DriverNodeInfo("node-1", 5, {"zone": "z", "area": "a"})
 
 
@@ -26,7 +29,8 @@ def node(**meta: object) -> Node:
 
 def csi_node(*drivers: dict[str, object], uid: str = "n-1") -> CSINode:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid}
-    return from_builtins({"metadata": {"name": "n", "ownerReferences": [owner]}, "spec": {"drivers": drivers}}, CSINode)
+    meta = {"name": "n", "ownerReferences": [owner], "annotations": MIGRATED}
+    return from_builtins({"metadata": meta, "spec": {"drivers": drivers}}, CSINode)
 
 
 THERE: dict[str, object] = {
@@ -37,6 +41,15 @@ THERE: dict[str, object] = {
 def test_a_new_object_belongs_to_the_node() -> None:
     made = new_csi_node(node())
     assert [owner.uid for owner in made.metadata.owner_references] == ["n-1"] and made.spec.drivers == ()
+    assert made.metadata.annotations == MIGRATED
+    assert with_drivers(made, node(), {}, ()) is None
+
+
+def test_the_plugins_that_drivers_have_taken_over_are_put_right() -> None:
+    old = csi_node(THERE)
+    annotations = {"theirs": "x", **MIGRATED, next(iter(MIGRATED)): "kubernetes.io/gce-pd"}
+    made = with_drivers(replace(old, metadata=replace(old.metadata, annotations=annotations)), node(), {"d": INFO}, ())
+    assert made is not None and made.metadata.annotations == {"theirs": "x", **MIGRATED}
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
+from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.node import (
@@ -16,6 +18,7 @@ from pykubelet.kubelet.report.node import (
     NodeReporter,
     Pressure,
     check_labels,
+    host_ips,
 )
 from pykubelet.kubelet.report.node.compute_node import node_status
 from pykubelet.kubelet.types.ids import PodRef
@@ -117,7 +120,7 @@ async def test_a_node_that_is_there_is_put_right(api: Api) -> None:
     api.put("nodes", "n", "", metadata=meta, spec={"unschedulable": True}, status=status)
     rig = make(api)
     async with running(rig.reporter.run()):
-        await until(lambda: rig.is_ready())
+        await until(lambda: rig.is_ready() and "NodeReady" in rig.events.reasons)
     labels = rig.node.metadata.labels
     assert (labels["kubernetes.io/arch"], labels["pool"], labels["theirs"]) == ("amd64", "b", "x")
     assert rig.events.reasons == ["NodeNotSchedulable", "Rebooted", *STARTING]
@@ -140,6 +143,32 @@ async def test_nothing_is_sent_without_news(api: Api) -> None:
     assert (ready.reason, ready.message) == ("KubeletNotReady", "container runtime is down")
     assert (disk.status, disk.reason) == ("True", "KubeletHasDiskPressure")
     assert rig.events.reasons == [*STARTING, "NodeHasDiskPressure", "NodeNotReady"]
+
+
+@pytest.mark.parametrize("method", ["create", "patch"])
+async def test_a_node_that_goes_while_it_is_reported_is_registered_again(
+    api: Api, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make(api)
+    call = getattr(api.client, method)
+    lost: list[core.Node] = []
+
+    async def answered_late(*args: Any) -> Any:
+        """The node goes, and that is watched, before the answer about it is here."""
+        node = await call(*args)
+        if not lost:
+            lost.append(node)
+            api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+            rig.reporter.gone()
+        return node
+
+    monkeypatch.setattr(api.client, method, answered_late)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready() or bool(lost))
+        if method == "patch":
+            rig.machine.facts = replace(FACTS, pressure=Pressure(disk=True))
+            rig.reporter.poke()
+        await until(lambda: bool(lost) and rig.is_ready() and rig.node.metadata.uid != lost[0].metadata.uid)
 
 
 async def test_cordons_are_told(api: Api) -> None:
@@ -169,6 +198,22 @@ async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
     assert [a.type for a in rig.node.status.addresses] == ["ExternalIP"]
 
 
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("", ()),
+        ("Hostname=n", ()),
+        ("Hostname=n ExternalIP=192.0.2.9 InternalIP=10.0.0.1", ("10.0.0.1",)),
+        ("ExternalIP=192.0.2.9", ("192.0.2.9",)),
+        ("InternalIP=fd00::1 InternalIP=10.0.0.1 InternalIP=10.0.0.2", ("fd00::1", "10.0.0.1")),
+        ("InternalIP=10.0.0.1 ExternalIP=2001:db8::1", ("10.0.0.1", "2001:db8::1")),
+    ],
+)
+def test_the_addresses_that_pods_are_shown(told: str, found: tuple[str, ...]) -> None:
+    pairs = (each.split("=") for each in told.split())
+    assert host_ips([core.NodeAddress(type=kind, address=address) for kind, address in pairs]) == found
+
+
 async def test_a_cloud_is_told_the_addresses_that_a_person_gave(api: Api) -> None:
     rig = make(api, replace(CONFIG, external_cloud=True, given_ips=("10.0.0.1", "fd00::1")))
     async with running(rig.reporter.run()):
@@ -186,6 +231,23 @@ async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api
         rig.reporter.learn(rig.node)
         await until(lambda: rig.is_ready())
     assert rig.condition("theirs") is not None
+
+
+async def test_what_is_told_while_an_answer_is_under_way_is_put_right(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make(api)
+    create = api.client.create
+
+    async def slowly(target: Target[core.Node], node: core.Node) -> core.Node:
+        answer = await create(target, node)
+        api.change("nodes", "n", "", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
+        rig.reporter.learn(rig.node)
+        return answer
+
+    monkeypatch.setattr(api.client, "create", slowly)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.patches == 1 and rig.is_ready())
 
 
 async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:

@@ -3,7 +3,7 @@
 The volume manager calls `CsiVolumes` for pods' volumes; only with an API server, which has the objects about them.
 """
 
-from pykubelet.kubelet.actuate.volumes.csi.assembly import CsiParts, build_csi
+from pykubelet.kubelet.actuate.volumes.csi.assembly import CsiContext, CsiParts, build_csi
 from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.ports import DriverReports
@@ -12,6 +12,7 @@ from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiVolume
 
 __all__ = [
     "CsiConfig",
+    "CsiContext",
     "CsiDeps",
     "CsiLayout",
     "CsiParts",

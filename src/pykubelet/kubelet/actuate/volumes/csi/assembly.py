@@ -11,6 +11,7 @@ from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
+from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 
 _PARALLEL = 8
 
@@ -27,13 +28,34 @@ class CsiParts:
         return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run()}
 
 
-def build_csi(dirs: PodDirs, objects: CsiObjects, clock: Clock, node: str, config: CsiConfig) -> CsiParts:
-    """The parts, for the node of that name; nothing runs yet."""
-    layout = CsiLayout(dirs)
+@dataclass(frozen=True, slots=True)
+class CsiContext:
+    """Where the parts work."""
+
+    dirs: PodDirs
+    node: str
+    """The node's name."""
+    clock: Clock
+    meter: WorkMeter = NoMeter()
+
+
+def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> CsiParts:
+    """The parts; nothing runs yet."""
+    clock = context.clock
+    layout = CsiLayout(context.dirs)
     drivers = DriverRegistry(layout.registry, clock, config.call_timeout)
     blocking = Blocking(_PARALLEL, config.call_timeout)
     volumes = CsiVolumes(
-        CsiDeps(layout=layout, drivers=drivers, objects=objects, blocking=blocking, clock=clock, node=node), config
+        CsiDeps(
+            layout=layout,
+            drivers=drivers,
+            objects=objects,
+            blocking=blocking,
+            clock=clock,
+            node=context.node,
+            meter=context.meter,
+        ),
+        config,
     )
     drivers.on_registered(volumes.registered)
     return CsiParts(drivers, volumes)

@@ -6,8 +6,8 @@ A driver that hangs holds up only the pods that want its volumes.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,13 +21,16 @@ from pykubelet.kubelet.actuate.volumes.csi import decide
 from pykubelet.kubelet.actuate.volumes.csi.client import CsiClient, Use
 from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
+from pykubelet.kubelet.actuate.volumes.csi.locks import VolumeLocks
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
+from pykubelet.kubelet.actuate.volumes.measure import csi_plugin
 from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
 from pykubelet.kubelet.actuate.volumes.source import Source
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.kubelet.types.work import NoMeter, StoragePlugin, WorkMeter, storage_work
 from pykubelet.models.core_v1 import Pod, SecretReference
 from pykubelet.models.storage_v1 import CSIDriver
 
@@ -49,6 +52,7 @@ class CsiDeps:
     blocking: Blocking
     clock: Clock
     node: str
+    meter: WorkMeter = NoMeter()
 
 
 @dataclass(slots=True)
@@ -92,7 +96,7 @@ class CsiVolumes:
         self._deps = deps
         self._config = config or CsiConfig()
         self._held: dict[tuple[PodUID, str], _Held] = {}
-        self._locks = _Locks()
+        self._locks = VolumeLocks()
         self._in_use_changed: Callable[[], None] = lambda: None
         self._here: set[VolumeRef] | None = None
         """Staged or published on this node, by the disk; None: not read yet."""
@@ -131,7 +135,12 @@ class CsiVolumes:
         held.republish = driver is not None and bool(driver.spec.requires_republish)
         again = held.published_at is not None
         if not volume.ephemeral and not again:
-            held.attach = self._config.wait_attach and decide.needs_attach(driver)
+            held.attach = decide.needs_attach(driver)
+            if held.attach and not self._config.wait_attach:
+                raise Unsupported(
+                    f"volumes of driver {volume.ref.driver} have to be attached, which nobody does with "
+                    "enableControllerAttachDetach: false; this agent leaves that to the controller: set it to true"
+                )
             if held.attach:
                 self._in_use_changed()
                 held.context = await self._attached(volume.ref)
@@ -262,7 +271,8 @@ class CsiVolumes:
 
     async def _attached(self, ref: VolumeRef) -> dict[str, str]:
         attachment = decide.attachment_name(ref, self._deps.node)
-        await self._deps.objects.wait_attached(ref.unique_name, attachment)
+        with self._measured(ref, "verify_controller_attached_volume"):
+            await self._deps.objects.wait_attached(ref.unique_name, attachment)
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
     async def _stage(self, setting: _Setting, *, again: bool) -> str:
@@ -326,8 +336,10 @@ class CsiVolumes:
         """Undo one publication; the problem, if there is one."""
         ref, layout = published.record.ref, self._deps.layout
         try:
+            operation = "unmap_volume" if published.block else "volume_unmount"
             async with self._locks.hold(ref):
-                await self._deps.drivers.client(ref.driver).unpublish(ref, published.target)
+                with self._measured(ref, operation):
+                    await self._deps.drivers.client(ref.driver).unpublish(ref, published.target)
                 await self._block(str(ref), lambda: layout.forget_published(published))
         except PykubeletError as error:
             if isinstance(error, DriverMissing):
@@ -351,10 +363,14 @@ class CsiVolumes:
         return None
 
     async def _unstage(self, staged: Staged) -> None:
-        client = self._deps.drivers.client(staged.ref.driver)
-        if (await client.capabilities()).stage:
-            await client.unstage(staged.ref, staged.path)
+        with self._measured(staged.ref, "unmap_device" if staged.block_name else "unmount_device"):
+            client = self._deps.drivers.client(staged.ref.driver)
+            if (await client.capabilities()).stage:
+                await client.unstage(staged.ref, staged.path)
         await self._block(str(staged.ref), lambda: self._deps.layout.forget_staged(staged))
+
+    def _measured(self, ref: VolumeRef, operation: str) -> AbstractContextManager[None]:
+        return storage_work(self._deps.meter, self._deps.clock, StoragePlugin(csi_plugin(ref.driver)), operation)
 
     def _wanted(self, ref: VolumeRef) -> bool:
         return any(held.volume.ref == ref for held in self._held.values())
@@ -370,24 +386,3 @@ class CsiVolumes:
             return await self._deps.blocking.run(key, job)
         except OSError as error:
             raise Transient(str(error)) from error
-
-
-class _Locks:
-    """One lock per volume, kept only while somebody has it or waits for it."""
-
-    def __init__(self) -> None:
-        self._locks: dict[VolumeRef, tuple[asyncio.Lock, int]] = {}
-
-    @asynccontextmanager
-    async def hold(self, ref: VolumeRef) -> AsyncIterator[None]:
-        lock, users = self._locks.get(ref, (asyncio.Lock(), 0))
-        self._locks[ref] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            users = self._locks[ref][1] - 1
-            if users:
-                self._locks[ref] = (lock, users)
-            else:
-                del self._locks[ref]

@@ -1,4 +1,5 @@
-"""Which CSI drivers are on this node: they put a socket into ``ROOT/plugins_registry``, and say there who they are.
+"""Which CSI drivers are on this node: they put a socket into ``ROOT/plugins_registry`` or a folder below it, and say
+there who they are.
 
 (The protocol of the node-driver-registrar, `pluginregistration` v1.) A driver is there as long as its socket is.
 """
@@ -98,6 +99,12 @@ class DriverRegistry:
         """The drivers that are registered."""
         return frozenset(self._drivers)
 
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Sockets of plugins by path and by whether they are there or registered, in the reference's words."""
+        found = {(str(path), "desired_state_of_world"): 1 for path in self._plugins}
+        there = (str(path) for path, plugin in self._plugins.items() if plugin.name)
+        return found | {(path, "actual_state_of_world"): 1 for path in there}
+
     async def run(self) -> None:
         """Follow the folder until cancelled. Drivers stay registered at the cluster when the agent ends."""
         try:
@@ -118,18 +125,24 @@ class DriverRegistry:
             try:
                 await asyncio.to_thread(self._folder.mkdir, mode=_FOLDER_MODE, parents=True, exist_ok=True)
                 with Inotify() as inotify:
-                    inotify.add_watch(self._folder, changes)
-                    await self._scan(group)
-                    while not (await inotify.get()).mask & ended:
-                        await self._scan(group)
+                    watched: set[Path] = set()
+                    while True:
+                        # A folder that is new may have got sockets before it was watched: look once more.
+                        while more := await self._scan(group) - watched:
+                            for folder in more:
+                                with suppress(FileNotFoundError):
+                                    inotify.add_watch(folder, changes)
+                                    watched.add(folder)
+                        if (await inotify.get()).mask & ended:
+                            break
             except OSError as error:
                 told = {"folder": self._folder, "error": str(error)}
                 _log.warning("cannot look for CSI drivers, trying again", extra=told)
                 await self._clock.sleep(backoff.next("", self._clock.monotonic()))
 
-    async def _scan(self, group: asyncio.TaskGroup) -> None:
-        """Start with sockets that are new, end with those that have gone."""
-        found = await asyncio.to_thread(_sockets, self._folder)
+    async def _scan(self, group: asyncio.TaskGroup) -> set[Path]:
+        """Start with sockets that are new, end with those that have gone; gives the folders that there are."""
+        found, folders = await asyncio.to_thread(_walk, self._folder)
         for path, plugin in list(self._plugins.items()):
             if found.get(path) != plugin.identity:
                 del self._plugins[path]
@@ -138,6 +151,7 @@ class DriverRegistry:
             if path not in self._plugins:
                 plugin = self._plugins[path] = _Plugin(path, identity)
                 plugin.task = group.create_task(self._register_at_last(plugin), name=f"csi-driver {path.name}")
+        return folders
 
     async def _end(self, plugin: _Plugin) -> None:
         if plugin.task is not None and not plugin.task.done():
@@ -219,12 +233,30 @@ async def _call(transport: GrpcTransport, call: UnaryCall[_Request, _Reply], req
         raise CsiFailed(error.code(), error.details() or "") from error
 
 
-def _sockets(folder: Path) -> dict[Path, _Identity]:
-    """The sockets in the folder. Raises OSError if it cannot be read."""
-    found: dict[Path, _Identity] = {}
-    for path in folder.iterdir():
-        with suppress(FileNotFoundError):  # gone between two looks
-            info = path.lstat()
-            if stat.S_ISSOCK(info.st_mode) and not path.name.startswith("."):
-                found[path] = (info.st_dev, info.st_ino, info.st_mtime_ns)
-    return found
+def _walk(top: Path) -> tuple[dict[Path, _Identity], set[Path]]:
+    """The sockets in the folder and below, and all folders; hidden ones and links do not count, as in the reference.
+
+    Raises OSError if the folder itself cannot be read.
+    """
+    sockets: dict[Path, _Identity] = {}
+    folders, todo = {top}, [top]
+    while todo:
+        folder = todo.pop()
+        try:
+            paths = list(folder.iterdir())
+        except OSError:
+            if folder == top:
+                raise
+            folders.discard(folder)  # gone between two looks, or not to be read
+            continue
+        for path in paths:
+            with suppress(FileNotFoundError):
+                info = path.lstat()
+                if path.name.startswith("."):
+                    continue
+                if stat.S_ISSOCK(info.st_mode):
+                    sockets[path] = (info.st_dev, info.st_ino, info.st_mtime_ns)
+                elif stat.S_ISDIR(info.st_mode):
+                    folders.add(path)
+                    todo.append(path)
+    return sockets, folders

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from pykubelet.models.core_v1 import PersistentVolume, Pod, Secret, Volume
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_csi import FakeDriver, Fault, serve
+from pykubelet.testing.meter import ToldMeter
 
 NAME = "fake.csi"
 
@@ -106,6 +108,7 @@ class World:
         self.dirs = PodDirs.at(root)
         self.layout = CsiLayout(self.dirs)
         self.clock = VirtualClock()
+        self.meter = ToldMeter()
         self.objects = Objects()
         self.objects.drivers[NAME] = driver_object(attachRequired=False)
         self.reports = Reports()
@@ -113,15 +116,16 @@ class World:
         self.registry = DriverRegistry(self.layout.registry, SystemClock(), 5.0)
         self.registry.report_to(self.reports)
         self.registry.on_registered(self._registered)
-        deps = CsiDeps(
+        self.deps = CsiDeps(
             layout=self.layout,
             drivers=self.registry,
             objects=self.objects,
             blocking=Blocking(4, 10.0),
             clock=self.clock,
             node="node-a",
+            meter=self.meter,
         )
-        self.csi = CsiVolumes(deps, CsiConfig())
+        self.csi = CsiVolumes(self.deps, CsiConfig())
 
     def _registered(self, name: str) -> None:
         self.csi.registered(name)
@@ -235,6 +239,23 @@ async def test_published_and_unpublished(root: Path, driver: FakeDriver) -> None
         await world.csi.tear_down(uid)  # again
 
 
+async def test_a_driver_may_register_in_a_folder_below(
+    tmp_path_factory: pytest.TempPathFactory, driver: FakeDriver
+) -> None:
+    root = tmp_path_factory.mktemp("k")  # paths of sockets have to be short
+    world = World(root)
+    driver.below = "vendor/deep"
+    folder = root / "plugins_registry/vendor"
+    async with world.running():
+        for _ in range(2):
+            async with serve(driver, root):
+                (folder / ".hidden").mkdir()
+                await until(lambda: world.registry.names() == {NAME})
+                await until(lambda: len(world.registry.counts()) == 2)
+            shutil.rmtree(folder)
+            await until(lambda: not world.registry.names())
+
+
 async def test_a_volume_is_unstaged_after_its_last_pod(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         first, second = world.pod("u1"), world.pod("u2")
@@ -243,6 +264,9 @@ async def test_a_volume_is_unstaged_after_its_last_pod(root: Path, driver: FakeD
         assert not driver.made("NodeUnstageVolume")
         await world.csi.tear_down(ref_of(second).uid)
         assert len(driver.made("NodeUnstageVolume")) == 1
+    plugin = "kubernetes.io/csi:fake.csi"
+    unmounted = f"volume_unmount {plugin} done"
+    assert world.meter.lines == [unmounted, unmounted, f"unmount_device {plugin} done"]
 
 
 async def test_what_an_agent_that_was_killed_left_is_undone(root: Path, driver: FakeDriver) -> None:
@@ -356,6 +380,17 @@ async def test_inline_volumes_are_never_staged_nor_attached(root: Path, driver: 
         world.objects.drivers.clear()
         with pytest.raises(Unsupported, match="no CSIDriver object"):
             await world.csi.set_up(world.pod("u2"), INLINE)
+
+
+async def test_nobody_attaches_when_controllers_must_not(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        alone = CsiVolumes(world.deps, CsiConfig(wait_attach=False))
+        await alone.set_up(world.pod("u1"), VOLUME)  # one that need not be attached
+        world.objects.drivers[NAME] = driver_object()
+        with pytest.raises(Unsupported, match="enableControllerAttachDetach: false"):
+            await alone.set_up(world.pod("u2"), VOLUME)
+        assert len(driver.made("NodePublishVolume")) == 1
+        await alone.tear_down(PodUID("u1"))
 
 
 async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDriver) -> None:

@@ -1,0 +1,85 @@
+"""Puts a file system on a block device that has none, and mounts it; one that is there is checked and never replaced.
+
+What is on a device is for `blkid` to say, which looks for anything it knows.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base import proc
+from pykubelet.base.errors import Conflict, Permanent, Unsupported
+from pykubelet.base.units import Seconds
+
+DEFAULT_TYPE: Final = "ext4"
+_PLACES: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
+_NOTHING_FOUND: Final = 2
+_UNCORRECTED: Final = 4
+"""Bit of what `fsck` ends with; 1 means corrected."""
+_EXT_TYPES: Final = ("ext2", "ext3", "ext4")
+_PACKAGES: Final = {"blkid": "util-linux", "mount": "util-linux", "fsck": "util-linux", "mkfs.xfs": "xfsprogs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What is to be mounted."""
+
+    path: str
+    fs_type: str = DEFAULT_TYPE
+    options: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Formatter:
+    """``places`` is where programs are looked for."""
+
+    timeout: Seconds
+    places: str = _PLACES
+
+    async def mount(self, device: Device, target: Path) -> None:
+        """Mount the device on a folder that is there. Base errors say what was in the way."""
+        found = await self._probe(device.path)
+        if not found:
+            if device.read_only:
+                raise Conflict(f"cannot mount unformatted disk {device.path} as it is to be read-only")
+            await self._make(device)
+        elif found != device.fs_type:
+            raise Conflict(
+                f"{device.path} holds {found!r}, not {device.fs_type!r}: it is left as it is (wipefs -a clears it)"
+            )
+        elif not device.read_only and device.fs_type in _EXT_TYPES:
+            await self._check(device)
+        options = (*device.options, *(["ro"] if device.read_only else []), "defaults")
+        arguments = ("-t", device.fs_type, "-o", ",".join(dict.fromkeys(options)), device.path, str(target))
+        await proc.run([self._program("mount"), *arguments], timeout=self.timeout)
+
+    async def _probe(self, path: str) -> str:
+        """The type of the file system there is; empty if there is nothing at all. Partitions count as something."""
+        command = [self._program("blkid"), "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", path]
+        done = await proc.run(command, timeout=self.timeout, check=False)
+        if done.returncode == _NOTHING_FOUND:
+            return ""
+        said = done.stdout.decode(errors="replace")
+        values = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        if done.returncode or not values.keys() & {"TYPE", "PTTYPE"}:
+            raise Permanent(f"what is on {path} cannot be told: blkid: {done.stderr.decode(errors='replace').strip()}")
+        return values.get("TYPE") or "unknown data, probably partitions"
+
+    async def _make(self, device: Device) -> None:
+        force = ["-F", "-m0"] if device.fs_type in _EXT_TYPES else ["-f"] if device.fs_type == "xfs" else []
+        await proc.run([self._program(f"mkfs.{device.fs_type}"), *force, device.path], timeout=self.timeout)
+
+    async def _check(self, device: Device) -> None:
+        done = await proc.run([self._program("fsck"), "-a", device.path], timeout=self.timeout, check=False)
+        if done.returncode & _UNCORRECTED:
+            said = done.stdout.decode(errors="replace").strip()
+            raise Permanent(f"'fsck' found errors on device {device.path} but could not correct them: {said}")
+
+    def _program(self, name: str) -> str:
+        found = shutil.which(name, path=self.places)
+        if found is None:
+            package = _PACKAGES.get(name, "e2fsprogs")
+            raise Unsupported(f"{name} is not installed on this node; on Debian: apt-get install {package}")
+        return found

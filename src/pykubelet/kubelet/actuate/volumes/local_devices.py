@@ -1,0 +1,71 @@
+"""Block devices behind local volumes with a file system: mounted once for the node, however many pods use them.
+
+Nothing is remembered: which of them somebody uses is told by the kernel's mount table.
+"""
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.kubelet.actuate.volumes.format import DEFAULT_TYPE, Device, Formatter
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs, component
+from pykubelet.kubelet.actuate.volumes.source import LOCAL, Source
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import at_or_below, is_mount_point
+from pykubelet.linux.mountinfo import mounts as all_mounts
+
+_FOLDER: Final = "plugins/kubernetes.io/local-volume/mounts"
+_FOLDER_MODE: Final = 0o750
+
+
+def mounted_at(root: Path, name: str) -> Path:
+    """Where the device of a PersistentVolume is mounted, below the agent's root folder."""
+    return root / _FOLDER / component(name)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDevices:
+    """Those of the node."""
+
+    dirs: PodDirs
+    blocking: Blocking
+    formatter: Formatter
+
+    async def set_up(self, source: Source) -> None:
+        """Mount the device of a local volume, if that is one. Repeatable. Raises base errors, OSError."""
+        if source.kind != LOCAL or source.block or source.pv is None or source.pv.spec.local is None:
+            return
+        path, spec = source.pv.spec.local.path, source.pv.spec
+        target = mounted_at(self.dirs.root, source.name)
+
+        def is_needed() -> bool:
+            if not stat.S_ISBLK(Path(path).stat().st_mode) or is_mount_point(target):
+                return False
+            target.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            return True
+
+        key = f"local-device-{source.name}"
+        if await self.blocking.run(key, is_needed):
+            assert spec.local is not None
+            fs_type = spec.local.fs_type or DEFAULT_TYPE
+            read_only = "ro" in spec.mount_options
+            await self.formatter.mount(Device(path, fs_type, tuple(spec.mount_options), read_only), target)
+
+    async def release(self, wanted: frozenset[str]) -> None:
+        """Unmount the devices that no pod has any more, nor wants (by PersistentVolume).
+
+        Raises base errors, OSError.
+        """
+        folder = self.dirs.root / _FOLDER
+        if folder.is_dir():
+            await self.blocking.run("local-devices", lambda: self._release(folder, wanted))
+
+    def _release(self, folder: Path, wanted: frozenset[str]) -> None:
+        table = all_mounts()
+        used = {mount.device for mount in at_or_below(table, str(self.dirs.pods))}
+        for mount in at_or_below(table, str(folder)):
+            if mount.device not in used and Path(mount.path).name not in wanted:
+                mounts.unmount(mount.path)
+                Path(mount.path).rmdir()

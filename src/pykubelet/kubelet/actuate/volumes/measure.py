@@ -1,0 +1,65 @@
+"""Measures operations on volumes by plugin and operation, under the reference's names for both."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.volumes import nfs
+from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
+from pykubelet.kubelet.types.work import NoMeter, StoragePlugin, WorkMeter, storage_work
+
+CSI_PLUGIN: Final = "kubernetes.io/csi"
+MOUNT: Final = "volume_mount"
+UNMOUNT: Final = "volume_unmount"
+RESIZE: Final = "volume_fs_resize"
+
+
+def csi_plugin(driver: str) -> str:
+    """The plugin of a driver's volumes."""
+    return f"{CSI_PLUGIN}:{driver}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """``names`` are the plugins of the kinds that the node itself provides."""
+
+    meter: WorkMeter = NoMeter()
+    clock: Clock = SystemClock()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def plugin(self, source: Source) -> str:
+        """The plugin that a volume is of; empty if there is none."""
+        if source.kind == NFS:
+            return nfs.NAME
+        if source.kind != CSI:
+            return self.names.get(source.kind, "")
+        if source.pv is not None and source.pv.spec.csi is not None:
+            return csi_plugin(source.pv.spec.csi.driver)
+        return csi_plugin(source.volume.csi.driver) if source.volume.csi is not None else CSI_PLUGIN
+
+    def _plugin(self, source: Source) -> StoragePlugin:
+        return StoragePlugin(self.plugin(source), source.migrated)
+
+    def mounting(self, source: Source) -> AbstractContextManager[None]:
+        """The volume is set up within the ``with`` block, or a device is handed out."""
+        operation = "map_volume" if source.block else MOUNT
+        return storage_work(self.meter, self.clock, self._plugin(source), operation)
+
+    def unmounting(self, sources: list[Source]) -> AbstractContextManager[object]:
+        """Volumes of one pod are taken down together within the ``with`` block."""
+        stack = ExitStack()
+        for source in sources:
+            stack.enter_context(storage_work(self.meter, self.clock, self._plugin(source), UNMOUNT))
+        return stack
+
+    def resizing(self, source: Source) -> AbstractContextManager[None]:
+        """The volume grows within the ``with`` block."""
+        return storage_work(self.meter, self.clock, self._plugin(source), RESIZE)
+
+    def mounted(self, sources: list[Source], since: Seconds) -> None:
+        """Volumes are there for the first time, wanted since that moment of the monotonic clock."""
+        for source in sources:
+            self.meter.volume_mounted(self.plugin(source), self.clock.monotonic() - since)

@@ -1,0 +1,40 @@
+"""What changes of size a pod's new spec asks for, as the reference counts them. Pure."""
+
+from collections.abc import Iterator
+
+from pykubelet.kubelet.types.podresources import CPU, MEMORY, amounts, requirements
+from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.models.core_v1 import Container, Pod
+
+
+def requested_resizes(before: Pod, after: Pod) -> Iterator[tuple[str, str, str]]:
+    """The resource, ``requests`` or ``limits``, and what becomes of it, for every container that can be resized.
+
+    What becomes of it is add, remove, increase or decrease. Raises Invalid for what is no quantity.
+    """
+    wanted = {container.name: container for container in _resizable(after)}
+    for old in _resizable(before):
+        new = wanted.get(old.name)
+        if new is None or new.resources == old.resources:
+            continue
+        had, has = requirements(old), requirements(new)
+        for requirement, was, now in (("requests", had.requests, has.requests), ("limits", had.limits, has.limits)):
+            a, b = amounts(was), amounts(now)
+            for resource, from_, to in ((MEMORY, a.memory, b.memory), (CPU, a.cpu, b.cpu)):
+                operation = _operation(from_, to)
+                if operation:
+                    yield resource, requirement, operation
+
+
+def _resizable(pod: Pod) -> list[Container]:
+    return [*(c for c in pod.spec.init_containers if is_sidecar(c)), *pod.spec.containers]
+
+
+def _operation(before: int, after: int) -> str:
+    if before == after:
+        return ""
+    if not before:
+        return "add"
+    if not after:
+        return "remove"
+    return "increase" if after > before else "decrease"
