@@ -9,7 +9,10 @@ APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
 # The container runtimes that the tests with a real one run on: both, criserver or containerd (of both, the cluster
 # tests take criserver).
 RUNTIMES ?= both
+# How many suites of tests run side by side.
+LANES ?= 2
 OWNED := sh tools/owned.sh
+SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
 .PHONY: help setup packages test-packages run clean-run test check lint unit integration bench gen lock wheel clean
 
@@ -38,9 +41,11 @@ run: setup ## run the demo pod with our own runtime server; Ctrl-C leaves the po
 clean-run: ## remove every trace of `make run` (root)
 	@test ! -x $(BIN)/python || $(BIN)/python -m tools.demo down
 
-test: setup test-packages check integration ## everything: check, then the tests with a real runtime (root)
+test: setup test-packages ## everything: check, then the tests with a real runtime (root)
+	$(SUITES) lint unit integration cluster
 
-check: setup lint unit ## lint, types, import rules, generated code, unit tests
+check: setup ## lint, types, import rules, generated code, unit tests
+	$(SUITES) lint unit
 
 lint: $(STAMP)
 	$(OWNED) $(BIN)/ruff check .
@@ -51,11 +56,10 @@ lint: $(STAMP)
 	$(OWNED) $(BIN)/python tools/gen_diagrams.py --check
 
 unit: $(STAMP)
-	$(OWNED) $(BIN)/python -m pytest --durations=15 tests/unit tests/contract
+	$(SUITES) unit
 
 integration: $(STAMP)
-	$(OWNED) $(BIN)/python -m pytest --durations=25 --runtime=$(RUNTIMES) tests/integration tests/faults
-	$(OWNED) $(BIN)/python -m pytest --durations=10 --runtime=$(if $(filter both,$(RUNTIMES)),criserver,$(RUNTIMES)) tests/cluster
+	$(SUITES) integration cluster
 
 bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/folder an API server (root)
 	$(BIN)/python -m benchmarks

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.testing.patience import PATIENCE
+
 
 def program() -> str:
     """Where kubectl is; empty: nowhere."""
@@ -33,6 +35,8 @@ class Kubectl:
 
     def __call__(self, *arguments: str, given: str = "", code: int = 0) -> str:
         """Its output; AssertionError for another exit status."""
-        done = subprocess.run(self.command(*arguments), input=given, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            self.command(*arguments), input=given, capture_output=True, text=True, timeout=60 * PATIENCE
+        )
         assert done.returncode == code, f"kubectl {arguments}: {done.stdout}{done.stderr}\n{self.why()}"
         return done.stdout + done.stderr

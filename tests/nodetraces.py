@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.leakcheck import Kind, Scope, Snapshot, snapshot
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = 10.0 * PATIENCE
 _KEPT_BY_IPAM = ("last_reserved_ip.0", "/lock")
 _KEPT_CGROUPS = ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort")
 _CNI_RESULTS = Path("/var/lib/cni/results")

@@ -19,7 +19,7 @@ from tests.manifests import BUSYBOX
 def stage(isolation: Isolation) -> Iterator[Stage]:
     """A server of its own that dies when it is told to."""
     home = isolation.home / "k"
-    made = PrivateCriServer(home, f"{isolation.bridge}k", "10.201.8.0/24", "pykubelet.testing.killpoints")
+    made = PrivateCriServer(home, f"{isolation.bridge}k", isolation.further_subnet("k"), "pykubelet.testing.killpoints")
     cgroup = f"{isolation.cgroup_root}-k"
     try:
         made.write_configuration()

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 @pytest.fixture(scope="module")
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
     """Where the agent's server will live; it does not run, and has an image."""
-    made = PrivateCriServer(isolation.home / "e", f"{isolation.bridge}e", "10.201.7.0/24")
+    made = PrivateCriServer(isolation.home / "e", f"{isolation.bridge}e", isolation.further_subnet("e"))
     made.write_configuration()
     made.load(ImageSpec(BUSYBOX))
     yield made

@@ -20,6 +20,7 @@ from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wa
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 from tests.manifests import BUSYBOX, container, pod
 from tests.nodetraces import NodeTraces
@@ -33,7 +34,9 @@ _PAUSE = "localhost/pykubelet/pause:1"
 
 @pytest.fixture(scope="module")
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    made = PrivateCriServer(isolation.home / "d", f"{isolation.bridge}d", "10.201.9.0/24", pause_image=_PAUSE)
+    made = PrivateCriServer(
+        isolation.home / "d", f"{isolation.bridge}d", isolation.further_subnet("d"), pause_image=_PAUSE
+    )
     made.write_configuration()
     made.load(ImageSpec(BUSYBOX))
     init = Path(shutil.which("catatonit") or "catatonit is missing").read_bytes()
@@ -145,7 +148,7 @@ async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
         start.cancel()
         await asyncio.wait({start})
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(20 * PATIENCE):
                 while await _state(client, identity) != pb.CONTAINER_RUNNING:  # noqa: ASYNC110  # of another process
                     await asyncio.sleep(0.02)
             told = ""
@@ -180,7 +183,7 @@ def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriSer
     async def execute() -> None:
         async with CriClient.connect(server.endpoint) as client:
             call = asyncio.ensure_future(client.exec_sync(identity, ["sleep", "61"], 60))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(10 * PATIENCE):
                 while "sleep 61" not in await asyncio.to_thread(agent.exec, "busy", "ps -o args"):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             await asyncio.to_thread(server.signal, signal.SIGKILL)
@@ -190,7 +193,7 @@ def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriSer
     asyncio.run(execute())
     begin = time.monotonic()
     server.start()
-    assert time.monotonic() - begin < 8, "the start waited for a command that nobody waits for"
+    assert time.monotonic() - begin < 8 * PATIENCE, "the start waited for a command that nobody waits for"
     # The agent finds the server again within a second or two; an exec before that is refused.
     wait_for(lambda: agent.cli("exec", "busy", "--", "true").returncode == 0, 20, agent.log_tail)
     assert is_ready(agent.pod("busy"))
@@ -198,31 +201,44 @@ def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriSer
     assert _ids(agent.wait_running("busy")) == before
 
 
+async def _gives_user_namespaces(server: PrivateCriServer) -> bool:
+    async with CriClient.connect(server.endpoint) as client:
+        return any(handler.features.user_namespaces for handler in (await client.status()).runtime_handlers)
+
+
+async def _is_pinned(server: PrivateCriServer) -> bool:
+    async with CriClient.connect(server.endpoint) as client:
+        image = await client.image_status(pb.ImageSpec(image=_PAUSE))
+        return image is not None and image.pinned
+
+
 def test_a_pause_image_holds_shared_pids_and_reaps(agent: AgentProcess, server: PrivateCriServer) -> None:
     orphan = container(command=["sh", "-c", "(sleep 0.5 &); exec sleep 600"])
-    agent.write("paused.json", pod("paused", orphan, shareProcessNamespace=True))
-    before = _ids(agent.wait_running("paused"))
+    pods = {"paused": pod("paused", orphan, shareProcessNamespace=True)}
+    if asyncio.run(_gives_user_namespaces(server)):
+        pods["mapped"] = pod("mapped", orphan, shareProcessNamespace=True, hostUsers=False)
+    for name, wanted in pods.items():
+        agent.write(f"{name}.json", wanted)
+    before = _ids(agent.wait_running(*pods))
 
-    def shown() -> str:
-        return agent.exec("paused", "ps -o pid,stat,args")
+    def shown() -> list[str]:
+        return [agent.exec(name, "ps -o pid,stat,args") for name in pods]
 
-    wait_for(lambda: "sleep 0.5" not in shown() and " Z" not in shown(), 20, shown)
-    assert "1 S    /init.sh -P" in shown()
-
-    async def pinned() -> bool:
-        async with CriClient.connect(server.endpoint) as client:
-            image = await client.image_status(pb.ImageSpec(image=_PAUSE))
-            return image is not None and image.pinned
-
-    assert asyncio.run(pinned())
+    wait_for(lambda: not any("sleep 0.5" in each or " Z" in each for each in shown()), 20, lambda: str(shown()))
+    assert all("1 S    /init.sh -P" in each for each in shown())
+    if "mapped" in pods:
+        assert agent.exec("mapped", "cat /proc/1/uid_map").split()[1] != "0"
+    assert asyncio.run(_is_pinned(server))
     server.signal(signal.SIGKILL)
     server.start()
-    wait_for(lambda: agent.cli("exec", "paused", "--", "true").returncode == 0, 20, agent.log_tail)
-    assert _ids(agent.wait_running("paused")) == before
-    (note,) = (server.home / "run" / "sandboxes").glob("*/infra/pid")
-    infra = int(note.read_text())
-    os.kill(infra, signal.SIGTERM)
-    wait_for(lambda: not Path(f"/proc/{infra}").exists(), 10, shown)
+    wait_for(lambda: all(agent.cli("exec", name, "--", "true").returncode == 0 for name in pods), 20, agent.log_tail)
+    assert _ids(agent.wait_running(*pods)) == before
+    notes = list((server.home / "run" / "sandboxes").glob("*/infra/pid"))
+    infra = [int(note.read_text()) for note in notes]
+    assert len(infra) == len(pods)
+    for pid in infra:
+        os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in infra), 10, agent.log_tail)
 
 
 def _spoil(server: PrivateCriServer, how: str) -> None:

@@ -46,7 +46,9 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
     plugins = home / "plugins"
     plugins.mkdir(parents=True)
     cni = {"bin_dirs": [str(plugins), "/usr/lib/cni"], "timeout": _TIMEOUT}
-    made = PrivateCriServer(home, f"{isolation.bridge}p", "10.201.11.0/29", cni=cni, chained=("sleepy",))
+    made = PrivateCriServer(
+        home, f"{isolation.bridge}p", isolation.further_subnet("p", 29), cni=cni, chained=("sleepy",)
+    )
     (plugins / "sleepy").write_text(_PLUGIN.format(python=sys.executable, order=str(home / "hang")))
     (plugins / "sleepy").chmod(0o755)
     try:

@@ -9,6 +9,7 @@ import pytest
 
 from pykubelet.testing.agent import AgentProcess, container_status, environment, waiting_reason
 from pykubelet.testing.isolation import claim
+from pykubelet.testing.patience import PATIENCE
 from tests.manifests import Apply, container, exec_handler, mount, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
@@ -62,7 +63,7 @@ def test_faults_are_told_and_mended(agent: AgentProcess, apply: Apply, tmp_path:
 
 def test_a_pod_that_cannot_stop_delays_no_other(agent: AgentProcess, apply: Apply) -> None:
     deaf = container(command=["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
-    apply("deaf", pod("deaf", deaf, terminationGracePeriodSeconds=6))
+    apply("deaf", pod("deaf", deaf, terminationGracePeriodSeconds=int(6 * PATIENCE)))
     apply("quick", pod("quick"))
     agent.wait_running("deaf", "quick")
     apply("deaf")
@@ -71,7 +72,7 @@ def test_a_pod_that_cannot_stop_delays_no_other(agent: AgentProcess, apply: Appl
     apply("next", pod("next"))
     agent.wait_gone("quick")
     agent.wait_running("next")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 5 * PATIENCE
     assert "deaf" in agent.pods()
     agent.wait_gone("deaf", timeout=15)
 

@@ -45,7 +45,7 @@ def test_the_runtime_is_away_for_a_while(
     label = how.name.lower()
     kept, short, new = (f"{word}-{label}" for word in ("kept", "short", "new"))
     # Of a runtime that only hangs, a probe's command runs out of time, which counts as a failure in the reference too.
-    command = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 2}
+    command = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 2, "timeoutSeconds": 5}
     probed = container() if how is signal.SIGSTOP else container(livenessProbe=command)
     once = "[ -e /dev/shm/ran ] || { touch /dev/shm/ran; sleep 3; exit 1; }"
     apply("before", pod(kept, probed), pod(short, container(command=serving(once))), pod(f"goes-{label}"))

@@ -13,6 +13,7 @@ from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
 from pykubelet.base.upgrade import ask, asking
 from pykubelet.testing.agent import AgentProcess
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import container, pod
 
@@ -67,7 +68,10 @@ async def _vanish(agent: AgentProcess, path: str, delay: float) -> None:
     """A client whose process is killed: no good-bye."""
     reader, writer = await _upgrade(agent, path)
     try:
-        async with asyncio.timeout(delay + 20), SpdyConnection.over(StreamLink(reader, writer)) as connection:
+        async with (
+            asyncio.timeout(delay + 20 * PATIENCE),
+            SpdyConnection.over(StreamLink(reader, writer)) as connection,
+        ):
             streams = [await connection.open(headers) for headers in _KINDS[path]]
             if path == _FORWARD:
                 await streams[1].write(b"GET /big HTTP/1.0\r\n\r\n")
@@ -97,7 +101,7 @@ async def test_clients_that_vanish_leave_nothing(
     async with asyncio.TaskGroup() as group:
         for _ in range(disconnects):
             group.create_task(one(luck.choice(paths), luck.random() * 0.2))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     while (now := _descriptors(*watched)) > before + 4:
         assert time.monotonic() < deadline, f"{now} descriptors are open, before {before}"
         await asyncio.sleep(0.2)

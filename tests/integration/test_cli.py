@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import config_map, container, pod, serving
 
@@ -114,7 +115,7 @@ def _read_until(process: "subprocess.Popen[bytes]", text: str, timeout: float = 
     assert process.stdout is not None
     descriptor = process.stdout.fileno()
     seen = ""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * PATIENCE
     while text not in seen:
         ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         assert ready, f"no {text!r} within {timeout} s; so far:\n{seen}"
@@ -126,7 +127,7 @@ def _read_until(process: "subprocess.Popen[bytes]", text: str, timeout: float = 
 
 def _end(process: "subprocess.Popen[bytes]") -> int:
     process.send_signal(signal.SIGINT)
-    status = process.wait(timeout=10)
+    status = process.wait(timeout=10 * PATIENCE)
     assert process.stdout is not None
     process.stdout.close()
     return status
@@ -196,7 +197,7 @@ def test_exec(agent: AgentProcess) -> None:
         input="some words\n",
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=20 * PATIENCE,
         env=environment(),
     )
     assert (piped.returncode, piped.stdout) == (0, "got some words\n")
@@ -237,7 +238,7 @@ def _converse(descriptor: int, expected: str, *typed: str) -> None:
     """Type lines half a second apart and read the terminal until it shows what is expected."""
     seen = ""
     lines = list(typed)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 10 * PATIENCE
     while expected not in seen:
         if lines:
             os.write(descriptor, lines.pop(0).encode())

@@ -12,6 +12,7 @@ from pykubelet.kubelet.actuate.cri import CriClient, CriError
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.traces import remove_cgroups
 from tests.contract.cri.support import CGROUP, STUBBORN, Program, Runtime
@@ -136,7 +137,7 @@ async def test_orphans_are_reaped_in_a_shared_pid_namespace(runtime: Runtime) ->
     config.linux.security_context.namespace_options.pid = pb.POD
     container = await runtime.client.create_container(await runtime.sandbox(pod), config, pod)
     await runtime.client.start_container(container)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(20 * PATIENCE):
         while b"sleep 0.1" in (seen := (await runtime.client.exec_sync(container, _STATES, 20)).stdout):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     states = [row.split()[1] for row in seen.decode().splitlines()[1:]]

@@ -27,7 +27,7 @@ from pathlib import Path
 import tools.demo as demo
 from pykubelet.testing.criserver import PrivateCriServer
 demo.HOME, demo.CGROUP = Path({home!r}), {cgroup!r}
-demo.runtime = lambda: PrivateCriServer(demo.HOME / "s", {bridge!r}, "10.201.12.0/24")
+demo.runtime = lambda: PrivateCriServer(demo.HOME / "s", {bridge!r}, {subnet!r})
 sys.exit(demo.up() if sys.argv[1] == "up" else demo.down())
 """
 
@@ -66,7 +66,9 @@ def test_make_run(isolation: Isolation, tmp_path: Path) -> None:
     """The screen shows the demo pod running; Ctrl-C leaves it running; ``make clean-run`` leaves nothing."""
     home, cgroup, bridge = isolation.home / "m", f"{isolation.cgroup_root}-m", f"{isolation.bridge}m"
     home.mkdir()
-    (tmp_path / "demo.py").write_text(_DEMO.format(home=str(home), cgroup=cgroup, bridge=bridge))
+    (tmp_path / "demo.py").write_text(
+        _DEMO.format(home=str(home), cgroup=cgroup, bridge=bridge, subnet=isolation.further_subnet("m"))
+    )
     command = [sys.executable, str(tmp_path / "demo.py")]
     server = PrivateCriServer(home / "s", bridge, "")
     env = {**environment(), "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}", "TERM": "xterm"}

@@ -12,7 +12,7 @@ from pykubelet.testing.agent import AgentProcess, container_status
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import Apply, Json, container, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.runtime]
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.alone]
 
 _PODS = 4
 _INIT_CONTAINERS = 5

@@ -19,6 +19,7 @@ from pykubelet.models import codec
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.certificates import Authority, Issued
 from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.patience import PATIENCE
 from tests.manifests import Json, container, pod, serving
 
 pytestmark = [pytest.mark.runtime, pytest.mark.root]
@@ -57,7 +58,9 @@ class Client:
         return context
 
     def request(self, method: str, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self.agent.node_port, context=self.context(), timeout=20)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self.agent.node_port, context=self.context(), timeout=20 * PATIENCE
+        )
         try:
             connection.request(method, path)
             response = connection.getresponse()
@@ -140,7 +143,7 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
     command = "&".join(f"command={word}" for word in ("sh", "-c", "cat;echo+err>%262;exit+3"))
     url = f"https://127.0.0.1:{client.agent.node_port}/exec/default/{POD}/main?input=1&output=1&error=1&{command}"
     received: dict[int, bytes] = {}
-    async with asyncio.timeout(20), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(20 * PATIENCE), aiohttp.ClientSession() as session:
         connection = session.ws_connect(url, ssl=client.context(), protocols=(protocol,))
         async with connection as socket:
             bare = socket.get_extra_info("socket")
@@ -153,7 +156,7 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
                 received[channel] = received.get(channel, b"") + message.data[1:]
                 if protocol.startswith("v4") and b"hello" in received.get(1, b""):
                     break
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * PATIENCE):
         while bare.fileno() >= 0:  # noqa: ASYNC110 - TLS says good-bye after the session is closed
             await asyncio.sleep(0.01)
     assert received[1] == b"hello\n"
@@ -165,7 +168,9 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
 def test_a_flood_of_bad_requests_leaves_no_trace(client: Client, agent: AgentProcess) -> None:
     """CVE-2020-8551: requests without rights may cost time, but not memory."""
     stranger = Client(agent, None)
-    connection = http.client.HTTPSConnection("127.0.0.1", agent.node_port, context=stranger.context(), timeout=20)
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", agent.node_port, context=stranger.context(), timeout=20 * PATIENCE
+    )
 
     def flood(count: int) -> None:
         for number in range(count):
@@ -211,6 +216,9 @@ def test_usage_of_the_pod_is_what_it_uses(client: Client, agent: AgentProcess) -
     assert now.process_stats is not None and (now.process_stats.process_count or 0) >= 1
 
 
+SCRATCH = {"plugin_name": "kubernetes.io/empty-dir"}
+
+
 def _cpu_time(stats: PodStats) -> int:
     assert stats.cpu is not None and stats.cpu.usage_core_nano_seconds is not None
     return stats.cpu.usage_core_nano_seconds
@@ -219,7 +227,14 @@ def _cpu_time(stats: PodStats) -> int:
 @pytest.mark.parametrize(
     ("path", "series"),
     [
-        ("/metrics", {"kubelet_running_pods": {}, "kubelet_container_log_filesystem_used_bytes": {"pod": POD}}),
+        (
+            "/metrics",
+            {
+                "kubelet_running_pods": {},
+                "kubelet_container_log_filesystem_used_bytes": {"pod": POD},
+                "volume_manager_total_volumes": {**SCRATCH, "state": "actual_state_of_world"},
+            },
+        ),
         (
             "/metrics/cadvisor",
             {
@@ -250,6 +265,12 @@ def test_prometheus_reads_every_page(client: Client, path: str, series: dict[str
     for name, labels in series.items():
         values = [s.value for s in families[name].samples if labels.items() <= s.labels.items()]
         assert len(values) == 1, f"{name}{labels}: {values}"
+    if path == "/metrics":
+        told = {sample.name for family in families.values() for sample in family.samples if sample.value > 0}
+        assert told >= {
+            *("kubelet_cgroup_manager_duration_seconds_count", "kubelet_run_podsandbox_duration_seconds_count"),
+            *("storage_operation_duration_seconds_count", "volume_operation_total_seconds_count"),
+        }
     if path == "/metrics/cadvisor":
         limits = families["container_spec_memory_limit_bytes"].samples
         assert [s.value for s in limits if s.labels["container"] == "main"] == [64 << 20]

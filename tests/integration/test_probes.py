@@ -127,7 +127,7 @@ def test_a_startup_probe_holds_the_others_back(agent: AgentProcess, apply: Apply
     # Liveness would fail at once and kill; it must not look before the startup probe has passed.
     probes = {
         "startupProbe": _probe("exec", failureThreshold=30),
-        "livenessProbe": _probe("exec"),
+        "livenessProbe": _probe("exec", timeoutSeconds=5),
         "readinessProbe": _probe("http"),
     }
     apply("startup", pod("startup", _probed(False, **probes)))
@@ -177,7 +177,7 @@ def test_a_probe_may_have_its_own_grace_period(agent: AgentProcess, apply: Apply
     probe = _probe("exec", terminationGracePeriodSeconds=1)
     apply(
         "grace",
-        pod("grace", container(command=["sh", "-c", deaf], livenessProbe=probe), terminationGracePeriodSeconds=8),
+        pod("grace", container(command=["sh", "-c", deaf], livenessProbe=probe), terminationGracePeriodSeconds=60),
     )
     restarted = agent.wait_pod("grace", lambda p: container_status(p).restart_count == 1, timeout=6)
     last = container_status(restarted).last_state

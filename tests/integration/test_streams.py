@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 from pykubelet.testing.agent import AgentProcess, cli_command, environment
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import container, pod
 
@@ -64,9 +65,8 @@ def _start(agent: AgentProcess, *arguments: str) -> Iterator["subprocess.Popen[b
             process.kill()
 
 
-def _read_until(descriptor: int, text: str, timeout: float = 20.0) -> str:
-    seen = ""
-    deadline = time.monotonic() + timeout
+def _read_until(descriptor: int, text: str, timeout: float = 20.0, seen: str = "") -> str:
+    deadline = time.monotonic() + timeout * PATIENCE
     while text not in seen:
         ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         assert ready, f"no {text!r} within {timeout} s; so far:\n{seen}"
@@ -78,20 +78,20 @@ def _read_until(descriptor: int, text: str, timeout: float = 20.0) -> str:
 
 def _end(process: "subprocess.Popen[bytes]") -> int:
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=20 * PATIENCE)
     return process.returncode
 
 
 def test_exec_passes_the_end_of_input(agent: AgentProcess) -> None:
     data = os.urandom(500_000)
     command = cli_command(agent.socket, "exec", "-i", "web", "--", "md5sum")
-    done = subprocess.run(command, input=data, capture_output=True, env=environment(), timeout=60)
+    done = subprocess.run(command, input=data, capture_output=True, env=environment(), timeout=60 * PATIENCE)
     assert done.returncode == 0, done.stderr
     echo = cli_command(agent.socket, "exec", "-i", "web", "--", "cat")
-    done = subprocess.run(echo, input=data, capture_output=True, env=environment(), timeout=60)
+    done = subprocess.run(echo, input=data, capture_output=True, env=environment(), timeout=60 * PATIENCE)
     assert done.stdout == data
     code = cli_command(agent.socket, "exec", "-i", "web", "--", "sh", "-c", "cat >&2; exit 9")
-    done = subprocess.run(code, input=b"seen", capture_output=True, env=environment(), timeout=60)
+    done = subprocess.run(code, input=b"seen", capture_output=True, env=environment(), timeout=60 * PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (9, b"", b"seen")
 
 
@@ -99,7 +99,7 @@ def test_exec_of_a_command_that_ends_before_its_input(agent: AgentProcess) -> No
     with _start(agent, "exec", "-i", "web", "--", "sh", "-c", "echo done; exit 3") as process:
         assert process.stdout is not None
         assert b"done" in process.stdout.read()
-        assert process.wait(timeout=20) == 3
+        assert process.wait(timeout=20 * PATIENCE) == 3
 
 
 def test_attach_shows_output(agent: AgentProcess) -> None:
@@ -115,8 +115,9 @@ def test_attach_passes_input_and_its_end(agent: AgentProcess) -> None:
         assert process.stdout is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
-        seen = _read_until(process.stdout.fileno(), "error one")
-        assert "got one" in seen
+        # Two streams: either may come first.
+        seen = _read_until(process.stdout.fileno(), " one\n")
+        _read_until(process.stdout.fileno(), "got one" if "error one" in seen else "error one", seen=seen)
         process.stdin.close()
         _read_until(process.stdout.fileno(), "input ended")
         process.stdin = None
@@ -155,13 +156,13 @@ def test_port_forward(agent: AgentProcess, daemon: PrivateRuntime) -> None:
         ports = {remote: int(local) for local, remote in re.findall(r"127.0.0.1:(\d+) -> (\d+)", said)}
         for remote in remotes:
             for _ in range(3):
-                with urllib.request.urlopen(f"http://127.0.0.1:{ports[remote]}/big", timeout=20) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{ports[remote]}/big", timeout=20 * PATIENCE) as answer:
                     assert answer.read() == b"y" * 300_000
-        with socket.create_connection(("127.0.0.1", ports["9"]), timeout=20) as nobody:
+        with socket.create_connection(("127.0.0.1", ports["9"]), timeout=20 * PATIENCE) as nobody:
             assert nobody.recv(1) == b""
         assert "9" in _read_until(process.stdout.fileno(), "refused")
         # One that fails does not harm the others.
-        with urllib.request.urlopen(f"http://127.0.0.1:{ports['8080']}/small", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports['8080']}/small", timeout=20 * PATIENCE) as answer:
             assert answer.read() == b"hello\n"
         assert _end(process) == 130
 
@@ -174,7 +175,7 @@ def test_port_forward_into_the_nodes_network(agent: AgentProcess, daemon: Privat
             said = _read_until(process.stdout.fileno(), f"-> {remote}\n")
             found = re.search(r"127.0.0.1:(\d+)", said)
             assert found is not None
-            with socket.create_connection(("127.0.0.1", int(found[1])), timeout=20) as client:
+            with socket.create_connection(("127.0.0.1", int(found[1])), timeout=20 * PATIENCE) as client:
                 listener.settimeout(20)
                 server, _ = listener.accept()
                 with server:
@@ -199,5 +200,5 @@ def test_completion_of_pod_names(agent: AgentProcess) -> None:
     words = " ".join(cli_command(agent.socket, "attach", "ta")[-4:])
     asked = {"_PYKUBELET_COMPLETE": "bash_complete", "COMP_WORDS": f"pykubelet {words}", "COMP_CWORD": "4"}
     command = cli_command(agent.socket)[:3]
-    done = subprocess.run(command, env=environment() | asked, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=environment() | asked, capture_output=True, text=True, timeout=30 * PATIENCE)
     assert "talk-testnode" in done.stdout

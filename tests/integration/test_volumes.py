@@ -9,14 +9,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
 from pykubelet.kubelet.actuate.types import VolumeError
+from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import Mount, at_or_below, is_mount_point
 from pykubelet.linux.mountinfo import mounts as all_mounts
 from pykubelet.models.core_v1 import ConfigMap, Secret
-from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Kit, mounting, pod_with
+from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Images, Kit, mounting, pod_with
+from tests.unit.kubelet.actuate.volumes.test_claims import Claims, using
 
 pytestmark = pytest.mark.root
 
@@ -48,6 +52,45 @@ def mounted(kit: Kit) -> list[Mount]:
 def mount_at(path: Path) -> Mount:
     (mount,) = (mount for mount in all_mounts() if mount.path == str(path))
     return mount
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[str]:
+    """An empty block device."""
+    image = tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    made = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no loop devices: {made.stderr.strip()}")
+    yield made.stdout.strip()
+    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
+
+
+async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: str) -> None:
+    claims = Claims({"c": {"local": {"path": disk}}})
+    deps = VolumeDeps(clock=kit.clock, events=kit.events, images=Images(), claims=claims)
+    first, second = using("c"), using("c")
+    second = replace(second, metadata=replace(second.metadata, uid="u-2"))
+    for round in range(2):
+        # In the second round it is another agent, which knows nothing of the pods.
+        manager = VolumeManager(kit.dirs, deps)
+        for pod in (first, second):
+            await manager.mount(pod, kit.context)
+        path = kit.volume("local-volume", "pv-c")
+        assert mount_at(path).fs_type == "ext4" and mount_at(path).source == disk
+        assert (path / "lost+found").is_dir()
+        if round == 0:
+            (path / "data").write_text("kept")
+        assert (path / "data").read_text() == "kept"
+        ending = VolumeManager(kit.dirs, deps)
+        await ending.unmount(UID)
+        assert len([mount for mount in all_mounts() if mount.source == disk]) == 2, "the other pod has it"
+        await ending.unmount(PodUID("u-2"))
+        assert not [mount for mount in all_mounts() if mount.source == disk]
+    claims.specs["c"] = {"local": {"path": disk, "fsType": "xfs"}}
+    with pytest.raises(VolumeError, match="holds 'ext4', not 'xfs': it is left as it is"):
+        await VolumeManager(kit.dirs, deps).mount(first, kit.context)
 
 
 async def test_secrets_live_in_memory(kit: Kit) -> None:

@@ -23,7 +23,8 @@ from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_moun
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
 _OWNER = "owner.json"
-_FURTHER = "defkp"
+_FURTHER = "defkmp"
+"""Letters of servers that single test modules have for themselves."""
 _SUBNETS = range(1, 255)
 
 
@@ -58,12 +59,15 @@ class Isolation:
         """The session's runtime server of our own; not started."""
         return PrivateCriServer(self.home / "s", self.bridge, self.subnet)
 
+    def further_subnet(self, letter: str, length: int = 24) -> str:
+        """Addresses for the further server of that letter, whose folder, bridge and cgroup end with it."""
+        return f"10.{201 + _FURTHER.index(letter)}.{self.subnet.split('.')[2]}.0/{length}"
+
     def destroy(self) -> None:
         """Remove every trace; works after any crash."""
         self.containerd().destroy()
         self.criserver().destroy()
         for letter in _FURTHER:
-            # Servers that single test modules have for themselves, with a bridge and a cgroup each.
             PrivateCriServer(self.home / letter, f"{self.bridge}{letter}", "").destroy()
             remove_cgroups(f"{self.cgroup_root}-{letter}")
         kill_processes(self.home)

@@ -9,6 +9,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.patience import PATIENCE
 
 ENDPOINT = "PYKUBELET_TEST_CRI_ENDPOINT"
 IMAGE = "PYKUBELET_TEST_IMAGE"
@@ -95,12 +96,19 @@ class Runtime:
         await self.client.start_container(container)
         return container
 
+    async def begun(self, container: ContainerID) -> None:
+        """Wait until process 1 is the program: just after the start it is still the OCI runtime, which SIGTERM ends."""
+        begun = ["grep", "-qE", "^(sleep|sh)$", "/proc/1/comm"]
+        async with asyncio.timeout(20 * PATIENCE):
+            while (await self.client.exec_sync(container, begun, 10)).exit_code != 0:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+
     async def status(self, container: ContainerID) -> pb.ContainerStatus:
         return (await self.client.container_status(container)).status
 
     async def ended(self, container: ContainerID) -> pb.ContainerStatus:
         """Its status once it has ended by itself."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20 * PATIENCE):
             while True:
                 status = await self.status(container)
                 if status.state == pb.CONTAINER_EXITED:

@@ -12,6 +12,7 @@ from pykubelet.base.errors import Conflict, NotFound
 from pykubelet.kubelet.actuate.cri import CriClient, CriError, CriOptions, CriTimeout
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.patience import PATIENCE
 from tests.contract.cri.support import (
     FAILING,
     MARK,
@@ -36,6 +37,7 @@ async def test_a_container_from_creation_to_removal(runtime: Runtime) -> None:
     assert running.state == pb.CONTAINER_RUNNING
     assert 0 < running.created_at <= running.started_at <= time.time_ns()
     assert running.finished_at == 0
+    await runtime.begun(container)
     await client.stop_container(container, 1)
     stopped = await runtime.status(container)
     assert (stopped.state, stopped.exit_code, stopped.reason) == (pb.CONTAINER_EXITED, 137, "Error")
@@ -124,7 +126,7 @@ async def test_a_polite_program_ends_within_its_grace(runtime: Runtime) -> None:
 
 async def test_no_grace_kills_at_once(runtime: Runtime) -> None:
     container = await runtime.start(STUBBORN)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10 * PATIENCE):
         await runtime.client.stop_container(container, 0)
     assert (await runtime.status(container)).exit_code == 137
 

@@ -14,6 +14,7 @@ from pykubelet.kubelet.actuate.cri.transport import StreamCall
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.patience import PATIENCE
 from tests.contract.cri.support import ENDPOINT, FAILING, HAVE_REAL, IMAGE, Runtime
 
 
@@ -90,7 +91,7 @@ async def test_events_tell_of_start_and_end(runtime: Runtime) -> None:
         changed.set()
 
     async def told(container: ContainerID, kind: RuntimeEventKind) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(5 * PATIENCE):
             while (container, kind) not in {(event.container_id, event.kind) for event in events}:
                 changed.clear()
                 await changed.wait()

@@ -15,6 +15,7 @@ from pykubelet.kubelet.report.streamproxy.backend import connected
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.streams import V4, all_of, forward, forwarded, spdy, until
 from pykubelet.testing.traces import remove_cgroups
 from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, Program, Runtime
@@ -53,7 +54,7 @@ async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[
 
 async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> None:
     """Try until it does."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(20 * PATIENCE):
         while True:
             if (await runtime.client.exec_sync(container, command, 10)).exit_code == 0:
                 return

@@ -1,0 +1,145 @@
+"""The suites of `make test`: what runs beside what, and what becomes of failures, skips and Ctrl-C."""
+
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from _pytest.mark.expression import Expression
+
+from tools.suites import NAMES, RUNTIMES, Outcome, Stage, Suite, plan, table
+
+ROOT = Path(__file__).parents[3]
+PASSES = "def test_passes(): pass\n"
+FAILS = "def test_fails(): assert 1 == 2, 'no luck'\n"
+SKIPS = "import pytest\n@pytest.mark.skip(reason='no moon tonight')\ndef test_skips(): pass\n"
+
+
+def script(text: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", text)
+
+
+def suite_of(tmp_path: Path, name: str, text: str, *options: str) -> Suite:
+    """A suite of pytest, away from this project's settings."""
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / f"test_{name}.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return Suite(name, (sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"), *options, str(folder)))
+
+
+def matches(expression: Expression, marks: Mapping[str, bool]) -> bool:
+    return expression.evaluate(lambda name, /, **_: marks[name])
+
+
+def played(tmp_path: Path, *suites: Suite, lanes: int = 2) -> dict[str, Outcome]:
+    stage = Stage(suites, lanes, tmp_path)
+    stage.play()
+    return {outcome.suite.name: outcome for outcome in stage.outcomes}
+
+
+@pytest.mark.parametrize("runtime", [*RUNTIMES, "both"])
+def test_every_test_is_in_one_suite(runtime: str) -> None:
+    suites = [suite for suite in plan(NAMES, runtime) if suite.tests]
+    folders = {word for suite in suites for word in suite.command if word.startswith("tests/")}
+    expected = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
+    assert expected | {"tests/contract", "tests/unit/kubelet"} == folders
+    assert [suite.command[-1] for suite in suites][:2] == ["--ignore=tests/unit/kubelet", "tests/unit/kubelet"]
+    chosen = ["criserver", "containerd"] if runtime == "both" else [runtime]
+    wanted = {(each, alone) for each in (*chosen, "") for alone in (True, False)}
+    found = []
+    for suite in suites:
+        if "tests/faults" not in suite.command:
+            continue
+        expression = Expression.compile(suite.command[suite.command.index("-m", 3) + 1])
+        (asked,) = (word.partition("=")[2] for word in suite.command if word.startswith("--runtime="))
+        for on, alone in wanted:
+            marks = {"each_runtime": bool(on), "alone": alone}
+            if matches(expression, marks) and (not on or asked in (on, "both")):
+                found.append((on, alone))
+    assert sorted(found) == sorted(wanted)
+
+
+def test_two_run_at_once_and_what_measures_time_alone(tmp_path: Path) -> None:
+    note = tmp_path / "notes"
+    text = f"import time; n = open({str(note)!r}, 'a', 1); print('+', file=n); time.sleep(0.5); print('-', file=n)"
+    suites = [Suite(f"s{number}", script(text)) for number in range(3)]
+    outcomes = played(tmp_path, *suites, Suite("timing", script(text), alone=True))
+    assert {outcome.status for outcome in outcomes.values()} == {0}
+    order = "".join(note.read_text().split())
+    assert order.endswith("+-")
+    assert max(itertools.accumulate(1 if step == "+" else -1 for step in order)) == 2
+
+
+def test_who_has_neighbours_may_wait_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYKUBELET_TEST_PATIENCE", raising=False)
+    text = "import os; print('patience', os.environ['PYKUBELET_TEST_PATIENCE'])"
+    played(tmp_path, Suite("beside", script(text)), Suite("timing", script(text), alone=True))
+    assert (tmp_path / "beside.log").read_text() == "patience 2\n"
+    assert (tmp_path / "timing.log").read_text() == "patience 1\n"
+
+
+def test_a_failure_stops_no_other(tmp_path: Path) -> None:
+    ends, lasts = script("raise SystemExit(3)"), script("import time; time.sleep(0.5)")
+    outcomes = played(tmp_path, Suite("bad", ends), Suite("beside", lasts), Suite("late", lasts))
+    assert {name: outcome.status for name, outcome in outcomes.items()} == {"bad": 3, "beside": 0, "late": 0}
+
+
+def test_what_is_told_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suites = (suite_of(tmp_path, "good", PASSES + SKIPS), suite_of(tmp_path, "bad", FAILS), Suite("late", script("")))
+    outcomes = played(tmp_path, *suites, lanes=1)
+    shown = capsys.readouterr().out
+    assert "##### bad\n" in shown and "no luck" in shown and "1 passed, 1 skipped" in shown
+    told = table(list(outcomes.values()), 61)
+    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
+    assert rows["good"][:3] + rows["good"][4:] == ["1", "0", "1", "ok"]
+    assert rows["bad"][:3] + rows["bad"][4:] == ["0", "1", "0", "FAILED"]
+    assert rows["all"] == ["1", "1", "1", "1:01"]
+    assert rows["late"] == ["0:00", "ok"]
+    assert "failed: test_bad::test_fails" in told
+    assert "skipped 1 × no moon tonight" in told
+
+
+def test_a_suite_that_dies_is_a_failure(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, "dead", "import os\ndef test_ends(): os._exit(0)\n")
+    (outcome,) = played(tmp_path, suite).values()
+    assert outcome.status == 1 and not outcome.counts
+
+
+def test_the_end_lets_both_clean_up(tmp_path: Path) -> None:
+    waiting = f"""
+import pathlib, time, pytest
+@pytest.fixture
+def thing():
+    pathlib.Path({str(tmp_path)!r}, __name__ + ".begun").touch()
+    yield
+    time.sleep(0.5)
+    pathlib.Path({str(tmp_path)!r}, __name__ + ".cleaned").touch()
+def test_waits(thing): time.sleep(60)
+"""
+    one, two = suite_of(tmp_path, "one", waiting), suite_of(tmp_path, "two", waiting)
+    program = f"""
+import json, signal
+from pathlib import Path
+from tools.suites import Stage, Suite
+suites = [Suite(*each) for each in {[(one.name, one.command), (two.name, two.command), ("late", script(""))]!r}]
+stage = Stage(suites, 2, Path({str(tmp_path)!r}))
+signal.signal(signal.SIGINT, stage.interrupt)
+stage.play()
+print(json.dumps({{each.suite.name: each.status for each in stage.outcomes}}))
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 30
+        while len(list(tmp_path.glob("*.begun"))) < 2:
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=30)
+    assert len(list(tmp_path.glob("*.cleaned"))) == 2
+    assert json.loads(shown.splitlines()[-1]) == {"one": 2, "two": 2, "late": None}

@@ -1,0 +1,237 @@
+"""What `make check`, `make unit`, `make integration` and `make test` run: the suites of tests, two side by side.
+
+Most of their time goes into waiting (grace periods, probes, containers that start), so that two at once take little
+more than half as long. Each writes into a file of its own, which is shown when it has ended. What measures time runs
+alone, at the end. A failure stops nothing but makes the whole fail. At the very end a table says what ran, and what was
+skipped and why.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from xml.etree import ElementTree
+
+RUNTIMES = ("criserver", "containerd")
+NAMES = ("lint", "unit", "integration", "cluster")
+"""Of groups of suites."""
+_TOLD_SECONDS = 60.0
+_LOOK_SECONDS = 0.1
+_PATIENCE = "PYKUBELET_TEST_PATIENCE"
+_INTERRUPTED = 2
+"""pytest's status after Ctrl-C."""
+_PYTEST = (sys.executable, "-m", "pytest", "--durations=15")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One process, and what it leads to."""
+
+    name: str
+    command: tuple[str, ...]
+    alone: bool = False
+    """Nothing runs beside it."""
+
+    @property
+    def tests(self) -> bool:
+        """Whether it is pytest, which can count."""
+        return "pytest" in self.command
+
+
+@dataclass
+class Outcome:
+    """What became of a suite."""
+
+    suite: Suite
+    status: int | None = None
+    """Of its process; None if it did not run to its end."""
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    """Passed, failed and skipped tests."""
+    failed: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Reasons."""
+
+
+def plan(names: Sequence[str], runtime: str) -> list[Suite]:
+    """The suites behind the names, the long ones first, so that none is left over at the end."""
+    runtimes = [each for each in RUNTIMES if runtime in (each, "both")]
+    suites = [
+        ("lint", Suite("lint", ("make", "--no-print-directory", "lint", "OWNED="))),
+        ("unit", Suite("unit: all else", (*_PYTEST, "tests/unit", "tests/contract", "--ignore=tests/unit/kubelet"))),
+        ("unit", Suite("unit: kubelet", (*_PYTEST, "tests/unit/kubelet"))),
+        *(("integration", _real(f"integration: {each}", "each_runtime and not alone", each)) for each in runtimes),
+        ("cluster", Suite("cluster", (*_PYTEST, f"--runtime={runtimes[0]}", "tests/cluster"))),
+        ("integration", _real("integration: all else", "not each_runtime and not alone", runtime)),
+        ("integration", _real("timing", "alone", runtime, alone=True)),
+    ]
+    return [suite for name, suite in suites if name in names]
+
+
+def _real(name: str, marked: str, runtime: str, *, alone: bool = False) -> Suite:
+    command = (*_PYTEST, "-m", marked, f"--runtime={runtime}", "tests/integration", "tests/faults")
+    return Suite(name, command, alone)
+
+
+class Run:
+    """A suite whose process has been started."""
+
+    def __init__(self, suite: Suite, folder: Path, patience: str) -> None:
+        self.suite = suite
+        self._begun = time.monotonic()
+        self._log = folder / f"{suite.name}.log"
+        self._report = folder / f"{suite.name}.xml"
+        command = [*suite.command, f"--junit-xml={self._report}"] if suite.tests else suite.command
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C reaches it once only, from us: twice would break off its cleaning up.
+                process_group=0,
+                env={**os.environ, _PATIENCE: patience},
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to everything of the suite that has not begun a session of its own."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, number)
+
+    def progress(self) -> str:
+        """How far it is, by pytest's own account."""
+        shares = re.findall(r"\[ *([0-9]+)%\]", self._log.read_text(errors="replace"))
+        return f"{self.suite.name} {shares[-1]} %" if shares else self.suite.name
+
+    def outcome(self) -> Outcome:
+        """What became of it; its process has ended."""
+        found = Outcome(self.suite, self.process.returncode, time.monotonic() - self._begun)
+        if self._report.exists():
+            for case in ElementTree.parse(self._report).iter("testcase"):
+                _count(case, found)
+        elif self.suite.tests and found.status == 0:
+            found.status = 1  # a test ended the process
+        return found
+
+    def show(self) -> None:
+        """Print all it wrote."""
+        print(f"\n##### {self.suite.name}", flush=True)
+        print(self._log.read_text(errors="replace"), end="", flush=True)
+
+
+def _count(case: ElementTree.Element, found: Outcome) -> None:
+    """Add one test to what was found."""
+    skip = case.find("skipped")
+    if case.find("failure") is not None or case.find("error") is not None:
+        found.counts["failed"] += 1
+        found.failed.append(f"{case.get('classname')}::{case.get('name')}")
+    elif skip is not None:
+        found.counts["skipped"] += 1
+        found.skipped[str(skip.get("message"))] += 1
+    else:
+        found.counts["passed"] += 1
+
+
+class Stage:
+    """Runs suites, some at a time."""
+
+    def __init__(self, suites: Iterable[Suite], lanes: int, folder: Path) -> None:
+        self._waiting = list(suites)
+        self._lanes = lanes
+        self._folder = folder
+        # Who has neighbours has to wait longer for the machine, and may.
+        self._patience = os.environ.get(_PATIENCE, "1" if lanes == 1 else "2")
+        self._running: list[Run] = []
+        self._signals = 0
+        self.outcomes: list[Outcome] = []
+
+    def play(self) -> None:
+        """Run them all, or until somebody interrupts us."""
+        told = time.monotonic()
+        while self._waiting or self._running:
+            self._begin()
+            time.sleep(_LOOK_SECONDS)
+            for run in [run for run in self._running if run.process.poll() is not None]:
+                self._running.remove(run)
+                self.outcomes.append(run.outcome())
+                run.show()
+            if self._running and time.monotonic() - told > _TOLD_SECONDS:
+                told = time.monotonic()
+                print("running:", "; ".join(run.progress() for run in self._running), flush=True)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """The first signal lets the suites clean up, a further one does not."""
+        self._signals += 1
+        for run in self._running:
+            run.signal(signal.SIGINT if self._signals == 1 else signal.SIGKILL)
+        self.outcomes += [Outcome(suite) for suite in self._waiting]
+        self._waiting.clear()
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._running) < self._lanes:
+            alone = self._waiting[0].alone or any(run.suite.alone for run in self._running)
+            if alone and self._running:
+                return
+            suite = self._waiting.pop(0)
+            run = Run(suite, self._folder, "1" if suite.alone else self._patience)
+            self._running.append(run)
+            if self._signals:
+                run.signal(signal.SIGINT)  # it came while this one was being started
+            print(f"began: {suite.name}", flush=True)
+
+
+def table(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """What ran, what failed, what was skipped and why."""
+    rows: list[tuple[str, ...]] = [("suite", "passed", "failed", "skipped", "min:s", "")]
+    for each in outcomes:
+        counted = each.suite.tests and each.status is not None
+        counts = [str(each.counts[kind]) if counted else "" for kind in ("passed", "failed", "skipped")]
+        result = {0: "ok", None: "did not run"}.get(each.status, "FAILED")
+        if each.suite.tests and each.status == _INTERRUPTED:
+            result = "broken off"
+        took = "" if each.status is None else _minutes(each.seconds)
+        rows.append((each.suite.name, *counts, took, result))
+    total = sum((each.counts for each in outcomes), Counter[str]())
+    rows.append(("all", *(str(total[kind]) for kind in ("passed", "failed", "skipped")), _minutes(seconds), ""))
+    width = max(len(row[0]) for row in rows)
+    lines = [f"{row[0]:{width}} {row[1]:>7} {row[2]:>7} {row[3]:>8} {row[4]:>7}  {row[5]}".rstrip() for row in rows]
+    lines += [f"failed: {name}" for each in outcomes for name in each.failed]
+    reasons = sum((each.skipped for each in outcomes), Counter[str]())
+    lines += [f"skipped {count} × {reason}" for reason, count in reasons.most_common()]
+    return "\n".join(lines)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments name; 0 if all of it passed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="+", choices=NAMES)
+    parser.add_argument("--runtime", default="both", choices=[*RUNTIMES, "both"])
+    parser.add_argument("--lanes", type=int, default=2, help="how many suites run at once")
+    given = parser.parse_args(arguments)
+    begun = time.monotonic()
+    suites = plan(given.names, given.runtime)
+    with tempfile.TemporaryDirectory(prefix="suites-") as folder:
+        stage = Stage(suites, given.lanes, Path(folder))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, stage.interrupt)
+        stage.play()
+    outcomes = sorted(stage.outcomes, key=lambda outcome: suites.index(outcome.suite))
+    print(f"\n{table(outcomes, time.monotonic() - begun)}", flush=True)
+    return 0 if all(each.status == 0 for each in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
