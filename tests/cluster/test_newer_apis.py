@@ -319,9 +319,14 @@ def test_a_running_pod_gets_another_size(newer: Cluster) -> None:
     _resize(newer, "sized", "100m", "100Mi")
     newer.until("sized", _has_size("100m", "100Mi"))
     assert cgroup_of(newer.agent, "sized").above().memory_limit == 100 << 20
-    events = newer.api.get("/api/v1/namespaces/default/events")["items"]
-    reasons = {event["reason"] for event in events if event["involvedObject"]["name"] == "sized"}
-    assert {"ResizeStarted", "ResizeCompleted", "ResizeError"} <= reasons
+
+    def reasons() -> set[str]:
+        events = newer.api.get("/api/v1/namespaces/default/events")["items"]
+        return {event["reason"] for event in events if event["involvedObject"]["name"] == "sized"}
+
+    # Events are sent a little later than statuses.
+    wanted = {"ResizeStarted", "ResizeCompleted", "ResizeError"}
+    wait_for(lambda: wanted <= reasons(), 10, lambda: f"events: {reasons()}")
     newer.delete("sized")
 
 
