@@ -13,7 +13,7 @@ from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Event, Pod
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.faults.containerdlog import CallLog, shims
+from tests.faults.containerdlog import CallLog, end_lost_shims, shims
 from tests.manifests import Apply, container, pod, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
@@ -30,6 +30,14 @@ def healed(daemon: PrivateRuntime) -> Iterator[None]:
     if pid is not None:
         os.kill(pid, signal.SIGCONT)
     daemon.start()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_lost_shims(agent: AgentProcess, daemon: PrivateRuntime) -> Iterator[None]:
+    """A containerd that dies while it starts a sandbox may forget the shim of it."""
+    yield
+    agent.remove_all_pods()
+    end_lost_shims(daemon)
 
 
 def _node_events(agent: AgentProcess) -> list[Event]:

@@ -65,6 +65,12 @@ class LogFiles:
         with suppress(FileNotFoundError):
             (Path(container_log_dir(self._root, ref, container)) / unstarted_mark(restart_count)).touch()
 
+    def unmark(self, ref: PodRef, attempts: Iterable[tuple[str, int]]) -> None:
+        """Attempts, by container and restart count, that have run after all or stay: their logs count."""
+        for container, restart_count in attempts:
+            folder = Path(container_log_dir(self._root, ref, container))
+            (folder / unstarted_mark(restart_count)).unlink(missing_ok=True)
+
     def remove_attempt(self, ref: PodRef, container: str, container_id: ContainerID, restart_count: int) -> None:
         """Remove the link to and the log of one attempt, its rotated parts and its mark included."""
         self.unlink(ref, container, container_id)

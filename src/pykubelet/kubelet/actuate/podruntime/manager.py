@@ -87,6 +87,9 @@ class PodRuntime:
         self._starter = ContainerStarter(deps, config, logs, hooks, self._killer)
         self._sandboxes = SandboxMaker(deps, config, logs, self._starter.conflicts)
         self._collector = Collector(cri, self._reader, self._killer, logs, clock)
+        self._logs = logs
+        self._met: set[PodUID] = set()
+        """Pods of which what an earlier agent left half done in their logs is mended."""
         self._initializing: dict[PodUID, set[str]] = {}
         self._turns = Turns(config.starts_at_once, config.longest_turn)
         self.ledger = Ledger(deps.files)
@@ -118,6 +121,7 @@ class PodRuntime:
         It may be cancelled at any moment: the next sync takes up what was left.
         """
         self._note_initialized(pod, status)
+        await self._meet(ref_of(pod), status)
         # The pod's worker may not have heard of the latest allotment yet.
         uid = ref_of(pod).uid
         allotment = self.ledger.get(uid)
@@ -146,6 +150,14 @@ class PodRuntime:
                 await self._start_containers(pod, status, actions, sandbox, report)
         return report.outcome()
 
+    async def _meet(self, ref: PodRef, status: PodRuntimeStatus) -> None:
+        """An earlier agent may have been about to remove a container that the runtime was just starting."""
+        ran = [(c.name, c.restart_count) for c in status.containers if c.state is not ContainerState.CREATED]
+        if ran and ref.uid not in self._met:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._logs.unmark, ref, ran)
+        self._met.add(ref.uid)
+
     async def kill_pod(
         self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
     ) -> Outcome:
@@ -166,6 +178,7 @@ class PodRuntime:
         self._starter.conflicts.forget(ref.uid)
         self._starter.ahead.forget(ref.uid)
         self._initializing.pop(ref.uid, None)
+        self._met.discard(ref.uid)
         self.ledger.forget(ref.uid)
 
     async def gc(

@@ -185,6 +185,8 @@ class ContainerStarter:
             await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt, restart_count)
         except (PykubeletError, OSError) as error:
             self._refused[attempt] += 1
+            with suppress(OSError):
+                await asyncio.to_thread(self._logs.unmark, ref, [(name, restart_count)])
             message = f"an interrupted start has to be undone first: {words(error)}"
             retry_at = self._deps.clock.now() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error

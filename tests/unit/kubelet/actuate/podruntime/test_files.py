@@ -47,6 +47,9 @@ def test_the_log_of_an_attempt_that_never_ran_counts_for_nothing(logs: LogFiles,
     logs.mark_unstarted(REF, "app", 0)
     assert logs.prepare_container(REF, "app") == 0
     assert (folder / "0.log").exists()
+    logs.unmark(REF, [("app", 0), ("other", 0)])
+    assert logs.prepare_container(REF, "app") == 1
+    logs.mark_unstarted(REF, "app", 0)
     logs.remove_attempt(REF, "app", ID, 0)
     assert list(folder.iterdir()) == []
 

@@ -213,6 +213,18 @@ async def test_an_interrupted_start_is_no_restart(world: World, policy: str) -> 
     await check_runs(world, pod)
 
 
+async def test_a_container_that_was_only_thought_not_to_run_keeps_its_log(world: World) -> None:
+    """The agent was killed when it had asked for the removal of one that the runtime was just starting."""
+    pod = pod_of()
+    await world.settle(pod)
+    folder = world.runtime_logs(pod) / "app"
+    (folder / "0.log").touch()
+    (folder / "0.unstarted").touch()
+    world.restart()
+    await world.settle(pod)
+    assert [path.name for path in folder.iterdir()] == ["0.log"]
+
+
 async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: World) -> None:
     """containerd 1.6 loses track of a container whose start was broken off: it neither stops nor removes it."""
     pod = pod_of()
