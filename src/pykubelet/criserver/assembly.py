@@ -158,12 +158,13 @@ def _network(settings: Settings) -> Network:
 
 def _runtimes(settings: Settings) -> dict[str, OciRuntime]:
     found: dict[str, OciRuntime] = {}
+    moves = cgroups.Moves(cgroups.detect())
     for name, handler in settings.handlers.items():
         root = settings.runtime_root(name)
         make_folder(root)
         try:
             systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
-            found[name] = OciRuntime(handler.path, root, settings.scratch, systemd=systemd)
+            found[name] = OciRuntime(handler.path, root, settings.scratch, systemd=systemd, moves=moves)
         except NotFound as error:
             if name == settings.default_handler:
                 raise Permanent(f"{error} (apt-get install {handler.path})") from error

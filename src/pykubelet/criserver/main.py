@@ -126,7 +126,7 @@ class Server:
         inspector = Inspector(machine.cgroups, accountant, ground.images.layers, ground.clock)
         return (
             RuntimeCalls(ground.settings, machine.network.problem, machine.runtimes, machine.host),
-            SandboxCalls(pods.sandboxes, pods.containers, ground.tasks),
+            SandboxCalls(pods.sandboxes, pods.containers, ground.tasks, ground.clock),
             ContainerCalls(pods.containers, pods.sandboxes, ground.tasks),
             EventCalls(machine.events, pods.sandboxes, pods.containers),
             StatsCalls(stats, pods.containers, pods.sandboxes),

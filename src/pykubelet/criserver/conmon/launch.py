@@ -73,6 +73,7 @@ class Conmon:
             try:
                 env = {"_OCI_SYNCPIPE": str(writer_fd), "PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
                 argv = [self.path, *self._arguments(launch)]
+                launch.runtime.will_move()
                 # conmon forks at once and its parent ends, so this does not wait for the container.
                 await run(argv, timeout=_FORK, env=env, cwd="/", pass_fds=(writer_fd,))
             finally:

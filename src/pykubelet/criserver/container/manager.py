@@ -47,8 +47,7 @@ class ContainerManager:
 
     def all(self) -> Iterator[Container]:
         """Every container that is fully made."""
-        hidden = (ContainerPhase.MAKING, ContainerPhase.REMOVING)
-        return (each for each in self._containers.values() if each.record.phase not in hidden)
+        return (each for each in self._containers.values() if each.whole)
 
     def get(self, container: str) -> Container:
         """One container by its id or an unambiguous beginning of it. NotFound."""

@@ -25,5 +25,10 @@ class Container:
         return self.record.id
 
     @property
+    def whole(self) -> bool:
+        """Whether others may see it: it is fully made and not being removed."""
+        return self.record.phase not in (ContainerPhase.MAKING, ContainerPhase.REMOVING)
+
+    @property
     def running(self) -> bool:
         return self.record.phase is ContainerPhase.RUNNING

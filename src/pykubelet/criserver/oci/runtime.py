@@ -23,6 +23,7 @@ from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, let_run
 from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux.cgroups import Moves
 
 _log = logging.getLogger(__name__)
 _CALL: Seconds = 60.0
@@ -69,7 +70,9 @@ class _LogLine(msgspec.Struct):
 class OciRuntime:
     """A runtime program with a state folder of its own."""
 
-    def __init__(self, program: str, root: Path, scratch: Path, *, systemd: bool = False) -> None:
+    def __init__(
+        self, program: str, root: Path, scratch: Path, *, systemd: bool = False, moves: Moves | None = None
+    ) -> None:
         """``scratch`` holds files of single calls and is emptied at each start. NotFound: there is no such program."""
         found = shutil.which(program)
         if found is None:
@@ -79,6 +82,7 @@ class OciRuntime:
         self._scratch = scratch
         self._env = {"PATH": _PATH, OWNER: str(scratch)}
         self.systemd = systemd
+        self._moves = moves
         self._features: Features | None = None
         # A wrapper of runc with another name may have added hooks, which only the program runs.
         name = Path(found).name
@@ -89,6 +93,11 @@ class OciRuntime:
     def global_arguments(self) -> list[str]:
         """What stands before every command."""
         return [f"--root={self.root}", *(["--systemd-cgroup"] if self.systemd else [])]
+
+    def will_move(self) -> None:
+        """It is about to be started for something that takes a process into a cgroup; see ``Moves``."""
+        if self._moves is not None:
+            self._moves.expect()
 
     async def version(self) -> str:
         """The runtime's version, as it says."""
@@ -156,6 +165,7 @@ class OciRuntime:
             spec, pid_file = Path(folder, "process.json"), Path(folder, "pid")
             spec.write_text(json.dumps(process))
             argv = [*self._argv(folder), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
+            self.will_move()
             task = asyncio.ensure_future(
                 run(argv, timeout=_FOREVER, check=False, max_output=EXEC_OUTPUT // 2, cwd="/", env=self._env)
             )

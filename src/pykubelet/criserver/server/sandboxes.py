@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
@@ -19,10 +20,13 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 class SandboxCalls:
     """From RunPodSandbox to RemovePodSandbox."""
 
-    def __init__(self, sandboxes: SandboxManager, containers: ContainerManager, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, sandboxes: SandboxManager, containers: ContainerManager, tasks: asyncio.TaskGroup, clock: Clock
+    ) -> None:
         self._sandboxes = sandboxes
         self._containers = containers
         self._tasks = tasks
+        self._clock = clock
         self._once: Once[SandboxID] = Once(tasks)
 
     def register(self, calls: Calls) -> None:
@@ -79,7 +83,10 @@ class SandboxCalls:
         return pb.PodSandboxStatusResponse(
             status=sandbox_status(sandbox),
             info=info,
-            containers_statuses=[container_status(each) for each in self._containers.of_sandbox(sandbox.id)],
+            containers_statuses=[
+                container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.whole
+            ],
+            timestamp=int(self._clock.now() * 1e9),
         )
 
     async def listed(self, request: pb.ListPodSandboxRequest) -> pb.ListPodSandboxResponse:

@@ -65,6 +65,7 @@ class ContainerExecutor:
         container = self._containers.running(execution.container)
         process = await self._containers.exec_process(container, execution.command, execution.streams.terminal)
         runtime = self._containers.runtime(container)
+        runtime.will_move()
         return await asyncio.to_thread(runtime.exec_command, container.id, process, execution.streams.terminal)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.runtime import RuntimePod
 
 
 class RuntimeEventKind(StrEnum):
@@ -29,3 +30,5 @@ class RuntimeEvent:
     """Unix time in seconds, as the runtime gives it."""
     pod_uid: PodUID | None = None
     """The pod, where the runtime says it."""
+    seen: RuntimePod | None = None
+    """The sandbox that it is about, with its containers, no earlier than the event; where the runtime says it."""

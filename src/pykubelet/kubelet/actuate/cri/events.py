@@ -16,6 +16,7 @@ from pykubelet.base.errors import Unsupported
 from pykubelet.kubelet.actuate.cri.client import CriClient
 from pykubelet.kubelet.actuate.cri.containerd_events import watch_containerd
 from pykubelet.kubelet.actuate.cri.errors import cri_error
+from pykubelet.kubelet.actuate.podruntime.convert import seen_pod
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -62,4 +63,5 @@ class RuntimeEvents:
 
 def _from_cri(event: pb.ContainerEventResponse, kind: RuntimeEventKind) -> RuntimeEvent:
     uid = event.pod_sandbox_status.metadata.uid
-    return RuntimeEvent(event.container_id, kind, event.created_at / 1e9, PodUID(uid) if uid else None)
+    seen = seen_pod(event.pod_sandbox_status, event.containers_statuses)
+    return RuntimeEvent(event.container_id, kind, event.created_at / 1e9, PodUID(uid) if uid else None, seen)

@@ -63,29 +63,42 @@ def runtime_pods(sandboxes: Iterable[pb.PodSandbox], containers: Iterable[pb.Con
     ]
 
 
+def seen_pod(sandbox: pb.PodSandboxStatus, containers: Iterable[pb.ContainerStatus]) -> RuntimePod | None:
+    """What an event shows of a pod: one sandbox with its containers. None if it shows none that an agent has made."""
+    ref = parse_pod_ref(sandbox.labels)
+    if ref is None or not sandbox.id:
+        return None
+    rows = (_container_summary(each, SandboxID(sandbox.id)) for each in containers)
+    return RuntimePod(ref, (sandbox_summary(sandbox),), tuple(sorted(rows, key=_age)))
+
+
 def _age(row: SandboxSummary | ContainerSummary | SandboxStatus) -> tuple[float, int]:
     return (-row.created_at, -row.attempt)
 
 
 def container_summary(row: pb.Container) -> ContainerSummary:
     """One row of ListContainers."""
-    return ContainerSummary(
-        id=ContainerID(row.id),
-        name=row.metadata.name,
-        state=container_state(row.state),
-        sandbox_id=SandboxID(row.pod_sandbox_id),
-        attempt=row.metadata.attempt,
-        created_at=seconds(row.created_at),
-    )
+    return _container_summary(row, SandboxID(row.pod_sandbox_id))
 
 
-def sandbox_summary(row: pb.PodSandbox) -> SandboxSummary:
-    """One row of ListPodSandbox."""
+def sandbox_summary(row: pb.PodSandbox | pb.PodSandboxStatus) -> SandboxSummary:
+    """One row of ListPodSandbox, or the same of a status."""
     return SandboxSummary(
         id=SandboxID(row.id),
         ready=row.state == pb.SANDBOX_READY,
         created_at=seconds(row.created_at),
         attempt=row.metadata.attempt,
+    )
+
+
+def _container_summary(row: pb.Container | pb.ContainerStatus, sandbox: SandboxID) -> ContainerSummary:
+    return ContainerSummary(
+        id=ContainerID(row.id),
+        name=row.metadata.name,
+        state=container_state(row.state),
+        sandbox_id=sandbox,
+        attempt=row.metadata.attempt,
+        created_at=seconds(row.created_at),
     )
 
 

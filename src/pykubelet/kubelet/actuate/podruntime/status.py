@@ -1,11 +1,15 @@
 """Reads the actual state from the runtime: rows for PLEG, everything about one pod for its worker.
 
-Nothing is remembered but containers that have ended, which never change again.
+Nothing is remembered but containers that have ended, which never change again, and which pods the runtime may have
+something of.
 """
 
 import asyncio
 import logging
+from collections.abc import Container, Coroutine, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -28,11 +32,15 @@ from pykubelet.kubelet.types.runtime import (
     ContainerStatus,
     PodRuntimeStatus,
     RuntimePod,
-    SandboxStatus,
 )
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+_Found: TypeAlias = tuple[pb.ContainerStatus, str]
+"""A container, and the id of its sandbox."""
 
 
 class StatusReader:
@@ -44,13 +52,18 @@ class StatusReader:
         self._logs = logs
         self._clock = clock
         self._ended: dict[PodUID, dict[ContainerID, ContainerStatus]] = {}
+        self._listed: set[PodUID] | None = None
+        """Pods of the last full list."""
+        self._asked: set[PodUID] = set()
+        self._with_containers = False
+        """The runtime tells a pod's containers with its sandboxes (KEP-3386), which spares half of the questions."""
 
     async def list_pods(self) -> list[RuntimePod]:
         """All pods that the runtime has, with two calls."""
         sandboxes, containers = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "list-runtime")
         pods = convert.runtime_pods(sandboxes, containers)
-        uids = {pod.uid for pod in pods}
-        for uid in self._ended.keys() - uids:
+        self._listed = {pod.uid for pod in pods}
+        for uid in self._ended.keys() - self._listed:
             del self._ended[uid]
         return pods
 
@@ -60,26 +73,44 @@ class StatusReader:
         return pods[0] if pods else None
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
-        """Everything about one pod. What vanishes meanwhile counts as not there."""
+        """Everything about one pod. What vanishes meanwhile counts as not there.
+
+        The first question about a pod that the last list did not show is not passed on: only we make what is its.
+        """
         observed_at = self._clock.now()
-        boxes, rows = await self.rows(ref.uid)
+        known = self._listed is None or ref.uid in self._listed or ref.uid in self._asked
+        self._asked.add(ref.uid)
+        if not known:
+            return PodRuntimeStatus(ref=ref, observed_at=observed_at)
         ended = self._ended.get(ref.uid, {})
-        fresh = [row for row in rows if row.id not in ended]
-        sandboxes, statuses = await both(
-            together((self._sandbox(SandboxID(box.id)) for box in boxes), "sandbox-status"),
-            together((self._container(row) for row in fresh), "container-status"),
-            "pod-status",
-        )
-        listed = {row.id for row in rows}
-        containers = [status for status in ended.values() if status.id in listed]
-        containers += [status for status in statuses if status is not None]
+        sandboxes, found = await self._read(ref.uid, ended)
+        fresh = await together((self._converted(*each) for each in found if each[0].id not in ended), "messages")
+        containers = [ended[here] for here in ended.keys() & {status.id for status, _ in found}] + fresh
         self._remember(ref.uid, containers)
         return PodRuntimeStatus(
             ref=ref,
-            sandboxes=convert.newest_first(s for s in sandboxes if s is not None),
+            sandboxes=convert.newest_first(convert.sandbox_status(each.status) for each in sandboxes),
             containers=convert.containers_newest_first(containers),
             observed_at=observed_at,
         )
+
+    async def _read(self, uid: PodUID, ended: Container[str]) -> tuple[list[pb.PodSandboxStatusResponse], list[_Found]]:
+        """The sandboxes of a pod, and its containers with their sandboxes; of those that ``ended`` not all facts."""
+        if self._with_containers:
+            boxes = await self._cri.list_pod_sandboxes(pb.PodSandboxFilter(label_selector={POD_UID: uid}))
+            sandboxes = await _there((self._sandbox(box) for box in boxes), "sandbox-status")
+            if sandboxes and all(each.timestamp for each in sandboxes):
+                return sandboxes, [(one, each.status.id) for each in sandboxes for one in each.containers_statuses]
+        boxes, rows = await self.rows(uid)
+        sandboxes, found = await both(
+            _there((self._sandbox(box) for box in boxes), "sandbox-status"),
+            _there((self._container(row) for row in rows if row.id not in ended), "container-status"),
+            "pod-status",
+        )
+        if sandboxes:
+            self._with_containers = all(each.timestamp for each in sandboxes)
+        found += [(pb.ContainerStatus(id=row.id), row.pod_sandbox_id) for row in rows if row.id in ended]
+        return sandboxes, found
 
     async def rows(self, uid: PodUID) -> tuple[list[pb.PodSandbox], list[pb.Container]]:
         """The rows of one pod in the runtime's lists."""
@@ -90,17 +121,26 @@ class StatusReader:
             "list-pod",
         )
 
-    async def _sandbox(self, sandbox: SandboxID) -> SandboxStatus | None:
+    async def _sandbox(self, box: pb.PodSandbox) -> pb.PodSandboxStatusResponse | None:
         """One sandbox; None if it is gone."""
-        try:
-            reply = await self._cri.pod_sandbox_status(sandbox)
-        except NotFound:
-            return None
-        return convert.sandbox_status(reply.status)
+        with suppress(NotFound):
+            return await self._cri.pod_sandbox_status(SandboxID(box.id))
+        return None
+
+    async def _container(self, row: pb.Container) -> _Found | None:
+        """One container; None if it is gone."""
+        with suppress(NotFound):
+            return (await self._cri.container_status(ContainerID(row.id))).status, row.pod_sandbox_id
+        return None
+
+    async def _converted(self, status: pb.ContainerStatus, sandbox: str) -> ContainerStatus:
+        message = await self._message(status) if status.state == pb.CONTAINER_EXITED else ""
+        return convert.container_status(status, SandboxID(sandbox), message)
 
     def forget(self, uid: PodUID) -> None:
         """The pod is gone from the runtime."""
         self._ended.pop(uid, None)
+        self._asked.discard(uid)
 
     def _remember(self, uid: PodUID, containers: list[ContainerStatus]) -> None:
         ended = {c.id: c for c in containers if c.state is ContainerState.EXITED and c.finished_at}
@@ -108,17 +148,6 @@ class StatusReader:
             self._ended[uid] = ended
         else:
             self._ended.pop(uid, None)
-
-    async def _container(self, row: pb.Container) -> ContainerStatus | None:
-        try:
-            reply = await self._cri.container_status(ContainerID(row.id))
-        except NotFound:
-            return None
-        status = reply.status
-        message = ""
-        if status.state == pb.CONTAINER_EXITED:
-            message = await self._message(status)
-        return convert.container_status(status, SandboxID(row.pod_sandbox_id), message)
 
     async def _message(self, status: pb.ContainerStatus) -> str:
         """What a container that has ended shows; an error in reading it is told in its place."""
@@ -146,6 +175,11 @@ class StatusReader:
             )
             content = f"Error on reading termination message: {error}".encode()
         return termination_message(status.message, content, tail)
+
+
+async def _there(work: Iterable[Coroutine[object, object, T | None]], name: str) -> list[T]:
+    """The results of all that are still there."""
+    return [each for each in await together(work, name) if each is not None]
 
 
 def _wants_log(status: pb.ContainerStatus, noted: ParsedContainerLabels, content: bytes | None) -> bool:

@@ -7,11 +7,11 @@ runs while it is ready.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg.types import PlegConfig
-from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
     ContainerSummary,
@@ -21,6 +21,9 @@ from pykubelet.kubelet.types.runtime import (
     SandboxSummary,
 )
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
+
+_Id = TypeVar("_Id", SandboxID, ContainerID)
+_Row = TypeVar("_Row", SandboxSummary, ContainerSummary)
 
 
 class Seen(Enum):
@@ -83,6 +86,14 @@ def transition(old: Seen, new: Seen) -> tuple[PodEventType, ...]:
 def ids(pod: RuntimePod) -> tuple[str, ...]:
     """Ids of everything the runtime has of the pod, sandboxes included."""
     return (*(s.id for s in pod.sandboxes), *(c.id for c in pod.containers))
+
+
+def after(pod: RuntimePod | None, event: RuntimeEvent) -> RuntimePod | None:
+    """The pod after an event that is about it, with all that the event says; None when nothing is left of it."""
+    if event.seen is not None and event.kind is not RuntimeEventKind.DELETED:
+        pod = event.seen if pod is None else _merged(pod, event.seen)
+    pod = apply(pod, event) if pod is not None else None
+    return pod if pod is not None and ids(pod) else None
 
 
 def apply(pod: RuntimePod, event: RuntimeEvent) -> RuntimePod:
@@ -156,6 +167,22 @@ def _look(pod: RuntimePod | None) -> dict[str, Seen]:
         return {}
     sandboxes: dict[str, Seen] = {s.id: Seen.RUNNING if s.ready else Seen.EXITED for s in pod.sandboxes}
     return sandboxes | {c.id: _SEEN[c.state] for c in pod.containers}
+
+
+def _merged(pod: RuntimePod, seen: RuntimePod) -> RuntimePod:
+    """The pod with what is seen. Nothing is taken away and nothing that has ended lives again: events may be late."""
+    boxes = {each.id: each for each in seen.sandboxes} | {each.id: each for each in pod.sandboxes if not each.ready}
+    rows = {each.id: each for each in seen.containers}
+    rows |= {each.id: each for each in pod.containers if each.state is ContainerState.EXITED}
+    return RuntimePod(
+        pod.ref,
+        _newest_first({each.id: each for each in pod.sandboxes} | boxes),
+        _newest_first({each.id: each for each in pod.containers} | rows),
+    )
+
+
+def _newest_first(rows: Mapping[_Id, _Row]) -> tuple[_Row, ...]:
+    return tuple(sorted(rows.values(), key=lambda row: (-row.created_at, -row.attempt)))
 
 
 def _sandbox_after(sandbox: SandboxSummary, event: RuntimeEvent) -> SandboxSummary:

@@ -47,6 +47,8 @@ class Pleg:
         self._last_success: Seconds | None = None
         self._runtime_down = False
         self._stream_since: Seconds | None = None
+        self._tells_pods = False
+        """The runtime's events say how the whole pod is, so that nothing more needs to be asked."""
         self._sooner = asyncio.Event()
 
     @property
@@ -63,7 +65,8 @@ class Pleg:
     def poke(self, uid: PodUID) -> None:
         """The agent has changed something of the pod, or expects a change soon: look closely for a while."""
         if self._trusts_events():
-            self._relist_by(self._now() + self._config.batch_delay)
+            if not self._tells_pods:
+                self._relist_by(self._now() + self._config.batch_delay)
         else:
             self._set_check(uid, decide.first_check(self._now(), self._config))
 
@@ -83,7 +86,7 @@ class Pleg:
         config = self._config
         backoff = Backoff(config.reconnect_first, config.reconnect_longest, jitter=0.1)
         while True:
-            self._stream_since = self._now()
+            self._stream_since, self._tells_pods = self._now(), False
             try:
                 await self._deps.watch_events(self._on_runtime_event)
                 delay = backoff.next("stream", self._now())
@@ -109,8 +112,11 @@ class Pleg:
         if self._during_look is not None:
             self._during_look.append(event)
         uid = self._owner.get(event.container_id)
+        if uid is None and event.seen is not None and event.kind is not RuntimeEventKind.DELETED:
+            uid = event.seen.uid
         if uid is not None:
-            self._accept(uid, decide.apply(self._pods[uid], event))
+            self._tells_pods = event.seen is not None
+            self._accept(uid, decide.after(self._pods.get(uid), event))
         elif event.kind in (RuntimeEventKind.DELETED, RuntimeEventKind.OOM):
             pass  # What was not known need not be forgotten, and an OOM kill alone ends no container.
         elif event.pod_uid is not None:
@@ -168,7 +174,7 @@ class Pleg:
             # The list of all pods will tell whether the runtime is there.
             _log.debug("check of a pod failed", extra={"uid": uid, "error": str(error)})
         else:
-            self._accept(uid, None if pod is None else self._caught_up(pod))
+            self._accept(uid, self._caught_up(uid, pod))
         finally:
             self._during_look = None
             self._deps.metrics.pod_relist_duration(self._now() - started)
@@ -196,14 +202,18 @@ class Pleg:
 
     # -- what was seen
 
-    def _caught_up(self, pod: RuntimePod) -> RuntimePod:
+    def _caught_up(self, uid: PodUID, pod: RuntimePod | None) -> RuntimePod | None:
         """The pod of an answer, with the events that came while it was on its way."""
         for event in self._during_look or ():
-            pod = decide.apply(pod, event)
+            if event.pod_uid in (None, uid):
+                pod = decide.after(pod, event)
         return pod
 
     def _accept_all(self, listed: Iterable[RuntimePod]) -> None:
-        new = {pod.uid: self._caught_up(pod) for pod in listed}
+        answer = {pod.uid: pod for pod in listed}
+        uids = answer.keys() | {event.seen.uid for event in self._during_look or () if event.seen is not None}
+        caught_up = ((uid, self._caught_up(uid, answer.get(uid))) for uid in uids)
+        new = {uid: pod for uid, pod in caught_up if pod is not None}
         events = decide.diff(self._pods, new)
         self._pods = new
         self._owner = {each: uid for uid, pod in new.items() for each in decide.ids(pod)}

@@ -47,6 +47,14 @@ async def test_an_idle_pod_is_only_read(world: World) -> None:
     await world.settle(pod)
     world.cri.log.clear()
     await world.sync(pod)
+    assert sorted(r.method for r in world.cri.log) == ["ListPodSandbox", "PodSandboxStatus"]
+
+
+async def test_an_idle_pod_is_only_read_by_more_calls_from_a_plain_runtime(plain_world: World) -> None:
+    world, pod = plain_world, pod_of(("a", "b"))
+    await world.settle(pod)
+    world.cri.log.clear()
+    await world.sync(pod)
     assert sorted(r.method for r in world.cri.log) == [
         "ContainerStatus",
         "ContainerStatus",

@@ -8,13 +8,56 @@ from grpc import StatusCode
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.fake_cri import Fault, Script
 from tests.unit.kubelet.actuate.podruntime.build import Fields, pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World
 
 
-async def test_what_has_ended_is_asked_for_once(world: World) -> None:
+async def test_a_pod_is_the_same_however_the_runtime_tells_it(world: World) -> None:
+    world.cri.script(Script(exit_after=0, exit_code=3), container="a")
+    pod = pod_of(("a", "b"), restartPolicy="Never")
+    await world.settle(pod)
+    by_sandbox = await world.status(pod)
+    world.cri.inject(Fault("PodSandboxStatus", code=StatusCode.NOT_FOUND, times=1))
+    world.cri.log.clear()
+    by_container = await world.status(pod)
+    assert "ContainerStatus" in {r.method for r in world.cri.log}
+    assert by_container == by_sandbox
+    world.cri.log.clear()
+    assert await world.status(pod) == by_sandbox
+    assert {r.method for r in world.cri.log} == {"ListPodSandbox", "PodSandboxStatus"}
+
+
+async def test_the_runtime_is_not_asked_for_a_pod_that_was_never_made(world: World) -> None:
+    known = pod_of()
+    await world.settle(known)
+    await world.runtime.list_pods()
+    world.cri.log.clear()
+    new = PodRef("ns", "new", PodUID("new"))
+    assert await world.runtime.pod_status(new) == PodRuntimeStatus(new, observed_at=world.clock.now())
+    assert not world.cri.log
+    await world.runtime.pod_status(new)  # by now something may have been made
+    assert "ListPodSandbox" in {r.method for r in world.cri.log}
+    await world.runtime.remove_pod(new)
+    world.cri.log.clear()
+    await world.runtime.pod_status(new)
+    assert not world.cri.log
+
+
+async def test_a_pod_of_an_earlier_agent_is_asked_for_before_and_after_the_first_list(world: World) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    world.restart()
+    assert (await world.status(pod)).running
+    world.restart()
+    await world.runtime.list_pods()
+    assert (await world.status(pod)).running
+
+
+async def test_what_has_ended_is_asked_for_once(plain_world: World) -> None:
+    world = plain_world
     world.cri.script(Script(exit_after=0), container="a")
     pod = pod_of(("a", "b"), restartPolicy="Never")
     await world.settle(pod)
@@ -40,8 +83,8 @@ async def test_what_is_removed_is_forgotten(world: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["ContainerStatus", "PodSandboxStatus"])
-async def test_what_vanishes_between_list_and_look(world: World, method: str) -> None:
-    pod = pod_of()
+async def test_what_vanishes_between_list_and_look(plain_world: World, method: str) -> None:
+    world, pod = plain_world, pod_of()
     await world.settle(pod)
     world.cri.inject(Fault(method, code=StatusCode.NOT_FOUND, times=1))
     status = await world.status(pod)
@@ -49,9 +92,9 @@ async def test_what_vanishes_between_list_and_look(world: World, method: str) ->
 
 
 @pytest.mark.parametrize("method", ["ListContainers", "ListPodSandbox", "ContainerStatus", "PodSandboxStatus"])
-async def test_a_runtime_that_does_not_answer(world: World, method: str) -> None:
+async def test_a_runtime_that_does_not_answer(plain_world: World, method: str) -> None:
     """The error comes as it is, not wrapped into a group."""
-    pod = pod_of(("a", "b"))
+    world, pod = plain_world, pod_of(("a", "b"))
     await world.settle(pod)
     world.cri.inject(Fault(method, code=StatusCode.UNAVAILABLE))
     with pytest.raises(Transient, match="UNAVAILABLE"):

@@ -128,9 +128,10 @@ class Runtime:
         self.stream_error = error
         self._break.set()
 
-    def send(self, cid: str, kind: RuntimeEventKind, uid: str | None = None) -> None:
+    def send(self, cid: str, kind: RuntimeEventKind, uid: str | None = None, *, seen: RuntimePod | None = None) -> None:
         assert self._deliver is not None
-        self._deliver(RuntimeEvent(cid, kind, self.clock.now(), None if uid is None else PodUID(uid)))
+        uid = seen.uid if seen is not None else uid
+        self._deliver(RuntimeEvent(cid, kind, self.clock.now(), None if uid is None else PodUID(uid), seen))
 
     def put(self, each: RuntimePod) -> None:
         self.pods[each.uid] = each

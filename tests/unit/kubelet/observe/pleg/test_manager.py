@@ -314,3 +314,40 @@ async def test_a_defect_ends_pleg() -> None:
     runtime.error = ValueError("a defect")
     with pytest.raises(ExceptionGroup):
         await runtime.pleg.run()
+
+
+async def test_events_that_show_the_pod_need_no_look_at_all() -> None:
+    runtime = Runtime(stream_error=None)
+    async with runtime.running():
+        await runtime.clock.advance(3)
+        looks = len(runtime.lists)
+        runtime.send("s", RuntimeEventKind.STARTED, seen=pod("1", sandbox("s")))
+        runtime.send("a", RuntimeEventKind.CREATED, seen=pod("1", sandbox("s"), container("a", ContainerState.CREATED)))
+        runtime.pleg.poke(PodUID("1"))
+        runtime.send("a", RuntimeEventKind.STARTED, seen=pod("1", sandbox("s"), container("a")))
+        assert runtime.taken() == [("1", "Started", "s"), ("1", "Started", "a")]
+        runtime.send("a", RuntimeEventKind.STOPPED, seen=pod("1", sandbox("s"), container("a", ContainerState.EXITED)))
+        # Late: it says how things were before.
+        runtime.send("a", RuntimeEventKind.STARTED, seen=pod("1", sandbox("s"), container("a")))
+        runtime.send("a", RuntimeEventKind.DELETED, seen=pod("1", sandbox("s")))
+        assert runtime.taken() == [("1", "Died", "a"), ("1", "Removed", "a")]
+        await runtime.clock.advance(1)
+        assert runtime.pleg.pods == {"1": pod("1", sandbox("s"))}
+        runtime.send("s", RuntimeEventKind.DELETED)
+        assert not runtime.pleg.pods
+        assert (len(runtime.lists), runtime.checks) == (looks, [])
+
+
+async def test_a_list_that_began_before_a_pod_was_shown_does_not_take_it_away() -> None:
+    runtime = Runtime(stream_error=None)
+    runtime.put(pod("old", sandbox("o")))
+    async with runtime.running():
+        runtime.taken()
+        runtime.hold = asyncio.Event()
+        await runtime.clock.advance(1)  # a list is under way
+        runtime.send("s", RuntimeEventKind.STARTED, seen=pod("new", sandbox("s")))
+        runtime.send("o", RuntimeEventKind.DELETED)
+        runtime.hold.set()
+        await runtime.clock.settle()
+        assert runtime.pleg.pods == {"new": pod("new", sandbox("s"))}
+        assert runtime.taken() == [("new", "Started", "s"), ("old", "Died", "o"), ("old", "Removed", "o")]

@@ -1,0 +1,58 @@
+"""The move to where one is already."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from pykubelet.linux.cgroups import Layout, Mode, Moves
+
+
+async def _expected(moves: Moves, file: Path) -> str:
+    moves.expect()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    return file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("0::/a/b\n", "unified/a/b"),
+        ("0::/\n", "unified"),
+        ("4:cpu,cpuacct:/c\n1:name=systemd:/s\n0::/u\n", "unified/u"),
+        ("4:cpu,cpuacct:/c\n1:name=systemd:/s\n", "systemd/s"),
+        ("4:cpu,cpuacct:/c\n3:misc:/m\n", "cpu/c"),
+    ],
+)
+async def test_it_goes_to_where_it_is(tmp_path: Path, text: str, file: str) -> None:
+    controllers = {"cpu": tmp_path / "cpu", "cpuacct": tmp_path / "cpu", "name=systemd": tmp_path / "systemd"}
+    layout = Layout(Mode.HYBRID, tmp_path / "unified", controllers)
+    own, procs = tmp_path / "own", tmp_path / file / "cgroup.procs"
+    own.write_text(text)
+    procs.parent.mkdir(parents=True)
+    procs.touch()
+    assert await _expected(Moves(layout, own), procs) == str(os.getpid())
+
+
+async def test_one_move_at_a_time_and_again_later(tmp_path: Path) -> None:
+    own, procs = tmp_path / "own", tmp_path / "cgroup.procs"
+    own.write_text("0::/\n")
+    os.mkfifo(procs)  # holds up the writer until somebody reads
+    moves = Moves(Layout(Mode.V2, tmp_path), own)
+    for _ in range(3):
+        moves.expect()
+        moves.expect()
+        assert await asyncio.to_thread(procs.read_text) == str(os.getpid())
+        await asyncio.sleep(0.05)
+
+
+async def test_where_it_cannot_be_nothing_happens(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    moves = Moves(Layout(Mode.V2, tmp_path / "absent"), own)
+    moves.expect()  # no file that tells the cgroup
+    await asyncio.sleep(0.05)
+    own.write_text("0::/gone\n")
+    moves.expect()  # no such cgroup
+    await asyncio.sleep(0.05)
+    assert not (tmp_path / "absent").exists()
