@@ -1,9 +1,12 @@
 """The node's object through its life: flags, an object that is there already, cordon, deletion, a dead runtime."""
 
+import signal
+
 import pytest
 
-from pykubelet.testing.agent import wait_for
+from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster
 from tests.manifests import pod
 
@@ -34,6 +37,14 @@ def test_a_node_registers_as_its_flags_say(cluster: Cluster) -> None:
     assert node["metadata"]["labels"].items() >= {"pool": "blue", "node.kubernetes.io/class": "small"}.items()
     assert {"key": "dedicated", "value": "test", "effect": "NoExecute"} in node["spec"]["taints"]
     assert node["spec"]["providerID"] == "metal://rack-7" and node["status"]["capacity"]["pods"] == "17"
+    # What is bound to it all the same has to tolerate its taints.
+    cluster.run(pod("driven-off"))
+    cluster.run(pod("tolerant", tolerations=[{"key": "dedicated", "operator": "Exists"}]))
+    cluster.ready("tolerant")
+    found = cluster.until("driven-off", lambda p: p.status.phase == "Failed")
+    assert found.status.reason == "TaintToleration"
+    for name in ("driven-off", "tolerant"):
+        cluster.delete(name, 1)
 
 
 def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:
@@ -76,3 +87,23 @@ def test_a_deleted_node_comes_back(cluster: Cluster) -> None:
 
     wait_for(back, 20.0, cluster.agent.log_tail)
     wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 20.0, cluster.agent.log_tail)
+
+
+def test_without_its_runtime_the_node_is_not_ready(cluster: Cluster, daemon: PrivateRuntime) -> None:
+    cluster.run(pod("lasting"))
+    before = container_status(cluster.ready("lasting"))
+    daemon.signal(signal.SIGKILL)
+    try:
+        wait_for(lambda: cluster.api.node_condition(NODE)["status"] == "False", 20.0, cluster.agent.log_tail)
+        told = cluster.api.node_condition(NODE)
+        assert told["reason"] == "KubeletNotReady" and "container runtime is down" in told["message"]
+        # Pods bound meanwhile wait.
+        cluster.run(pod("patient"))
+    finally:
+        daemon.start()
+    wait_for(lambda: cluster.api.node_condition(NODE)["status"] == "True", 20.0, cluster.agent.log_tail)
+    cluster.ready("patient")
+    after = container_status(cluster.ready("lasting"))
+    assert (after.container_id, after.restart_count) == (before.container_id, 0)
+    for name in ("lasting", "patient"):
+        cluster.delete(name, 1)

@@ -10,6 +10,7 @@ import pytest
 from pykubelet.testing.agent import wait_for, waiting_reason
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.registry import Registry
+from tests.cgroup_view import cgroup_of
 from tests.cluster.conftest import Cluster
 from tests.manifests import Json, config_map, container, mount, pod, secret, serving
 
@@ -18,23 +19,36 @@ _CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 _SECRETS = "/api/v1/namespaces/default/secrets"
 
 
-def test_a_config_map_is_followed_within_a_second(cluster: Cluster) -> None:
+def test_config_maps_and_secrets_are_followed_within_a_second(cluster: Cluster) -> None:
     cluster.api.create(_CONFIG_MAPS, config_map("settings", {"color": "red"}))
+    cluster.api.create(_SECRETS, secret("words", {"word": "red"}))
     main = container(
-        volumeMounts=[mount("cfg", "/cfg")],
+        volumeMounts=[mount("cfg", "/cfg"), mount("words", "/words"), mount("both", "/both")],
         env=[{"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}}],
     )
-    cluster.run(pod("reader", main, volumes=[{"name": "cfg", "configMap": {"name": "settings"}}]))
+    sources = [{"configMap": {"name": "settings"}}, {"secret": {"name": "words"}}]
+    volumes = [
+        {"name": "cfg", "configMap": {"name": "settings"}},
+        {"name": "words", "secret": {"secretName": "words"}},
+        {"name": "both", "projected": {"sources": sources}},
+    ]
+    made = cluster.run(pod("reader", main, volumes=volumes))
     cluster.ready("reader")
-    assert cluster.agent.exec("reader", "echo $COLOR; cat /cfg/color").split() == ["red", "red"]
-    cluster.api.merge(f"{_CONFIG_MAPS}/settings", {"data": {"color": "blue"}})
-    changed = time.monotonic()
-    path = next((cluster.agent.root / "pods").glob("*/volumes/kubernetes.io~configmap/cfg/color"))
-    wait_for(lambda: path.read_text() == "blue", 5.0, cluster.agent.log_tail)
-    assert time.monotonic() - changed < 2.0 * PATIENCE
-    assert cluster.agent.exec("reader", "cat /cfg/color") == "blue"
+    shown = "cat /cfg/color /both/color /words/word /both/word"
+    assert cluster.agent.exec("reader", f"echo $COLOR; {shown}") == "red\nredredredred"
+    folder = cluster.agent.root / "pods" / made["metadata"]["uid"] / "volumes"
+    places = ["configmap/cfg/color", "projected/both/color", "secret/words/word", "projected/both/word"]
+    paths = [folder / f"kubernetes.io~{place}" for place in places]
+    for value in ("blue", "green"):
+        cluster.api.merge(f"{_CONFIG_MAPS}/settings", {"data": {"color": value}})
+        cluster.api.merge(f"{_SECRETS}/words", {"stringData": {"word": value}})
+        changed = time.monotonic()
+        wait_for(lambda: {path.read_text() for path in paths} == {value}, 5.0, cluster.agent.log_tail)  # noqa: B023
+        assert time.monotonic() - changed < 1.0 * PATIENCE
+    assert cluster.agent.exec("reader", shown) == "green" * 4
     cluster.delete("reader")
     cluster.api.delete(f"{_CONFIG_MAPS}/settings")
+    cluster.api.delete(f"{_SECRETS}/words")
 
 
 def test_a_pod_waits_for_its_secret(cluster: Cluster) -> None:
@@ -124,14 +138,20 @@ def test_a_token_of_the_service_account_is_projected(cluster: Cluster) -> None:
     cluster.api.delete("/api/v1/namespaces/default/serviceaccounts/robot")
 
 
-def test_a_runtime_class_names_the_handler(cluster: Cluster) -> None:
+def test_a_runtime_class_names_the_handler_and_what_it_takes(cluster: Cluster) -> None:
     classes = "/apis/node.k8s.io/v1/runtimeclasses"
     meta = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
-    cluster.api.create(classes, {**meta, "metadata": {"name": "plain"}, "handler": "runc"})
+    overhead = {"podFixed": {"cpu": "50m", "memory": "32Mi"}}
+    cluster.api.create(classes, {**meta, "metadata": {"name": "plain"}, "handler": "runc", "overhead": overhead})
     cluster.api.create(classes, {**meta, "metadata": {"name": "exotic"}, "handler": "no-such-handler"})
-    cluster.run(pod("plain", container(command=serving()), runtimeClassName="plain"))
+    limits = {"limits": {"cpu": "100m", "memory": "64Mi"}}
+    cluster.run(pod("plain", container(command=serving(), resources=limits), runtimeClassName="plain"))
     cluster.run(pod("exotic", runtimeClassName="exotic"))
     cluster.ready("plain")
+    # The API server has written the class's overhead into the pod, and the pod's cgroup has room for it.
+    cgroup = cgroup_of(cluster.agent, "plain")
+    assert cgroup.memory_limit == 64 << 20 and cgroup.above().memory_limit == (64 + 32) << 20
+    assert cgroup.above().cpu_quota == 15000
     found = cluster.api.find_pod("exotic")
     assert found is not None and found.status.phase == "Pending"
     for name in ("plain", "exotic"):

@@ -1,12 +1,23 @@
 """Pods that the API server gives: run, reported, deleted, on a real runtime."""
 
+import os
+import time
+
 import pytest
 
 from pykubelet.testing.agent import container_status, wait_for
+from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.cgroup_view import cgroup_of, folder_of
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, pod, sh, stubborn
+from tests.manifests import BUSYBOX, container, pod, sh, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+
+@pytest.fixture(scope="module")
+def node_config() -> Json:
+    return {"clusterDomain": "cluster.test"}
 
 
 def test_a_pod_runs_and_its_status_is_told(cluster: Cluster) -> None:
@@ -37,12 +48,39 @@ def test_a_pod_that_ends_succeeds_and_stays(cluster: Cluster) -> None:
 
 
 def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster: Cluster) -> None:
-    cluster.run(pod("deaf", container(command=stubborn())))
+    """Deaf to SIGTERM, so that it ends with the grace period of the deletion, which goes before the pod's own."""
+    made = cluster.run(pod("deaf", container(command=stubborn()), terminationGracePeriodSeconds=60))
     cluster.ready("deaf")
+    cgroup = cgroup_of(cluster.agent, "deaf")
+    processes = folder_of(cgroup.layout, "memory") / cgroup.path("memory").lstrip("/") / "cgroup.procs"
+    assert processes.read_text()
+    deleted = time.monotonic()
     cluster.api.delete_pod("deaf", 3)
     marked = cluster.until("deaf", lambda p: p.metadata.deletion_timestamp is not None)
     assert marked.metadata.deletion_grace_period_seconds == 3
     cluster.api.wait_gone("deaf", 20.0, cluster.agent.log_tail)
+    assert time.monotonic() - deleted > 2.5
+    # Only what had nothing left was taken away: neither processes nor volumes.
+    assert not processes.exists()
+    assert not list((cluster.agent.root / "pods" / made["metadata"]["uid"]).glob("volumes/*/*"))
+
+
+def test_names_in_a_pod(cluster: Cluster) -> None:
+    cluster.run(pod("plain"))
+    cluster.run(pod("named", hostname="web-0", subdomain="site"))
+    cluster.run(pod("full", hostname="web-1", subdomain="site", setHostnameAsFQDN=True))
+    full = ["web-1.site.default.svc.cluster.test", "web-1"]
+    expected = {
+        "plain": ("plain", ["plain"]),
+        "named": ("web-0", ["web-0.site.default.svc.cluster.test", "web-0"]),
+        "full": (full[0], full),
+    }
+    for name, (hostname, names) in expected.items():
+        address = cluster.ready(name).status.pod_ip
+        assert cluster.agent.exec(name, "hostname").strip() == hostname
+        assert [address, *names] in [line.split() for line in cluster.agent.exec(name, "cat /etc/hosts").splitlines()]
+    for name in expected:
+        cluster.delete(name, 1)
 
 
 def test_a_pod_of_another_node_is_not_ours(cluster: Cluster) -> None:
@@ -54,7 +92,7 @@ def test_a_pod_of_another_node_is_not_ours(cluster: Cluster) -> None:
     cluster.delete("here")
 
 
-def test_the_node_is_registered(cluster: Cluster) -> None:
+def test_the_node_is_registered(cluster: Cluster, daemon: PrivateRuntime) -> None:
     node = cluster.api.node(NODE)
     assert node is not None
     labels, status = node["metadata"]["labels"], node["status"]
@@ -67,7 +105,11 @@ def test_the_node_is_registered(cluster: Cluster) -> None:
     }
     assert {a["type"]: a["address"] for a in status["addresses"]} == {"InternalIP": "127.0.0.1", "Hostname": NODE}
     assert set(status["allocatable"]) >= {"cpu", "memory", "pods", "ephemeral-storage"}
-    assert status["nodeInfo"]["kubeletVersion"].startswith("v1.")
+    info = status["nodeInfo"]
+    assert info["kubeletVersion"].startswith("v1.") and info["containerRuntimeVersion"].startswith(f"{daemon.name}://")
+    assert (info["kernelVersion"], info["operatingSystem"]) == (os.uname().release, "linux")
+    assert info["machineID"] and info["bootID"] and info["osImage"] and info["architecture"]
+    assert BUSYBOX in {name for image in status["images"] for name in image["names"]}
     lease = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}")
     assert lease["spec"]["holderIdentity"] == NODE and lease["spec"]["leaseDurationSeconds"] == 40
 
@@ -93,11 +135,25 @@ def test_events_are_told(cluster: Cluster) -> None:
     cluster.delete("eventful")
 
 
-def test_a_pod_that_does_not_fit_is_turned_away(cluster: Cluster) -> None:
-    cluster.run(pod("misfit", nodeSelector={"no-such": "label"}))
-    found = cluster.until("misfit", lambda p: p.status.phase == "Failed")
-    assert found.status.reason == "NodeAffinity" and found.status.message
-    cluster.delete("misfit")
+def test_pods_that_do_not_fit_are_turned_away(cluster: Cluster) -> None:
+    large = container(resources={"requests": {"memory": "100Ti"}})
+    busy = container(resources={"requests": {"cpu": "5000"}})
+    port = container(ports=[{"containerPort": 80, "hostPort": 18080}])
+    cluster.run(pod("first", port))
+    cluster.ready("first")
+    misfits = {
+        "NodeAffinity": pod("affinity", nodeSelector={"no-such": "label"}),
+        "OutOfmemory": pod("memory", large),
+        "OutOfcpu": pod("cpu", busy),
+        "NodePorts": pod("port", port),
+    }
+    for reason, misfit in misfits.items():
+        cluster.run(misfit)
+        found = cluster.until(misfit["metadata"]["name"], lambda p: p.status.phase == "Failed")
+        assert found.status.reason == reason and found.status.message.startswith("Pod was rejected: ")
+        assert not container_status(found).container_id
+        cluster.delete(misfit["metadata"]["name"])
+    cluster.delete("first", 1)
 
 
 def test_a_pod_ends_at_its_deadline(cluster: Cluster) -> None:

@@ -49,6 +49,15 @@ def test_version_2(tmp_path: Path) -> None:
     assert account.pressure == {("cpu", "waiting"): 4711, ("cpu", "stalled"): 11}
 
 
+def test_a_container_below_its_scope(tmp_path: Path) -> None:
+    """crun and systemd: throttling and limits are not in the scope."""
+    scope = tmp_path / "pods.slice" / "cri-1.scope"
+    _write(scope, {"cgroup.procs": "", "cpu.stat": "nr_periods 0\nnr_throttled 0\n", "pids.max": "max\n"})
+    _write(scope / "container", {"cpu.stat": "nr_periods 8\nnr_throttled 2\n", "pids.max": "100\n"})
+    account = Accountant(Layout(Mode.V2, unified=tmp_path)).read("/pods.slice/cri-1.scope")
+    assert account.values == {"periods": 8, "throttled_periods": 2, "threads_max": 100}
+
+
 def test_version_1(tmp_path: Path) -> None:
     files = {
         "cpu": {"cpu.stat": "nr_periods 8\nnr_throttled 2\nthrottled_time 7000\n"},

@@ -27,7 +27,8 @@ _BLOBS = "blobs/"
 NAME = "io.containerd.image.name"
 REF_NAME = "org.opencontainers.image.ref.name"
 """Annotations of an index' entries: the full reference, as containerd writes it, and mostly only the tag."""
-_LIMITS = Limits(max_bytes=Bytes(512 * GIB), max_entries=100_000)
+_LIMITS = Limits(max_bytes=Bytes(512 * GIB), max_entries=100_000, max_name=512)
+"""All names are remembered until the end; those of images are digests and short paths."""
 _MAX_PADDING = 64 * MIB
 _MAX_NESTED = 3
 

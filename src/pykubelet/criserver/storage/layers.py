@@ -287,8 +287,9 @@ def _read(file: Path) -> LayerMeta | None:
 
 def _decode(done: proc.Completed, layer: Layer) -> _Outcome:
     try:
-        return msgspec.json.decode(done.stdout, type=_Outcome)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # Names in it may be no text, of which msgspec's own decoder wants to know nothing.
+        return msgspec.convert(json.loads(done.stdout), _Outcome)
+    except (ValueError, msgspec.ValidationError) as error:
         said = done.stderr[-500:].decode(errors="replace").strip()
         raise Transient(
             f"cannot unpack layer {layer.digest}: the worker ended with {done.returncode}: {said}"

@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pykubelet.criserver.unpack.limits import BadLayer
@@ -24,6 +23,11 @@ _MAX_COMPONENT = 255
 _MAX_DEPTH = 512
 """Of folders; deeper trees are made to break those who walk them."""
 _MAX_IMPLICIT = 10_000
+_MAX_IMPLICIT_LENGTH = 2_000_000
+"""Characters of all their names."""
+_OF_THE_LAYER = (errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK)
+"""Errors that its own links and names bring about."""
+_UNREACHABLE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _FS_BLOCK = 4096
 _MAX_CACHED = 10_000
 _XATTRS = ("security.capability", "system.posix_acl_access", "system.posix_acl_default")
@@ -39,9 +43,9 @@ class Written:
     has_root: bool = False
     """Whether the layer says anything of ``/`` itself."""
     implicit: list[str] = field(default_factory=list)
-    """Folders that the layer does not name but that its files lie in."""
+    """Folders that the layer does not name but that its files lie in; of too many only ``/``."""
     missing_links: list[str] = field(default_factory=list)
-    """Hard links whose target is not in this layer, so it must be in one below."""
+    """The first target of a hard link that is not in this layer, so it must be in one below."""
 
 
 class Extractor:
@@ -54,6 +58,7 @@ class Extractor:
         self._own: set[str] = set()
         """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
         self._implicit: set[str] = set()
+        self._implicit_length = 0
         self._folders: dict[str, str] = {}
         """The checked form of a name's front."""
 
@@ -63,15 +68,27 @@ class Extractor:
             self.written.entries += 1
             path = self._inside(entry.name)
             name = path.rpartition("/")[2]
-            if name.startswith(_WHITEOUT):
-                self._whiteout(path, name)
-            else:
-                self._write(entry, path, reader)
-        for folder, mtime in self._times.items():
-            with suppress(FileNotFoundError, NotADirectoryError):
-                os.utime(folder, ns=(mtime, mtime), follow_symlinks=False)
-        self.written.implicit = sorted(self._implicit)
+            try:
+                if name.startswith(_WHITEOUT):
+                    self._whiteout(path, name)
+                else:
+                    self._write(entry, path, reader)
+            except OSError as error:
+                if error.errno in _OF_THE_LAYER:
+                    raise BadLayer(f"{path!r}: {error.strerror}") from error
+                raise
+        self._set_times()
+        self.written.implicit = sorted(self._implicit) if self._implicit_length <= _MAX_IMPLICIT_LENGTH else ["/"]
         return self.written
+
+    def _set_times(self) -> None:
+        """Of folders; what the layer itself made unreachable later has none."""
+        for folder, mtime in self._times.items():
+            try:
+                os.utime(folder, ns=(mtime, mtime), follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _UNREACHABLE:
+                    raise
 
     def _inside(self, name: str) -> str:
         """As the function; most entries lie in a folder that was looked at a moment ago."""
@@ -128,10 +145,6 @@ class Extractor:
                 _remove_any(path)
             except (FileNotFoundError, NotADirectoryError):
                 self._parents(path)
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK):
-                    raise BadLayer(f"{path!r}: {error.strerror}") from error
-                raise
         raise BadLayer(f"{path!r} cannot be made: something on its way leads nowhere")
 
     def _file(self, entry: Entry, path: str, reader: TarReader) -> None:
@@ -177,8 +190,9 @@ class Extractor:
         try:
             kind = os.lstat(target).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            self.written.missing_links.append(target)
-            if self._merged or len(self.written.missing_links) > _MAX_IMPLICIT:
+            if not self.written.missing_links:
+                self.written.missing_links.append(target)
+            if self._merged:
                 raise BadLayer(f"{path!r} is a hard link to {target!r}, which does not exist") from None
             return
         if stat.S_ISDIR(kind) or (stat.S_ISCHR(kind) and os.lstat(target).st_rdev == 0):
@@ -223,7 +237,10 @@ class Extractor:
     def _parents(self, path: str) -> None:
         """Make the missing folders above a path, as the tools that made the layer must have had them."""
         missing = []
-        parent = os.path.realpath(path.rpartition("/")[0])
+        try:
+            parent = os.path.realpath(path.rpartition("/")[0])
+        except RecursionError as error:
+            raise BadLayer(f"{path!r}: too many links on the way to it") from error
         while len(parent) > 1 and not os.path.isdir(parent):
             missing.append(parent)
             parent = parent.rpartition("/")[0]
@@ -232,8 +249,16 @@ class Extractor:
                 self._mkdir(folder)
             except (FileExistsError, NotADirectoryError) as error:
                 raise BadLayer(f"{path!r}: {folder!r} is no folder") from error
-            if len(self._implicit) < _MAX_IMPLICIT:
-                self._implicit.add(folder)
+            self._note_implicit(folder)
+
+    def _note_implicit(self, folder: str) -> None:
+        """All of them are told to the server, so there is an end to it."""
+        if self._implicit_length > _MAX_IMPLICIT_LENGTH:
+            return
+        self._implicit.add(folder)
+        self._implicit_length += len(folder)
+        if len(self._implicit) > _MAX_IMPLICIT:
+            self._implicit_length = _MAX_IMPLICIT_LENGTH + 1
 
     def _whiteout(self, path: str, name: str) -> None:
         parent = path.rpartition("/")[0] or "/"
@@ -314,7 +339,11 @@ def _set_xattr(target: int | str, key: str, value: bytes) -> None:
             os.setxattr(target, key, value, follow_symlinks=False)
     except OSError as error:
         # Links and devices cannot carry user attributes, and not every file system knows all kinds.
+        if error.errno in (errno.ERANGE, errno.E2BIG):
+            raise BadLayer(f"extended attribute {key[:80]!r}: {error.strerror}") from error
         if error.errno not in (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL):
+            # Said of a file system that has room for small attributes only, too.
+            error.filename = f"extended attribute {key} of {len(value)} bytes"
             raise
 
 

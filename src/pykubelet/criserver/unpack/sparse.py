@@ -12,6 +12,7 @@ _BLOCK = 512
 _FIELD = 12
 _IN_HEADER = 4
 _IN_EXTENSION = 21
+_LONGEST_NUMBER = 32
 
 
 def from_header(block: bytes, *, extension: bool = False) -> tuple[Segments, int, bool]:
@@ -33,15 +34,18 @@ def from_pax(value: bytes) -> Segments:
     return _pairs([number for number in value.split(b",") if number])
 
 
-def from_text(text: bytes) -> Segments | None:
-    """Of format 1.0: the count, then offsets and lengths, a line each; None while the text is not all there."""
-    first, newline, rest = text.partition(b"\n")
-    if not newline:
+def from_text(text: bytes | bytearray, ended: int) -> Segments | None:
+    """Of format 1.0: the count, then offsets and lengths, a line each; None while the text is not all there.
+
+    ``ended`` is how many lines are complete: to look for it anew with each block would take for ever.
+    """
+    if not ended:
         return None
-    lines = rest.split(b"\n", 2 * _decimal(first))
-    if len(lines) <= 2 * _decimal(first):
+    first, _, _ = bytes(text[:_LONGEST_NUMBER]).partition(b"\n")
+    count = 2 * _decimal(first)
+    if ended <= count:
         return None
-    return _pairs(lines[:-1])
+    return _pairs(bytes(text[len(first) + 1 :]).split(b"\n", count)[:count])
 
 
 def checked(segments: Segments, size: int, stored: int, name: str) -> Segments:

@@ -22,6 +22,10 @@ _NANO = 1_000_000_000
 _MAX_SECONDS = 1 << 40
 _ADLER = 65521
 _MAX_CACHED = 10_000
+_MAX_RECORDS = 1000
+"""That concern one entry."""
+_KNOWN = {"path", "linkpath", "size", "uid", "gid", "mtime"}
+_KNOWN_KINDS = (_XATTR, "GNU.sparse.")
 
 
 class Kind(Enum):
@@ -68,6 +72,8 @@ class TarReader:
         self._left = 0
         self._padding = 0
         self._global: dict[str, bytes] = {}
+        self._extended = self._extended_all = 0
+        """Bytes of extended headers for the next entry, and for all that follow."""
         self._owners: dict[bytes, tuple[int, int, int]] = {}
         """Mode, uid and gid by the header's bytes: most entries share them."""
 
@@ -83,7 +89,7 @@ class TarReader:
                 self._extend(extra, flag, block)
                 continue
             entry = self._entry(block, flag, self._global | extra if self._global else extra)
-            extra = {}
+            extra, self._extended = {}, 0
             if entry is not None:
                 yield entry
         if extra:
@@ -112,8 +118,12 @@ class TarReader:
 
     def _extend(self, extra: dict[str, bytes], flag: bytes, block: bytes) -> None:
         size = _number(block[124:136], "size")
-        if size < 0 or size > self._limits.max_header:
-            raise BadLayer(f"an extended header of {size} bytes; at most {self._limits.max_header} are accepted")
+        if flag == b"g":
+            self._extended_all += size
+        else:
+            self._extended += size
+        if size < 0 or max(self._extended, self._extended_all) > self._limits.max_header:
+            raise BadLayer(f"extended headers of {size} bytes or more; at most {self._limits.max_header} are accepted")
         self._open_data(size)
         content = b"".join(map(bytes, self.data()))
         if flag == b"g":
@@ -204,19 +214,22 @@ class TarReader:
 
     def _sparse_text(self, name: str) -> list[Segment]:
         """The map of format 1.0: decimal numbers, a line each, in whole blocks before the data."""
-        text = b""
-        while (found := from_text(text)) is None:
+        text = bytearray()
+        lines = 0
+        while (found := from_text(text, lines)) is None:
             if len(text) > self._limits.max_header or self._left < BLOCK:
                 raise BadLayer(f"{name!r}: the map of a sparse file is too long, or cut off")
-            text += self._stream.take(BLOCK)
+            block = self._stream.take(BLOCK)
+            text += block
+            lines += block.count(b"\n")
             self._left -= BLOCK
         return found
 
     def _xattrs(self, pax: dict[str, bytes]) -> dict[str, bytes]:
         found = {key[len(_XATTR) :]: value for key, value in pax.items() if key.startswith(_XATTR)}
         for key, value in found.items():
-            if len(value) > self._limits.max_xattr or len(key) > 255:
-                raise BadLayer(f"extended attribute {key[:80]!r} is too large")
+            if len(value) > self._limits.max_xattr or len(key) > 255 or "\0" in key:
+                raise BadLayer(f"extended attribute {key[:80]!r} is too large, or has a NUL in its name")
         return found
 
 
@@ -276,7 +289,7 @@ def _joined(name: bytes, prefix: bytes, magic: bytes) -> bytes:
 
 
 def _pax(content: bytes) -> dict[str, bytes]:
-    """Records of the form ``length key=value\\n``, the length counting all of it."""
+    """Records of the form ``length key=value\\n``, the length counting all of it; those that nobody asks for left out."""
     records: dict[str, bytes] = {}
     position = 0
     while position < len(content):
@@ -289,8 +302,12 @@ def _pax(content: bytes) -> dict[str, bytes]:
         if key in (b"GNU.sparse.offset", b"GNU.sparse.numbytes"):
             # Format 0.0 repeats these two; joined they are the map of 0.1.
             key, value = b"GNU.sparse.map", records.get("GNU.sparse.map", b"") + value + b","
-        records[_text(key)] = value
+        name = _text(key)
+        if name in _KNOWN or name.startswith(_KNOWN_KINDS):
+            records[name] = value
         position += length
+    if len(records) > _MAX_RECORDS:
+        raise BadLayer(f"an extended header of {len(records)} records")
     return records
 
 

@@ -14,11 +14,11 @@ from pykubelet.kubelet.actuate.ports import ClusterInputs
 from pykubelet.kubelet.actuate.resources import ResourceManager
 from pykubelet.kubelet.actuate.types import VolumeError
 from pykubelet.kubelet.actuate.userns import UserNamespaces
-from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager
+from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager, only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.ports import ConfigReader
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
 from pykubelet.kubelet.types.timeline import Step, Timeline
 from pykubelet.models.core_v1 import Pod
@@ -46,11 +46,13 @@ class PodHoldings:
         self._deps = deps
         self._prepared: set[PodUID] = set()
 
-    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
-        """Make or refresh the pod's cgroup, folder and volumes; failures say what could not be made."""
-        ref = ref_of(pod)
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
+        """Make or refresh the pod's cgroup, folder and volumes; failures say what could not be made.
+
+        Volumes of a new pod that only wait for a token, since all else that they show is there, are left for later.
+        """
+        ref, timeline = ref_of(pod), self._deps.timeline
         first = ref.uid not in self._prepared
-        timeline = self._deps.timeline
         try:
             if first:
                 timeline.begin(ref.uid, Step.CGROUP)
@@ -58,20 +60,42 @@ class PodHoldings:
             await self._deps.resources.ensure_pod(pod, resizing=resizing)
             if first:
                 timeline.end(ref.uid, Step.CGROUP)
-                timeline.begin(ref.uid, Step.VOLUMES)
+        except PykubeletError as error:
+            self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
+            return Prepared((_failure(pod, Reason.FAILED_CREATE_POD_CGROUP, error),))
+        if first and not status.sandboxes and self._surely_comes(pod):
+            return Prepared(rest=lambda: self._prepare_volumes(pod, status))
+        return Prepared(await self._prepare_volumes(pod, status))
+
+    async def _prepare_volumes(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
+        ref, timeline = ref_of(pod), self._deps.timeline
+        first = ref.uid not in self._prepared
+        if first:
+            timeline.begin(ref.uid, Step.VOLUMES)
+        try:
             if self._deps.cluster is not None:
                 await self._await_inputs(pod)
             await self._deps.volumes.mount(pod, self._context(status))
-        except VolumeError as error:
+        except PykubeletError as error:
             self._deps.events.event(ref, WARNING, Reason.FAILED_MOUNT, str(error))
             return (_failure(pod, Reason.FAILED_MOUNT, error),)
-        except PykubeletError as error:
-            self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
-            return (_failure(pod, Reason.FAILED_CREATE_POD_CGROUP, error),)
         if first:
             timeline.end(ref.uid, Step.VOLUMES)
             self._prepared.add(ref.uid)
         return ()
+
+    def _surely_comes(self, pod: Pod) -> bool:
+        """Whether the pod's volumes lack nothing but tokens. Otherwise it gets no sandbox before they are there, which
+        its condition PodReadyToStartContainers would tell (KEP-3085)."""
+        if pod.spec.host_users is False or not only_shows_objects(pod):
+            return False
+        try:
+            for kind, name in referenced_objects(pod):
+                get = self._deps.objects.get_secret if kind == "Secret" else self._deps.objects.get_config_map
+                get(ref_of(pod).namespace, name)
+        except PykubeletError:
+            return False
+        return True
 
     async def release(self, uid: PodUID) -> None:
         """Unmount the volumes and remove the cgroup; raises Transient while something is still held. Repeatable."""

@@ -1,5 +1,6 @@
 """What came of an attempt to make a pod as wanted."""
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -28,6 +29,16 @@ class Failure:
     message: str
     transient: bool = False
     """It mends by waiting (back-off running, network not ready): retry soon, do not count it as an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What came of preparing what a pod holds beside its containers."""
+
+    failures: tuple[Failure, ...] = ()
+    rest: Callable[[], Coroutine[None, None, tuple[Failure, ...]]] | None = None
+    """Does what is left and tells its failures. The sandbox needs nothing of it, the containers need all of it; it may
+    also be left undone, and is asked for again in the next sync."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups.convert import flat_keyed
 from pykubelet.linux.cgroups.detect import Layout, Mode
+from pykubelet.linux.cgroups.inner import inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Accountant:
         folder = self._layout.unified
         if folder is None:
             return Account()
-        folder /= path.lstrip("/")
+        folder = inner(folder / path.lstrip("/"))
         cpu, memory = flat_keyed(_text(folder / "cpu.stat")), flat_keyed(_text(folder / "memory.stat"))
         events = flat_keyed(_text(folder / "memory.events"))
         values = {

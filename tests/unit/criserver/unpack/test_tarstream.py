@@ -174,7 +174,7 @@ def test_maps_that_make_no_sense(segments: list[tuple[int, int]], size: int, sto
 
 @given(st.binary(max_size=80))
 def test_any_map_is_read_or_refused(raw: bytes) -> None:
-    for work in (from_pax, from_text, lambda data: from_header(data.ljust(512, b"\0"))):
+    for work in (from_pax, _from_text, lambda data: from_header(data.ljust(512, b"\0"))):
         try:
             work(raw)
         except BadLayer:
@@ -192,5 +192,5 @@ def test_a_sparse_file_of_absurd_size() -> None:
 def test_the_text_of_a_map_is_found_however_it_comes(parts: list[tuple[int, int]]) -> None:
     text = b"%d\n" % len(parts) + b"".join(b"%d\n%d\n" % part for part in parts)
     for end in range(len(text)):
-        assert from_text(text[:end]) is None
-    assert from_text(text) == parts and from_text(text + b"\0" * 40) == parts
+        assert _from_text(text[:end]) is None
+    assert _from_text(text) == parts and _from_text(text + b"\0" * 40) == parts

@@ -9,7 +9,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.journal import Journal
 from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
-from pykubelet.kubelet.types.outcome import Failure, Outcome
+from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, RuntimeConditions
 from pykubelet.kubelet.types.timeline import Step
@@ -19,8 +19,8 @@ from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.clock import VirtualClock
 
 
-def make_pod(uid: str, name: str = "web", grace: int = 30) -> Pod:
-    meta = ObjectMeta(name=name, namespace="default", uid=uid, annotations={ANNOTATION_SOURCE: "file"})
+def make_pod(uid: str, name: str = "web", grace: int = 30, source: str = "file") -> Pod:
+    meta = ObjectMeta(name=name, namespace="default", uid=uid, annotations={ANNOTATION_SOURCE: source})
     spec = PodSpec(containers=(Container(name="c", image="i"),), termination_grace_period_seconds=grace)
     return Pod(metadata=meta, spec=spec)
 
@@ -82,7 +82,11 @@ class Node:
         return PodRuntimeStatus(ref, containers=containers)
 
     async def sync_pod(
-        self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
+        self,
+        pod: Pod,
+        status: PodRuntimeStatus,
+        probes: Mapping[ContainerID, ContainerProbes],
+        prepared: Prepared,
     ) -> Outcome:
         await self._enter("sync", pod.metadata.uid)
         if self.outcomes:
@@ -102,8 +106,8 @@ class Node:
     async def remove_pod(self, ref: PodRef) -> None:
         await self._enter("remove", ref.uid)
 
-    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
-        return self.prepare_failures.pop(0) if self.prepare_failures else ()
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
+        return Prepared(self.prepare_failures.pop(0) if self.prepare_failures else ())
 
     async def release(self, uid: PodUID) -> None:
         await self._enter("release", uid)

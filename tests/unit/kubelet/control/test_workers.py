@@ -83,6 +83,23 @@ async def test_an_edited_static_pod_starts_only_when_the_old_one_is_gone() -> No
         assert node.calls.index("forget u1") < node.calls.index("sync u2")
 
 
+async def test_a_pod_of_the_api_server_is_cleaned_up_after_its_successor_had_time_to_start() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1", source="api"))
+        await node.clock.settle()
+        workers.remove(U1)
+        await node.clock.settle()
+        assert "release u1" in node.calls
+        workers.update(make_pod("u2", source="api"))
+        await node.clock.settle()
+        assert "remove u1" not in node.calls
+        assert node.running == {U2: "web"}
+        await node.clock.advance(1)
+        assert "forget u1" in node.calls
+        assert list(workers.known()) == [U2]
+
+
 async def test_a_pod_given_up_while_it_waits_for_its_turn_never_starts() -> None:
     node = Node(hold={"kill": asyncio.Event()})
     async with running(node) as workers:

@@ -15,6 +15,7 @@ from pykubelet.kubelet.actuate.podruntime.decide_resize import ResizePlan, with_
 from pykubelet.kubelet.actuate.podruntime.describe import StartJob
 from pykubelet.kubelet.actuate.podruntime.gc import Collector
 from pykubelet.kubelet.actuate.podruntime.hooks import HookRunner
+from pykubelet.kubelet.actuate.podruntime.initializing import Initializing
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
@@ -23,6 +24,7 @@ from pykubelet.kubelet.actuate.podruntime.resize import Resizer
 from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
 from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
+from pykubelet.kubelet.actuate.podruntime.together import both
 from pykubelet.kubelet.actuate.podruntime.turns import Turns
 from pykubelet.kubelet.actuate.podruntime.types import (
     ContainerKill,
@@ -33,7 +35,7 @@ from pykubelet.kubelet.actuate.podruntime.types import (
 )
 from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
 from pykubelet.kubelet.types.podspec import AnyContainer, find_container, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.resize import Allotment, container_size, with_allotment
@@ -45,7 +47,6 @@ from pykubelet.kubelet.types.runtime import (
     RuntimePod,
     SandboxStatus,
 )
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class PodRuntime:
         self._logs = logs
         self._met: set[PodUID] = set()
         """Pods of which what an earlier agent left half done in their logs is mended."""
-        self._initializing: dict[PodUID, set[str]] = {}
+        self._initializing = Initializing(deps.timeline)
         self._turns = Turns(config.starts_at_once, config.longest_turn)
         self.ledger = Ledger(deps.files)
         """What pods were allotted, shared with admission."""
@@ -114,13 +115,18 @@ class PodRuntime:
         return replace(status, containers=containers)
 
     async def sync_pod(
-        self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
+        self,
+        pod: Pod,
+        status: PodRuntimeStatus,
+        probes: Mapping[ContainerID, ContainerProbes],
+        prepared: Prepared | None = None,
     ) -> Outcome:
         """One step towards the pod as wanted; repeat it until it changes nothing and fails in nothing.
 
-        It may be cancelled at any moment: the next sync takes up what was left.
+        What was left to prepare is done beside the sandbox. It may be cancelled at any moment: the next sync takes up
+        what was left.
         """
-        self._note_initialized(pod, status)
+        self._initializing.look(status)
         await self._meet(ref_of(pod), status)
         # The pod's worker may not have heard of the latest allotment yet.
         uid = ref_of(pod).uid
@@ -145,8 +151,11 @@ class PodRuntime:
         if plan is not None and allotment is not None:
             await self._resize(pod, actions, plan, allotment, report)
         async with self._turns.turn() if actions.create_sandbox else contextlib.nullcontext():
-            sandbox = await self._sandbox(pod, status, actions, report)
-            if sandbox is not None:
+            making = self._sandbox(pod, status, actions, report)
+            rest = prepared.rest() if prepared is not None and prepared.rest is not None else _nothing()
+            sandbox, failures = await both(making, rest, "sandbox-and-volumes")
+            report.failures += failures
+            if sandbox is not None and not failures:
                 await self._start_containers(pod, status, actions, sandbox, report)
         return report.outcome()
 
@@ -177,7 +186,7 @@ class PodRuntime:
         self._killer.forget(ref.uid)
         self._starter.conflicts.forget(ref.uid)
         self._starter.ahead.forget(ref.uid)
-        self._initializing.pop(ref.uid, None)
+        self._initializing.forget(ref.uid)
         self._met.discard(ref.uid)
         self.ledger.forget(ref.uid)
 
@@ -339,7 +348,7 @@ class PodRuntime:
                 report.changed = True
                 report.started.append(job.container.name)
                 if job.kind is ContainerKind.INIT and not is_sidecar(job.container):
-                    self._begin_init(job)
+                    self._initializing.begin(ref_of(job.pod).uid, job.container.name)
         return ok
 
     def _may_start(self, job: StartJob, report: _Report) -> bool:
@@ -365,25 +374,9 @@ class PodRuntime:
         on_host = status.ready_sandbox is not None and status.ready_sandbox.host_network
         return self._deps.node.ips() if on_host else status.ips
 
-    def _begin_init(self, job: StartJob) -> None:
-        uid, name = ref_of(job.pod).uid, job.container.name
-        self._initializing.setdefault(uid, set()).add(name)
-        self._deps.timeline.begin(uid, Step.INIT, name)
 
-    def _note_initialized(self, pod: Pod, status: PodRuntimeStatus) -> None:
-        """Tell the timeline which init containers have ended since they were started."""
-        uid = ref_of(pod).uid
-        waiting = self._initializing.get(uid)
-        if not waiting:
-            return
-        for name in tuple(waiting):
-            attempt = status.latest(name)
-            if attempt is not None and attempt.state is ContainerState.EXITED:
-                error = f"exit code {attempt.exit_code}" if attempt.exit_code else ""
-                self._deps.timeline.end(uid, Step.INIT, name, error)
-                waiting.discard(name)
-        if not waiting:
-            del self._initializing[uid]
+async def _nothing() -> tuple[Failure, ...]:
+    return ()
 
 
 def _something_lives(status: PodRuntimeStatus) -> bool:

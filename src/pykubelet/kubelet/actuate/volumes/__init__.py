@@ -7,9 +7,17 @@ Where to look: `manager.py` first; a module per kind that the node itself provid
 `sources.py` for what is behind a claim; `remote.py` for volumes that others answer for, `csi/` for their drivers.
 """
 
-from pykubelet.kubelet.actuate.volumes.decide import referenced_objects
+from pykubelet.kubelet.actuate.volumes.decide import only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.manager import VolumeManager
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.types import VolumeConfig, VolumeContext, VolumeDeps
 
-__all__ = ["PodDirs", "VolumeConfig", "VolumeContext", "VolumeDeps", "VolumeManager", "referenced_objects"]
+__all__ = [
+    "PodDirs",
+    "VolumeConfig",
+    "VolumeContext",
+    "VolumeDeps",
+    "VolumeManager",
+    "only_shows_objects",
+    "referenced_objects",
+]

@@ -10,7 +10,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.types import Propagation
 from pykubelet.kubelet.types.podresources import HUGEPAGES_PREFIX, MEMORY, limit_declared, pod_limits
 from pykubelet.kubelet.types.podspec import each_container
-from pykubelet.models.core_v1 import Pod, Volume, VolumeMount
+from pykubelet.models.core_v1 import Pod, Volume, VolumeMount, VolumeProjection
 from pykubelet.models.quantity import parse, to_bytes
 from pykubelet.models.scalars import Quantity
 
@@ -19,6 +19,7 @@ HUGE_PAGES: Final = "HugePages"
 _SUPPORTED: Final = (
     "configMap, csi, downwardAPI, emptyDir, ephemeral, hostPath, image, nfs, persistentVolumeClaim, projected, secret"
 )
+_MADE_OF_OBJECTS: Final = (EMPTY_DIR, "config_map", "secret", "downward_api")
 _NEVER: Final = {
     "git_repo": "gitRepo volumes are not supported, since they let pods run commands on the node (CVE-2024-10220); "
     "clone into an emptyDir with an init container instead"
@@ -167,6 +168,19 @@ def recursive_read_only(mount: VolumeMount, supported: bool) -> bool:
 def container_path(path: str) -> str:
     """The place in the container, made absolute."""
     return path if path.startswith("/") else f"/{path}"
+
+
+def only_shows_objects(pod: Pod) -> bool:
+    """Whether setting up the pod's volumes depends on nothing but tokens and the objects that they show."""
+    return all(
+        source_of(volume) in _MADE_OF_OBJECTS
+        or (volume.projected is not None and all(_plain_projection(each) for each in volume.projected.sources))
+        for volume in pod.spec.volumes
+    )
+
+
+def _plain_projection(source: VolumeProjection) -> bool:
+    return source.cluster_trust_bundle is None and source.pod_certificate is None
 
 
 def referenced_objects(pod: Pod) -> frozenset[tuple[str, str]]:

@@ -8,7 +8,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.journal import Journal
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
-from pykubelet.kubelet.types.outcome import Failure, Outcome
+from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions
 from pykubelet.kubelet.types.timeline import Timeline
@@ -22,9 +22,13 @@ class Runtime(Protocol):
         """Everything the runtime has of the pod, read now."""
 
     async def sync_pod(
-        self, pod: Pod, status: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes]
+        self,
+        pod: Pod,
+        status: PodRuntimeStatus,
+        probes: Mapping[ContainerID, ContainerProbes],
+        prepared: Prepared,
     ) -> Outcome:
-        """One pass of making the pod run as wanted."""
+        """One pass of making the pod run as wanted; what is left to prepare is done before containers are made."""
 
     async def kill_pod(
         self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
@@ -38,7 +42,7 @@ class Runtime(Protocol):
 class Resources(Protocol):
     """What a pod holds on the node beside its containers (volumes, cgroup, directories)."""
 
-    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
         """Make or refresh cgroup, directories and volumes; failures name what could not be made."""
 
     async def release(self, uid: PodUID) -> None:

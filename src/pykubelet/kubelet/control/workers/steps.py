@@ -12,12 +12,14 @@ from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
 from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 _READY_TRUE = ("Ready", "True")
+_STARTS_FIRST_SECONDS = 0.5
 _FIRST_ANSWER_SECONDS = 30.0
 """Every pod is woken as soon as the runtime answers, so this is only for safety."""
 
@@ -73,11 +75,12 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
     if deadline is not None and now >= deadline:
         message = "Pod was active on the node longer than the specified deadline"
         return StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message=message)
-    failures = _network_failure(pod, deps) or await deps.resources.prepare(pod, runtime)
-    if failures:
-        _report(state, pod, runtime, deps, failures)
-        return StepResult(failures=failures, wake_at=deadline)
-    outcome = await deps.runtime.sync_pod(pod, runtime, deps.probes.results(runtime))
+    no_network = _network_failure(pod, deps)
+    prepared = Prepared(no_network) if no_network else await deps.resources.prepare(pod, runtime)
+    if prepared.failures:
+        _report(state, pod, runtime, deps, prepared.failures)
+        return StepResult(failures=prepared.failures, wake_at=deadline)
+    outcome = await deps.runtime.sync_pod(pod, runtime, deps.probes.results(runtime), prepared)
     if outcome.changed:
         deps.watch_closely(state.ref.uid)
     if outcome.failures != state.failures and not outcome.changed:
@@ -152,6 +155,9 @@ async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
 
 
 async def _removed(state: WorkerState, deps: WorkerDeps) -> StepResult:
+    if state.pod is not None and not is_static(state.pod):
+        # Its successor often comes at once, under another name; cleaning up beside it would only slow its start.
+        await deps.clock.sleep(_STARTS_FIRST_SECONDS)
     await deps.runtime.remove_pod(state.ref)
     await deps.resources.forget(state.ref.uid)
     deps.status.remove(state.ref.uid)

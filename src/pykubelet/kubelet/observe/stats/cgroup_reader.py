@@ -8,6 +8,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats import compute_cgroup as compute
 from pykubelet.kubelet.types.usage import CgroupUsage, Processes
 from pykubelet.linux.cgroups import Layout, Mode
+from pykubelet.linux.cgroups.inner import inner
 
 _V1_LIGHT: Final = {
     "cpuacct": ("cpuacct.usage",),
@@ -76,10 +77,10 @@ class CgroupReader:
         return None if folder is None else compute.number(_text(folder / "cpuacct.usage"))
 
     def folders(self, path: str) -> dict[str, Path]:
-        """Folder by controller; with version 2 the only one, under an empty name."""
+        """Folder by controller; with version 2 the only one, under an empty name, where the limits are."""
         relative = path.strip("/")
         if self._layout.mode is Mode.V2 and self._layout.unified is not None:
-            return {"": self._layout.unified / relative}
+            return {"": inner(self._layout.unified / relative)}
         return {name: mount / relative for name, mount in self._layout.controllers.items()}
 
     def children(self, path: str) -> list[str]:

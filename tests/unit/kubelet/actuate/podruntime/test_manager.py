@@ -6,7 +6,7 @@ from grpc import StatusCode
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.types import ImageError, ImageReason, VolumeError
 from pykubelet.kubelet.types.ids import ContainerID, ref_of
-from pykubelet.kubelet.types.outcome import SyncAction
+from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
 from pykubelet.testing.fake_cri import Fault, Script
 from tests.unit.kubelet.actuate.podruntime.build import pod_of, sidecar
@@ -40,6 +40,36 @@ async def test_a_start_takes_no_more_calls_than_needed(world: World) -> None:
         "CreateContainer",
         "StartContainer",
     ]
+
+
+async def test_what_is_left_to_prepare_is_done_beside_the_sandbox(world: World) -> None:
+    pod, seen = pod_of(), list[str]()
+
+    async def rest() -> tuple[Failure, ...]:
+        await world.clock.settle()
+        seen.extend(r.method for r in world.cri.log)
+        return ()
+
+    world.prepare(pod)
+    outcome = await world.runtime.sync_pod(pod, await world.status(pod), {}, Prepared(rest=rest))
+    assert "RunPodSandbox" in seen
+    assert "CreateContainer" not in seen
+    assert outcome.started == ("app",)
+
+
+async def test_without_what_is_left_to_prepare_no_container_is_made(world: World) -> None:
+    pod, failure = pod_of(), Failure(SyncAction.PREPARE, "web", "FailedMount", "no token")
+
+    async def rest() -> tuple[Failure, ...]:
+        return (failure,)
+
+    world.prepare(pod)
+    outcome = await world.runtime.sync_pod(pod, await world.status(pod), {}, Prepared(rest=rest))
+    assert (outcome.failures, outcome.started) == ((failure,), ())
+    assert not world.cri.containers
+    assert (await world.settle(pod)).ok  # in the sandbox that was made
+    assert world.running() == ["app"]
+    assert len(world.cri.sandboxes) == 1
 
 
 async def test_an_idle_pod_is_only_read(world: World) -> None:

@@ -1,0 +1,102 @@
+"""Whether a pod's volumes may be left for later than its sandbox."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.kubelet.actuate.holdings import HoldingsDeps, PodHoldings
+from pykubelet.kubelet.actuate.volumes import VolumeContext
+from pykubelet.kubelet.types.ids import SandboxID, ref_of
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus, SandboxStatus
+from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
+from tests.unit.kubelet.actuate.podruntime.build import pod_of
+
+TOKEN = {"serviceAccountToken": {"path": "token"}}
+KNOWN = {"name": "v", "configMap": {"name": "known"}}
+
+
+@dataclass
+class Rest:
+    """Everything that holdings act through, as far as these tests need it."""
+
+    done: list[str] = field(default_factory=list)
+    no_token: bool = False
+
+    async def ensure_pod(self, pod: Pod, *, resizing: bool = False) -> str:
+        self.done.append("cgroup")
+        return ""
+
+    async def mount(self, pod: Pod, context: VolumeContext) -> None:
+        self.done.append("volumes")
+
+    async def ready(self, pod: Pod) -> None:
+        self.done.append("inputs")
+        if self.no_token:
+            raise Transient("no token")
+
+    def get_config_map(self, namespace: str, name: str) -> ConfigMap:
+        if name != "known":
+            raise NotFound(f"configmap {name!r} not found")
+        return ConfigMap()
+
+    def get_secret(self, namespace: str, name: str) -> Secret:
+        raise NotFound(f"secret {name!r} not found")
+
+    def progress(self, uid: str) -> None: ...
+
+    def begin(self, *step: object) -> None: ...
+
+    def end(self, *step: object) -> None: ...
+
+    def event(self, *event: object) -> None: ...
+
+    def __getattr__(self, name: str) -> object:
+        return lambda: ()
+
+
+def _holdings(rest: Rest) -> PodHoldings:
+    names = ("resources", "volumes", "objects", "node", "events", "timeline", "users", "cluster")
+    deps = SimpleNamespace(**dict.fromkeys(names, rest), runtime=SimpleNamespace(ledger=rest))
+    return PodHoldings(cast(HoldingsDeps, deps))
+
+
+@pytest.mark.parametrize(
+    ("fields", "later"),
+    [
+        ({}, True),
+        ({"volumes": [{"name": "v"}, KNOWN]}, True),
+        ({"volumes": [{"name": "v", "projected": {"sources": [TOKEN, {"configMap": {"name": "known"}}]}}]}, True),
+        ({"volumes": [{"name": "v", "projected": {"sources": [TOKEN, {"configMap": {"name": "missing"}}]}}]}, False),
+        ({"volumes": [{"name": "v", "secret": {"secretName": "missing"}}]}, False),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/x", "type": "Directory"}}]}, False),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, False),
+        ({"volumes": [KNOWN], "hostUsers": False}, False),
+    ],
+)
+async def test_only_what_surely_comes_is_left_for_later(fields: dict[str, object], later: bool) -> None:
+    rest = Rest()
+    pod = pod_of(**fields)
+    prepared = await _holdings(rest).prepare(pod, PodRuntimeStatus(ref_of(pod)))
+    assert (prepared.rest is not None) is later
+    assert rest.done == (["cgroup"] if later else ["cgroup", "inputs", "volumes"])
+    if prepared.rest is not None:
+        assert await prepared.rest() == ()
+        assert rest.done == ["cgroup", "inputs", "volumes"]
+
+
+async def test_a_pod_with_a_sandbox_waits_for_its_volumes() -> None:
+    rest, pod = Rest(), pod_of()
+    status = PodRuntimeStatus(ref_of(pod), sandboxes=(SandboxStatus(SandboxID("s"), ready=True),))
+    assert (await _holdings(rest).prepare(pod, status)).rest is None
+    assert "volumes" in rest.done
+
+
+async def test_what_does_not_come_after_all_is_a_failure() -> None:
+    pod = pod_of()
+    prepared = await _holdings(Rest(no_token=True)).prepare(pod, PodRuntimeStatus(ref_of(pod)))
+    assert prepared.rest is not None
+    (failure,) = await prepared.rest()
+    assert (failure.reason, failure.message) == ("FailedMount", "no token")
