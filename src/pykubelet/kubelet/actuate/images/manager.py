@@ -13,7 +13,7 @@ from grpc import StatusCode
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
-from pykubelet.base.units import Bytes
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.actuate.images import decide
 from pykubelet.kubelet.actuate.images.keyring import Credentials, keyring_of
@@ -32,6 +32,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 _log = logging.getLogger(__name__)
 
 _REMEMBERED_FACTS: Final = 256
+_JUST_SEEN: Final[Seconds] = 0.5
 _NO_SECRET: Final = "FailedToRetrieveImagePullSecret"
 
 
@@ -58,6 +59,8 @@ class ImageManager:
         )
         self._shared: Shared[Pulled] = Shared()
         self._facts: OrderedDict[str, ImageFacts] = OrderedDict()
+        self._just_seen: dict[str, tuple[ImageFacts, Seconds]] = {}
+        """Images that `present` has found, and until when that counts."""
 
     async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
         """Make the container's image present as its pull policy says; returns the runtime's reference to it.
@@ -69,11 +72,20 @@ class ImageManager:
         return await self._ensure(pod, Wanted(container.image, policy, container.name))
 
     async def present(self, container: AnyContainer) -> str | None:
-        """What `ensure` would give without a pull, and nobody is told; None if it would pull. Raises base errors."""
+        """What `ensure` would give without a pull, and nobody is told; None if it would pull. Raises base errors.
+
+        An `ensure` right after it does not ask the runtime again.
+        """
         if (container.image_pull_policy or default_pull_policy(container.image)) == decide.ALWAYS:
             return None
-        image = await self._runtime.image_status(pb.ImageSpec(image=with_default_tag(container.image)))
-        return None if image is None else self._remember(image).id
+        name = with_default_tag(container.image)
+        image = await self._runtime.image_status(pb.ImageSpec(image=name))
+        if image is None:
+            return None
+        now, facts = self._clock.monotonic(), self._remember(image)
+        self._just_seen = {other: seen for other, seen in self._just_seen.items() if seen[1] > now}
+        self._just_seen[name] = (facts, now + _JUST_SEEN)
+        return facts.id
 
     async def ensure_volume(self, pod: Pod, reference: str, policy: str) -> str:
         """The same for the image of an image volume (KEP-4639); an empty policy means the default."""
@@ -118,6 +130,9 @@ class ImageManager:
                 return await self._pull(pod, wanted, spec)
 
     async def _inspect(self, ref: PodRef, wanted: Wanted, spec: pb.ImageSpec) -> ImageFacts | None:
+        facts, until = self._just_seen.get(spec.image, (None, 0.0))
+        if facts is not None and self._clock.monotonic() < until:
+            return facts
         try:
             image = await self._runtime.image_status(spec)
         except PykubeletError as error:

@@ -24,7 +24,7 @@ from pykubelet.kubelet.actuate.podruntime.resize import Resizer
 from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
 from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
-from pykubelet.kubelet.actuate.podruntime.together import both
+from pykubelet.kubelet.actuate.podruntime.together import both, together
 from pykubelet.kubelet.actuate.podruntime.turns import Turns
 from pykubelet.kubelet.actuate.podruntime.types import (
     ContainerKill,
@@ -152,8 +152,7 @@ class PodRuntime:
             await self._resize(pod, actions, plan, allotment, report)
         async with self._turns.turn() if actions.create_sandbox else contextlib.nullcontext():
             making = self._sandbox(pod, status, actions, report)
-            rest = prepared.rest() if prepared is not None and prepared.rest is not None else _nothing()
-            sandbox, failures = await both(making, rest, "sandbox-and-volumes")
+            sandbox, failures = await both(making, self._beside(actions, prepared), "sandbox-and-volumes")
             report.failures += failures
             if sandbox is not None and not failures:
                 await self._start_containers(pod, status, actions, sandbox, report)
@@ -295,7 +294,16 @@ class PodRuntime:
                 report.wake(self._deps.clock.now() + self._config.conflict_retry)
             return None
         report.changed = True
+        self._reader.expect_sandbox(status.uid, sandbox.id)
         return sandbox
+
+    async def _beside(self, actions: PodActions, prepared: Prepared | None) -> tuple[Failure, ...]:
+        """Do what the first containers need and the sandbox does not; failures keep them from starting."""
+        first = (actions.start_init[:1] or actions.start) if actions.create_sandbox else ()
+        looks = together((self._starter.look_for_image(each) for each in first), "look-for-images")
+        rest = prepared.rest() if prepared is not None and prepared.rest is not None else _nothing()
+        failures, _ = await both(rest, looks, "beside-sandbox")
+        return failures
 
     async def _start_containers(
         self,

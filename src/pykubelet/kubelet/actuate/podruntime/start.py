@@ -25,6 +25,7 @@ from pykubelet.kubelet.actuate.podruntime.types import (
 from pykubelet.kubelet.actuate.types import ImageError, ImageReason
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import ContainerID, ref_of
+from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import LifecycleHandler
@@ -86,6 +87,11 @@ class ContainerStarter:
             return _image_error(error)
         except PykubeletError as error:
             return StartError(ImageReason.IMAGE_INSPECT_ERROR, words(error))
+
+    async def look_for_image(self, container: AnyContainer) -> None:
+        """Have it known whether the image is there by the time the container is started; what fails is told then."""
+        with suppress(PykubeletError):
+            await self._deps.images.present(container)
 
     async def prepare(self, job: StartJob) -> None:
         """Create a container before its turn. Nothing is told of it: what fails is tried again, and told, in its turn.

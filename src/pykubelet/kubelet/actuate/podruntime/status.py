@@ -55,6 +55,8 @@ class StatusReader:
         self._listed: set[PodUID] | None = None
         """Pods of the last full list."""
         self._asked: set[PodUID] = set()
+        self._boxes: dict[PodUID, frozenset[SandboxID]] = {}
+        """The sandboxes of pods, as last known."""
         self._with_containers = False
         """The runtime tells a pod's containers with its sandboxes (KEP-3386), which spares half of the questions."""
 
@@ -97,13 +99,21 @@ class StatusReader:
     async def _read(self, uid: PodUID, ended: Container[str]) -> tuple[list[pb.PodSandboxStatusResponse], list[_Found]]:
         """The sandboxes of a pod, and its containers with their sandboxes; of those that ``ended`` not all facts."""
         if self._with_containers:
-            boxes = await self._cri.list_pod_sandboxes(pb.PodSandboxFilter(label_selector={POD_UID: uid}))
-            sandboxes = await _there((self._sandbox(box) for box in boxes), "sandbox-status")
+            # Mostly the same as last time, so both questions are asked at once.
+            known = self._boxes.get(uid, frozenset())
+            boxes, sandboxes = await both(
+                self._cri.list_pod_sandboxes(pb.PodSandboxFilter(label_selector={POD_UID: uid})),
+                _there((self._sandbox(box) for box in known), "sandbox-status"),
+                "pod-status",
+            )
+            here = self._boxes[uid] = frozenset(SandboxID(box.id) for box in boxes)
+            sandboxes = [each for each in sandboxes if each.status.id in here]
+            sandboxes += await _there((self._sandbox(box) for box in here - known), "sandbox-status")
             if sandboxes and all(each.timestamp for each in sandboxes):
                 return sandboxes, [(one, each.status.id) for each in sandboxes for one in each.containers_statuses]
         boxes, rows = await self.rows(uid)
         sandboxes, found = await both(
-            _there((self._sandbox(box) for box in boxes), "sandbox-status"),
+            _there((self._sandbox(SandboxID(box.id)) for box in boxes), "sandbox-status"),
             _there((self._container(row) for row in rows if row.id not in ended), "container-status"),
             "pod-status",
         )
@@ -121,10 +131,10 @@ class StatusReader:
             "list-pod",
         )
 
-    async def _sandbox(self, box: pb.PodSandbox) -> pb.PodSandboxStatusResponse | None:
+    async def _sandbox(self, sandbox: SandboxID) -> pb.PodSandboxStatusResponse | None:
         """One sandbox; None if it is gone."""
         with suppress(NotFound):
-            return await self._cri.pod_sandbox_status(SandboxID(box.id))
+            return await self._cri.pod_sandbox_status(sandbox)
         return None
 
     async def _container(self, row: pb.Container) -> _Found | None:
@@ -137,10 +147,15 @@ class StatusReader:
         message = await self._message(status) if status.state == pb.CONTAINER_EXITED else ""
         return convert.container_status(status, SandboxID(sandbox), message)
 
+    def expect_sandbox(self, uid: PodUID, sandbox: SandboxID) -> None:
+        """One was made."""
+        self._boxes[uid] = self._boxes.get(uid, frozenset()) | {sandbox}
+
     def forget(self, uid: PodUID) -> None:
         """The pod is gone from the runtime."""
         self._ended.pop(uid, None)
         self._asked.discard(uid)
+        self._boxes.pop(uid, None)
 
     def _remember(self, uid: PodUID, containers: list[ContainerStatus]) -> None:
         ended = {c.id: c for c in containers if c.state is ContainerState.EXITED and c.finished_at}

@@ -117,6 +117,19 @@ async def test_a_present_image_is_used(kit: Kit) -> None:
     assert kit.recorder.steps == []
 
 
+async def test_an_image_that_was_just_seen_is_not_asked_for_again(kit: Kit) -> None:
+    image = kit.cri.add_image("app:1")
+    manager = kit.manager()
+    await manager.present(container("app:1"))
+    await manager.present(container("absent:1"))
+    kit.cri.log.clear()
+    assert await manager.ensure(pod(), container("app:1"), KIND) == image.id
+    assert kit.cri.calls("ImageStatus") == []
+    await kit.clock.advance(1)
+    await manager.ensure(pod(), container("app:1"), KIND)
+    assert len(kit.cri.calls("ImageStatus")) == 1
+
+
 async def test_looking_for_an_image_says_and_pulls_nothing(kit: Kit) -> None:
     image = kit.cri.add_image("here:1")
     kit.cri.publish_image("there:1")

@@ -7,9 +7,10 @@ import pytest
 from grpc import StatusCode
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.ids import PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models.core_v1 import Pod
+from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Fault, Script
 from tests.unit.kubelet.actuate.podruntime.build import Fields, pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World
@@ -28,6 +29,21 @@ async def test_a_pod_is_the_same_however_the_runtime_tells_it(world: World) -> N
     world.cri.log.clear()
     assert await world.status(pod) == by_sandbox
     assert {r.method for r in world.cri.log} == {"ListPodSandbox", "PodSandboxStatus"}
+
+
+async def test_sandboxes_that_come_and_go_between_two_looks(world: World) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    client, (old,) = world.cri.client(), world.cri.sandboxes
+    other = pb.PodSandboxConfig()
+    other.CopyFrom(old.config)
+    other.metadata.attempt = 7
+    made = await client.run_pod_sandbox(other)
+    assert {s.id for s in (await world.status(pod)).sandboxes} == {old.id, made}
+    await client.remove_pod_sandbox(SandboxID(old.id))
+    status = await world.status(pod)
+    assert [s.id for s in status.sandboxes] == [made]
+    assert status.containers == ()
 
 
 async def test_the_runtime_is_not_asked_for_a_pod_that_was_never_made(world: World) -> None:
