@@ -1,18 +1,21 @@
 """An image that wants to reach the node: by links where files are mounted, by volumes, by what it says of itself."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import MIB
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.traces import remove_cgroups
-from tests.contract.cri.support import CGROUP, Program, Runtime
+from tests.contract.cri.support import CGROUP, STUBBORN, Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
@@ -36,6 +39,32 @@ async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runti
             await made.clean()
             await client.remove_image(pb.ImageSpec(image=_IMAGE))
             remove_cgroups(CGROUP)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (ImageSpec(_IMAGE, user="4294967296"), "out of range"),
+        (ImageSpec(_IMAGE, user="4294967295"), "out of range"),
+        (ImageSpec(_IMAGE, user="app", files={"etc/group": b"evil:x:0:app\n" * (100 * MIB // 13)}), "larger than"),
+        (ImageSpec(_IMAGE, user="app", files={"etc/passwd": b"app:x:-1:0::/:\n"}), "app"),
+    ],
+    ids=["uid beyond", "no uid", "group bomb", "negative"],
+)
+async def test_users_that_are_refused(runtime: Runtime, daemon: PrivateRuntime, spec: ImageSpec, words: str) -> None:
+    """CVE-2024-40635: no number wraps around to root; what /etc/group may cost has an end."""
+    await asyncio.to_thread(daemon.load, spec)
+    before = _peak(daemon)
+    with pytest.raises(PykubeletError, match=words):
+        await runtime.create(await runtime.sandbox(), STUBBORN)
+    assert _peak(daemon) - before < 32 * MIB
+    assert await runtime.client.list_containers(pb.ContainerFilter(pod_sandbox_id=runtime.sandboxes[0])) == []
+
+
+def _peak(daemon: PrivateRuntime) -> int:
+    """The most memory that the server ever had, in bytes."""
+    text = Path(f"/proc/{daemon.pid()}/status").read_text()
+    return int(text.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 async def test_a_hostile_image_stays_in_its_root(runtime: Runtime, daemon: PrivateRuntime, tmp_path: Path) -> None:

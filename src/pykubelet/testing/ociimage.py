@@ -32,6 +32,7 @@ class ImageSpec:
     user: str = ""
     working_dir: str = "/"
     volumes: Sequence[str] = ()
+    stop_signal: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +73,7 @@ def pack(spec: ImageSpec, target: Path, machine: str) -> None:
                 "WorkingDir": spec.working_dir,
                 "Volumes": {path: {} for path in spec.volumes} or None,
                 "Labels": dict(spec.labels) or None,
+                **({"StopSignal": spec.stop_signal} if spec.stop_signal else {}),
             },
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
             "history": [{"created_by": "busybox-static"}],

@@ -24,7 +24,7 @@ def read_note(run: Path) -> Note | None:
     """The note in a run folder; its server may have ended. None when there is none that can be read."""
     try:
         return msgspec.json.decode((run / _FILE).read_bytes(), type=Note)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -87,10 +87,13 @@ class Layers:
         self._merge.mkdir(mode=0o700)
         this_boot = boot_id()
         remove_remains(self._meta)
-        for file in self._meta.iterdir():
-            meta = _read(file)
+        metas = {file: _read(file) for file in self._meta.iterdir()}
+        folders = Counter(meta.folder for meta in metas.values() if meta is not None)
+        for file, meta in metas.items():
+            # A damaged record must not pass one layer off as another.
+            genuine = meta is not None and file == self._file(meta.chain_id) and folders[meta.folder] == 1
             present = meta is not None and (self.folder / str(meta.folder)).is_dir()
-            if meta is not None and present and (meta.synced or meta.boot == this_boot):
+            if meta is not None and genuine and present and (meta.synced or meta.boot == this_boot):
                 self._known[meta.chain_id] = meta
             else:
                 file.unlink()

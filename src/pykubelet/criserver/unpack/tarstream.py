@@ -123,7 +123,7 @@ class TarReader:
         else:
             self._extended += size
         if size < 0 or max(self._extended, self._extended_all) > self._limits.max_header:
-            raise BadLayer(f"extended headers of {size} bytes or more; at most {self._limits.max_header} are accepted")
+            raise BadLayer(f"an extended header of {size} bytes; at most {self._limits.max_header} are accepted in all")
         self._open_data(size)
         content = b"".join(map(bytes, self.data()))
         if flag == b"g":
@@ -289,7 +289,7 @@ def _joined(name: bytes, prefix: bytes, magic: bytes) -> bytes:
 
 
 def _pax(content: bytes) -> dict[str, bytes]:
-    """Records of the form ``length key=value\\n``, the length counting all of it; those that nobody asks for left out."""
+    """Records of the form ``length key=value\\n``, the length counting all of it; only those that are asked for."""
     records: dict[str, bytes] = {}
     position = 0
     while position < len(content):

@@ -128,6 +128,17 @@ def circle() -> Files:
     return {**files, "index.json": data}
 
 
+def holes(data: bytes) -> bytes:
+    """The first entry as a sparse file that says to be much larger than what is stored of it."""
+    header = bytearray(data[:512])
+    header[156:157] = b"S"
+    header[386:410] = b"%011o\0%011o\0" % (1 << 32, int(header[124:135], 8))
+    header[483:495] = b"%011o\0" % (1 << 32)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + data[512:]
+
+
 BAD: dict[str, Callable[[], bytes]] = {
     "nothing": lambda: b"",
     "only folders": lambda: pack({}, tarfile.TarInfo("a/")),
@@ -153,6 +164,8 @@ BAD: dict[str, Callable[[], bytes]] = {
     "cut": lambda: pack(oci())[:1500],
     "cut gzip": lambda: gzip.compress(pack(oci()))[:-20],
     "another compression": lambda: bz2.compress(pack(oci())),
+    "a long name": lambda: pack({**oci(), "n" * 600: b"x"}),
+    "a blob with holes": lambda: holes(pack(oci())),
     "a bomb": lambda: gzip.compress(pack({**oci(), "zeros": bytes(300 << 20)})),
 }
 

@@ -109,6 +109,26 @@ async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: 
         await again.snapshots.remove_rootfs("keep")
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", bytes(4000), b"\xff\xfe", b"[]", b'{"version": 1, "images": [{}]}'])
+async def test_a_damaged_index_costs_no_container_its_root(tmp_path: Path, archive: Path, damage: bytes) -> None:
+    """The images are unknown then, the file is kept, and they can be had again."""
+    rooms = open_rooms(tmp_path / "root")
+    (image,) = await import_file(rooms, archive)
+    rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
+    index = tmp_path / "root/images/index.json"
+    index.write_bytes(damage)
+    again = open_rooms(tmp_path / "root")
+    try:
+        assert await again.snapshots.recover({"c1"}) == {"c1"}
+        await again.images.recover()
+        assert again.images.list() == [] and again.content.digests() == set()
+        assert (tmp_path / "root/images/index.json.damaged").read_bytes() == damage
+        assert (rootfs / "etc/motd").read_bytes() == b"hello"
+        assert [one.id for one in await import_file(again, archive)] == [image.id]
+    finally:
+        await again.snapshots.remove_rootfs("c1")
+
+
 async def test_an_image_that_lost_a_blob_is_forgotten(tmp_path: Path, archive: Path) -> None:
     rooms = open_rooms(tmp_path / "root")
     (image,) = await import_file(rooms, archive)

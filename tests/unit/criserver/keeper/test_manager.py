@@ -146,3 +146,9 @@ async def test_last_words_are_told(stage: Stage) -> None:
     stage.program('import sys; sys.exit("error: conmon is not installed")')
     with pytest.raises(Permanent, match=r"ended at its start: conmon is not installed \(its log: .*criserver.log"):
         await Keeper(stage.config, SystemClock()).start()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"process": 1}', b'{"version": "\xff\xfe"}'])
+def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "server.json").write_bytes(content)
+    assert read_note(tmp_path) is None

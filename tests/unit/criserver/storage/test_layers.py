@@ -5,6 +5,7 @@ import fcntl
 import gzip
 import hashlib
 import io
+import json
 import os
 import stat
 import tarfile
@@ -13,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.types import ImageConfig, ImageRecord, Layer
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.unpack.extract import _MAX_IMPLICIT_LENGTH
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.fsusage import tree_usage
 
@@ -161,6 +163,28 @@ async def test_hostile_layers_change_nothing_outside(world: World, name: str) ->
             assert "trusted.overlay.redirect" not in os.listxattr(path)
 
 
+def _far_down() -> Entries:
+    """Each link leads deeper than a name can say, and then all of it is to be replaced."""
+    found: Entries = []
+    before = ""
+    for number in range(12):
+        path = f"{before}/" * bool(before) + "/".join(["n" * 7] * 450)
+        found += [folder(path), link(f"s{number}", f"/{path}")]
+        before = f"s{number}"
+    return [*found, entry(f"{before}/f/g", data=b"x"), link("n" * 7, "x")]
+
+
+def _chain() -> Entries:
+    links = [link(f"c{number}", f"c{number + 1}") for number in range(1500)]
+    return [*links, link("l", "missing/../c0/x"), entry("l/y/z", data=b"1")]
+
+
+BREAKING: dict[str, Callable[[], Entries]] = {
+    "chain of links": _chain,
+    "deep behind links": _far_down,
+    "NUL in an attribute": lambda: [entry("a", pax_headers={"SCHILY.xattr.user.a\0b": "v"})],
+    "long attribute": lambda: [entry("a", pax_headers={"SCHILY.xattr.user." + "é" * 140: "v"})],
+}
 REFUSED = ("dots", "dots inside", "hard link outside", "hard link dots", "hard link to folder", "whiteout dots", "deep")
 
 
@@ -168,6 +192,51 @@ REFUSED = ("dots", "dots inside", "hard link outside", "hard link dots", "hard l
 async def test_what_no_tool_makes_is_refused(world: World, name: str) -> None:
     with pytest.raises(Invalid, match="layer sha256:"):
         await world.unpack(HOSTILE[name](world.outside))
+
+
+@pytest.mark.parametrize("name", ["chain of links", "deep behind links", "NUL in an attribute", "long attribute"])
+async def test_what_would_break_the_worker_is_refused(world: World, name: str) -> None:
+    """Not told as a failure of the machine, after which the pull would be tried again for ever."""
+    with pytest.raises(Invalid, match="layer sha256:"):
+        await world.unpack(BREAKING[name]())
+
+
+async def test_an_attribute_that_has_no_room_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems have room for small ones only."""
+    try:
+        root = await world.unpack([entry("a", pax_headers={"SCHILY.xattr.user.a": "v" * 60_000})])
+    except Transient as error:
+        assert "extended attribute user.a of 60000 bytes: " in str(error)
+    else:
+        assert len(os.getxattr(root / "a", "user.a")) == 60_000
+
+
+async def test_names_that_are_no_text(world: World) -> None:
+    """Folders that nobody describes and links to the layer below, with names of another encoding than ours."""
+    odd = os.fsdecode(b"gro\xdf")
+    below = tar([folder(odd, 0o700), entry(f"{odd}/file", data=b"x")], tarfile.GNU_FORMAT)
+    world.add(below)
+    world.add(tar([entry(f"{odd}/\udcff/deep", data=b"y"), hard("same", f"{odd}/file")], tarfile.GNU_FORMAT))
+    await world.layers.ensure(world.stack)
+    root = await world.mount()
+    try:
+        assert (root / odd).stat().st_mode & 0o777 == 0o700
+        assert (root / odd / "\udcff" / "deep").read_bytes() == b"y" and (root / "same").read_bytes() == b"x"
+    finally:
+        await world.snapshots.remove_rootfs("c")
+
+
+async def test_more_folders_in_passing_than_are_told(world: World) -> None:
+    """What lies below keeps its mode all the same."""
+    await world.unpack([folder("z", 0o700)])
+    many = [entry(f"{number}/" + f"{'n' * 200}/" * 19 + "f") for number in range(60)]
+    await world.unpack([*many, entry("z/f")])
+    assert len(many) * sum(200 * count for count in range(19)) > _MAX_IMPLICIT_LENGTH
+    root = await world.mount()
+    try:
+        assert (root / "z").stat().st_mode & 0o777 == 0o700 and (root / "z/f").exists()
+    finally:
+        await world.snapshots.remove_rootfs("c")
 
 
 @pytest.mark.parametrize(
@@ -328,6 +397,24 @@ async def test_a_layer_unpacked_before_a_power_cut_is_not_trusted(world: World) 
     meta.write_text(meta.read_text().replace('"boot":"', '"boot":"earlier-'))
     again.load()
     assert again.get(world.stack[0].chain_id) is not None
+
+
+@pytest.mark.parametrize("what", ["folder", "chain_id"])
+async def test_a_damaged_note_passes_no_layer_off_as_another(world: World, what: str) -> None:
+    for name in ("a", "b"):
+        await world.unpack([entry(name)])
+    first, second = (
+        (world.root / "storage/meta") / f"{layer.chain_id.replace(':', '-')}.json" for layer in world.stack
+    )
+    other = json.loads(second.read_text())
+    first.write_text(json.dumps(json.loads(first.read_text()) | {what: other[what]}))
+    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+    again.load()
+    assert again.get(world.stack[0].chain_id) is None
+    meta = await again.ensure(world.stack[:1])
+    assert [path.name for path in (again.folder / str(meta.folder)).iterdir()] == ["a"]
+    meta = await again.ensure(world.stack)
+    assert [path.name for path in (again.folder / str(meta.folder)).iterdir()] == ["b"]
 
 
 async def test_a_note_that_was_cut_before_it_got_its_name_is_removed(world: World) -> None:

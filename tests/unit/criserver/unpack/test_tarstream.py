@@ -4,6 +4,7 @@ import io
 import shutil
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from pykubelet.criserver.unpack.sparse import checked, from_header, from_pax, from_text
+from pykubelet.criserver.unpack.sparse import Segments, checked, from_header, from_pax, from_text
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import BLOCK, Entry, Kind, TarReader
 
@@ -98,6 +99,53 @@ def test_a_header_without_its_entry_and_one_too_large() -> None:
         read(with_field(whole, 124, b"%011o\0" % (2 << 20)))
 
 
+def extended(kind: bytes, *records: bytes) -> bytes:
+    """An extended header as a whole, of records without their lengths."""
+    content = b""
+    for record in records:
+        length = len(record) + 2
+        while len(b"%d %s\n" % (length, record)) != length:
+            length += 1
+        content += b"%d %s\n" % (length, record)
+    header = with_field(tar("h", kind=tarfile.USTAR_FORMAT)[:BLOCK], 124, b"%011o\0" % len(content))
+    return with_field(header, 156, kind) + content + bytes(-len(content) % BLOCK)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"".join(extended(b"x", b"comment=" + bytes([65 + n]) * 400_000) for n in range(3)),
+        b"".join(extended(b"g", b"comment=" + bytes([65 + n]) * 400_000) + tar("a")[: 3 * BLOCK] for n in range(3)),
+        extended(b"x", *(b"SCHILY.xattr.user.%d=x" % n for n in range(1001))),
+        extended(b"x", b"SCHILY.xattr.user.a\0b=x"),
+        extended(b"x", b"SCHILY.xattr.user." + "é".encode() * 300 + b"=x"),
+    ],
+    ids=["many", "global", "records", "NUL in a name", "long name"],
+)
+def test_extended_headers_that_pile_up(header: bytes) -> None:
+    with pytest.raises(BadLayer, match="extended"):
+        read(header + tar("a"))
+
+
+def test_records_that_nobody_asks_for_are_passed_over() -> None:
+    ((entry, content),) = read(
+        extended(b"g", b"comment=0123", b"uid=7") + extended(b"x", *(b"other.%d=x" % n for n in range(2000))) + tar("a")
+    )
+    assert (entry.name, entry.uid, len(content)) == ("a", 7, 700)
+
+
+@pytest.mark.timeout(60)
+def test_the_longest_map_takes_no_time() -> None:
+    """Numbers for ever: to look at all of it with each block would take minutes."""
+    data = b"400000\n" + b"0\n" * 520_000
+    header = extended(b"x", b"GNU.sparse.major=1", b"GNU.sparse.realsize=10")
+    file = with_field(tar("a", kind=tarfile.USTAR_FORMAT)[:BLOCK], 124, b"%011o\0" % (4 << 20))
+    begin = time.process_time()
+    with pytest.raises(BadLayer, match="sparse"):
+        read(header + file + data.ljust(4 << 20, b"0"))
+    assert time.process_time() - begin < 2
+
+
 @pytest.mark.parametrize("end", [*range(0, 3 * BLOCK, 100), 3 * BLOCK, 3 * BLOCK + 1, 4 * BLOCK, 5 * BLOCK])
 def test_streams_cut_anywhere(end: int) -> None:
     """Only where one entry ends and the next has not begun a cut can be taken for the end."""
@@ -170,6 +218,10 @@ def test_sparse_files_of_gnu_tar(tmp_path: Path, form: str, version: str, parts:
 def test_maps_that_make_no_sense(segments: list[tuple[int, int]], size: int, stored: int) -> None:
     with pytest.raises(BadLayer):
         checked(segments, size, stored, "f")
+
+
+def _from_text(text: bytes) -> Segments | None:
+    return from_text(text, text.count(b"\n"))
 
 
 @given(st.binary(max_size=80))
