@@ -166,3 +166,11 @@ def _in_own_thread(function: Callable[[], T]) -> T:
     if result.error is not None:
         raise result.error
     return result.value
+
+
+def is_namespace(path: str | Path) -> bool:
+    """Whether a namespace is to be had at the path, and not a file that one was once pinned to, or nothing."""
+    try:
+        return Path(path).stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
+    except OSError:
+        return False

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.base.errors import Conflict, NotFound
 from pykubelet.linux.mountinfo import is_mount_point
-from pykubelet.linux.namespaces import Namespace, call_in, pin_new, unpin
+from pykubelet.linux.namespaces import Namespace, call_in, is_namespace, pin_new, unpin
 
 pytestmark = pytest.mark.root
 
@@ -89,3 +89,11 @@ def test_no_thread_is_left(place: Path) -> None:
     before = threading.active_count()
     pin_new({Namespace.UTS: str(place / "uts")})
     assert threading.active_count() == before
+
+
+def test_what_is_a_namespace(tmp_path: Path) -> None:
+    left = tmp_path / "net"
+    left.touch()
+    assert is_namespace("/proc/self/ns/uts")
+    assert not is_namespace(left)
+    assert not is_namespace(tmp_path / "absent")

@@ -29,6 +29,7 @@ from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.cni.types import Attached, Attachment, AttachRequest, Json, NetworkList
 from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.namespaces import is_namespace
 
 _log = logging.getLogger(__name__)
 _attachment = msgspec.json.Decoder(Attachment)
@@ -157,7 +158,8 @@ class Network:
 
     async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
-        netns = request.netns if Path(request.netns).exists() else ""
+        # A file that is left without its mount (after a reboot, say) would only make plugins fail.
+        netns = request.netns if await asyncio.to_thread(is_namespace, request.netns) else ""
         for plugin in reversed(plugins):
             document = plugin_input(network, plugin, request, attachment.result)
             await self._plugins.call("DEL", request, netns, document)

@@ -35,10 +35,16 @@ class Cleanup:
         if monitor is not None:
             with monitor:
                 await kill_group(monitor)
-        if record.cgroup and not runtime.systemd:
-            await asyncio.to_thread(self._cgroups.delete, record.cgroup)
-        await runtime.delete(container.id)
+        await self.delete(container, runtime)
         await asyncio.to_thread(self._remove_start_files, container.id)
+
+    async def delete(self, container: Container, runtime: OciRuntime) -> None:
+        """Remove the cgroup of one whose first process has ended, with whatever runs in it, and the runtime's state."""
+        ours = bool(container.record.cgroup) and not runtime.systemd
+        if ours:
+            await asyncio.to_thread(self._cgroups.delete, container.record.cgroup)
+        # Hooks of devices are the OCI runtime's to run.
+        await runtime.delete(container.id, emptied=ours and not container.config.CDI_devices)
 
     async def undo_launch(self, container: Container, runtime: OciRuntime) -> None:
         """The same for a container whose program has not run: there is nothing in its log."""
@@ -59,8 +65,11 @@ class Cleanup:
 
     async def remove_files(self, container: ContainerID) -> None:
         """Remove its bundle, exit file and mapped mounts."""
-        await asyncio.to_thread(prepare.drop_mapped, self._folders.mapped / container)
-        await asyncio.to_thread(prepare.remove_bundle, self._folders.bundles / container)
+        await asyncio.to_thread(self._remove_files, container)
+
+    def _remove_files(self, container: ContainerID) -> None:
+        prepare.drop_mapped(self._folders.mapped / container)
+        prepare.remove_bundle(self._folders.bundles / container)
         (self._folders.exits / container).unlink(missing_ok=True)
 
     def _remove_start_files(self, container: ContainerID) -> None:

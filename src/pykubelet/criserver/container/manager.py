@@ -166,13 +166,7 @@ class ContainerManager:
             container = self.get(identity)
         except NotFound:
             return
-        await self.stop(container.id, 0)
-        async with container.lock:
-            if container.id not in self._containers:
-                return
-            await self._note(container, move(container.record, ContainerPhase.REMOVING))
-            await self.purge(container)
-        self._publish(container.record, EventKind.DELETED, self._now())
+        await self._remove(container, alone=True)
 
     async def execute(self, identity: str, command: list[str], timeout: Seconds) -> ExecResult:
         """Run a command in it to its end. ProgramTimeout; Permanent when the container does not run."""
@@ -265,7 +259,8 @@ class ContainerManager:
             container.ended.set()
             self._publish(container.record, EventKind.STOPPED, at)
             try:
-                await self.runtime(container).delete(container.id)
+                await self._cleanup.delete(container, self.runtime(container))
+                container.deleted = True
             except PykubeletError as error:
                 _log.warning(
                     "an ended container was not cleaned up yet", extra={"container": record.id, "error": str(error)}
@@ -273,12 +268,7 @@ class ContainerManager:
 
     async def purge(self, container: Container) -> None:
         """Remove every trace of a container whose phase says that it is being removed. Can be repeated."""
-        await self._launches.undo(container)
-        await self._cleanup.undo_start(container, self.runtime(container))
-        for name in image_mounts(container):
-            await self._deps.images.release(name)
-        await self._deps.images.release(container.id)
-        await self._cleanup.remove_files(container.id)
+        await self._take_away(container)
         await self._deps.store.delete_container(container.id)
         self._containers.pop(container.id, None)
 
@@ -294,10 +284,10 @@ class ContainerManager:
                 await self._cleanup.let_volumes_go(container)
 
     async def remove_all(self, sandbox: SandboxID) -> None:
-        """Remove the containers of a sandbox."""
+        """Remove the containers of a sandbox whose record says already that it goes; with it go their records."""
         for container in self.of_sandbox(sandbox):
             if container.record.phase is not ContainerPhase.MAKING:
-                await self.remove(container.id)
+                await self._remove(container, alone=False)
 
     def adopt(self, record: ContainerRecord) -> Container:
         """Take in a record from the store."""
@@ -314,6 +304,31 @@ class ContainerManager:
         await self._put(container, record)
 
     # Inside
+
+    async def _remove(self, container: Container, *, alone: bool) -> None:
+        await self.stop(container.id, 0)
+        async with container.lock:
+            if container.id not in self._containers:
+                return
+            removing = move(container.record, ContainerPhase.REMOVING)
+            if alone:
+                await self._note(container, removing)
+                await self.purge(container)
+            else:
+                container.record = removing
+                await self._take_away(container)
+                self._containers.pop(container.id, None)
+        self._publish(container.record, EventKind.DELETED, self._now())
+
+    async def _take_away(self, container: Container) -> None:
+        """All of it but its record."""
+        await self._launches.undo(container)
+        if not container.deleted:
+            await self._cleanup.undo_start(container, self.runtime(container))
+        for name in image_mounts(container):
+            await self._deps.images.release(name)
+        await self._deps.images.release(container.id)
+        await self._cleanup.remove_files(container.id)
 
     async def _run(self, container: Container) -> ContainerRecord:
         record = container.record

@@ -17,6 +17,8 @@ class Container:
         self.ended = asyncio.Event()
         self.killed = False
         """We have sent it SIGKILL."""
+        self.deleted = False
+        """It has ended and was deleted in the OCI runtime, as this server has seen: nothing of its start is left."""
         if record.phase in (ContainerPhase.EXITED, ContainerPhase.REMOVING):
             self.ended.set()
 

@@ -24,6 +24,7 @@ from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, let_run
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux.cgroups import Moves
+from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
 _CALL: Seconds = 60.0
@@ -135,13 +136,21 @@ class OciRuntime:
         """Whether a created container waits for its start at a FIFO. Blocks shortly."""
         return fifo_of(self.root / container) is not None
 
-    async def delete(self, container: ContainerID) -> None:
+    async def delete(self, container: ContainerID, *, emptied: bool = False) -> None:
         """Remove the cgroup and state of a container whose process has ended; done if there is none.
 
         Without ``--force``, which polls for a tenth of a second. Processes left in a shared PID namespace are killed.
+        ``emptied``: its cgroup has been removed with all that ran in it, and it has no hooks.
         """
         # A folder of that name with runc and crun, files that begin with it with others.
         if next(self.root.glob(f"{container}*"), None) is None:
+            return
+        if emptied and self._plain_runc:
+            # All that is left to do is this, and not worth a program.
+            try:
+                await asyncio.to_thread(shutil.rmtree, self.root / container)
+            except OSError as error:
+                raise wrap(error, f"cannot remove the state of container {container}") from error
             return
         try:
             await self._call("delete", container)

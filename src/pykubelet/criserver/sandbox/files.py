@@ -60,9 +60,10 @@ class SandboxFiles:
         with suppress(NotFound):
             unmount_all_under(str(self.folder), lazy=True)
 
-    def remove(self) -> None:
-        """Remove everything; done is done."""
-        self.unmount()
+    def remove(self, *, mounted: bool = True) -> None:
+        """Remove everything; done is done. ``mounted``: something may still be."""
+        if mounted:
+            self.unmount()
         if os.path.lexists(self.folder):
             shutil.rmtree(self.folder)
 

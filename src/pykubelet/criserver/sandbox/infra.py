@@ -92,7 +92,7 @@ class Infra:
         if not runtime.systemd:
             cgroup = cgroup_of(config.linux.cgroup_parent, sandbox, False)
             await asyncio.to_thread(self._deps.cgroups.delete, cgroup)
-        await runtime.delete(ContainerID(sandbox))
+        await runtime.delete(ContainerID(sandbox), emptied=not runtime.systemd)
         await self._deps.images.release(ContainerID(sandbox))
         (self._deps.conmon.exits / sandbox).unlink(missing_ok=True)
         await asyncio.to_thread(shutil.rmtree, bundle, True)

@@ -283,24 +283,28 @@ class SandboxManager:
 
     async def _stop(self, sandbox: Sandbox) -> None:
         await self._deps.containers.stop_all(sandbox.id)
+        if sandbox.released:
+            return
         await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
         if sandbox.ready:
             await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
         try:
-            await self._detach(sandbox)
+            await asyncio.gather(self._detach(sandbox), asyncio.to_thread(self._files(sandbox.id).unmount))
         except PykubeletError:
             self.leftovers.set()
             raise
         if sandbox.record.ips:
+            # Before its namespace goes: who finds an address noted asks the plugins to take it from there.
             await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED, ips=()))
         await self._deps.namespaces.release(sandbox.id)
-        await asyncio.to_thread(self._files(sandbox.id).unmount)
+        sandbox.released = True
 
     async def _purge(self, sandbox: Sandbox) -> None:
         await self._deps.containers.remove_all(sandbox.id)
-        await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
-        await self._deps.namespaces.release(sandbox.id)
-        await asyncio.to_thread(self._files(sandbox.id).remove)
+        if not sandbox.released:
+            await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
+            await self._deps.namespaces.release(sandbox.id)
+        await asyncio.to_thread(self._files(sandbox.id).remove, mounted=not sandbox.released)
         await self._deps.store.delete_sandbox(sandbox.id)
         self._sandboxes.pop(sandbox.id, None)
 

@@ -27,7 +27,7 @@ class Containers(Protocol):
         ...
 
     async def remove_all(self, sandbox: SandboxID) -> None:
-        """Remove them all."""
+        """Remove them all but for their records, which go with the sandbox's."""
         ...
 
 

@@ -14,6 +14,8 @@ class Sandbox:
         self.config = pb.PodSandboxConfig.FromString(record.config)
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
+        self.released = False
+        """This server has stopped it to the end: what is left is files, ended containers, and records."""
 
     @property
     def id(self) -> SandboxID:

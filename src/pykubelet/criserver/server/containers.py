@@ -11,7 +11,7 @@ from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.finish import finishing
 from pykubelet.criserver.server.once import Once
-from pykubelet.criserver.server.view import container_matches, container_status, container_summary
+from pykubelet.criserver.server.view import as_asked, container_matches, container_status, container_summary
 from pykubelet.criserver.types import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -113,4 +113,5 @@ def _details(container: Container) -> dict[str, object]:
         "monitor": record.monitor.pid if record.monitor else 0,
         "cgroup": record.cgroup,
         "phase": record.phase.value,
+        "config": as_asked(container.config),
     }

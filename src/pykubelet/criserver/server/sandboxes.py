@@ -12,7 +12,7 @@ from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.finish import finishing
 from pykubelet.criserver.server.once import Once
-from pykubelet.criserver.server.view import container_status, sandbox_matches, sandbox_status, sandbox_summary
+from pykubelet.criserver.server.view import as_asked, container_status, sandbox_matches, sandbox_status, sandbox_summary
 from pykubelet.criserver.types import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -71,13 +71,17 @@ class SandboxCalls:
         sandbox = self._sandboxes.get(request.pod_sandbox_id)
         info = {}
         if request.verbose:
+            netns = str(self._sandboxes.netns(sandbox) or "")
             facts = {
                 "phase": sandbox.record.phase.value,
                 "handler": sandbox.record.handler,
                 "name": sandbox.record.name,
                 "pid": sandbox.record.infra.pid if sandbox.record.infra else 0,
-                "netns": str(self._sandboxes.netns(sandbox) or ""),
+                "netns": netns,
                 "networkProblem": await self._sandboxes.network_problem(sandbox),
+                "config": as_asked(sandbox.config),
+                # Where the runtimes that people know tell of it.
+                "runtimeSpec": {"linux": {"namespaces": [{"type": "network", "path": netns}] if netns else []}},
             }
             info["info"] = json.dumps(facts)
         return pb.PodSandboxStatusResponse(

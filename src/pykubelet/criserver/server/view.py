@@ -1,6 +1,8 @@
 """Records as CRI messages. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from google.protobuf.message import Message
 
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
@@ -106,6 +108,11 @@ def container_status(container: Container) -> pb.ContainerStatus:
     )
 
 
+def as_asked(message: Message) -> dict[str, object]:
+    """A request's set fields by their names in CRI, for answers in JSON; enums are numbers, as in containerd's."""
+    return {field.name: _plain(value) for field, value in message.ListFields()}
+
+
 def labels_match(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
     """Whether all labels of the selector are there."""
     return all(labels.get(name) == value for name, value in selector.items())
@@ -129,6 +136,22 @@ def container_matches(container: Container, wanted: pb.ContainerFilter) -> bool:
     if wanted.HasField("state") and wanted.state.state != container_state(container):
         return False
     return labels_match(container.config.labels, wanted.label_selector)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Message():
+            return as_asked(value)
+        case bytes():
+            return value.decode(errors="replace")
+        case str():
+            return value
+        case Mapping():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case Sequence():
+            return [_plain(each) for each in value]
+        case _:
+            return value
 
 
 def _image(config: pb.ContainerConfig) -> pb.ImageSpec:

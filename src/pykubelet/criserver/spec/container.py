@@ -24,7 +24,10 @@ def build_container(given: ContainerInput) -> Json:
 def _annotations(given: ContainerInput) -> dict[str, str]:
     # Only what identifies it: annotations of pods must not reach an OCI runtime, which may obey some.
     metadata = given.sandbox.config.metadata
+    # crun tells systemd of no limit of tasks unless there is one, and systemd then has one of its own for scopes.
+    unlimited = {"org.systemd.property.TasksMax": "uint64 18446744073709551615"} if ":" in given.cgroup else {}
     return {
+        **unlimited,
         "io.kubernetes.cri.container-name": given.config.metadata.name,
         "io.kubernetes.cri.container-type": "container",
         "io.kubernetes.cri.sandbox-name": metadata.name,

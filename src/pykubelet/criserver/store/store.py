@@ -124,8 +124,15 @@ class Store:
         await self._run_or_owe(record.id, _replacing(_SANDBOX, record, self._sandboxes))
 
     async def delete_sandbox(self, sandbox: SandboxID) -> None:
-        """Forget a sandbox and free its name; a full disk delays it."""
-        await self._run_or_owe(sandbox, _deleting("sandboxes", sandbox, self._sandboxes))
+        """Forget a sandbox with its containers and free its name; a full disk delays it."""
+        forget = _deleting("sandboxes", sandbox, self._sandboxes)
+
+        def work(connection: sqlite3.Connection) -> None:
+            for row in connection.execute("SELECT id FROM containers WHERE sandbox = ?", (sandbox,)).fetchall():
+                _deleting("containers", row[0], self._containers)(connection)
+            forget(connection)
+
+        await self._run_or_owe(sandbox, work)
 
     async def add_container(self, record: ContainerRecord) -> None:
         """Reserve the name in the sandbox and remember the container. Conflict names the holder of a taken name."""

@@ -42,12 +42,13 @@ class Moves:
     def _place(self) -> Path | None:
         """The ``cgroup.procs`` of the cgroup we are in, in the hierarchy that has no controllers if there is one.
 
-        Read each time, since somebody may have moved us.
+        Read each time, since somebody may have moved us. None also when that cgroup is above what the mount shows.
         """
         for line in reversed(self._own.read_text().splitlines()):
             _, controllers, path = line.split(":", 2)
             first = controllers.partition(",")[0]
             mount = self._layout.controllers.get(first) if first else self._layout.unified
             if mount is not None:
-                return mount / path.lstrip("/") / "cgroup.procs"
+                # Outside our cgroup namespace: the path says nothing of where the mount has it.
+                return None if path.startswith("/..") else mount / path.lstrip("/") / "cgroup.procs"
         return None

@@ -69,8 +69,12 @@ esac
 class NoCgroups:
     """There are none to remove."""
 
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
     def delete(self, path: str) -> None:
         assert path
+        self.deleted.append(path)
 
 
 @dataclass

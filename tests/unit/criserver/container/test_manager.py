@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,7 +18,7 @@ from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase, Spared
 from pykubelet.pb import runtime_v1_pb2 as pb
-from tests.unit.criserver.container.rig import SANDBOX, rig_in
+from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, rig_in
 
 
 async def test_from_creation_to_removal(tmp_path: Path) -> None:
@@ -42,6 +43,22 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
         assert (await rig.store.load())[1] == []
         kinds = [(await anext(events)).kind for _ in range(3)]
         assert kinds == [EventKind.STARTED, EventKind.STOPPED, EventKind.DELETED]
+
+
+async def test_an_ended_one_is_taken_apart_once(tmp_path: Path) -> None:
+    """Its cgroup goes with what is left in it when it ends, and its removal does not look for that again."""
+    async with rig_in(tmp_path) as rig:
+        cgroups = cast(NoCgroups, rig.deps.cgroups)
+        container = await rig.create("sh", "-c", "exit 3")
+        await rig.manager.start(container.id)
+        await container.ended.wait()
+        async with container.lock:
+            assert cgroups.deleted == [container.record.cgroup]
+        assert not (tmp_path / "oci" / container.id).exists()
+        await rig.manager.remove(container.id)
+        assert cgroups.deleted == [container.record.cgroup]
+        assert list((tmp_path / "bundles").iterdir()) == []
+        assert list((tmp_path / "exits").glob(container.id)) == []
 
 
 async def test_an_exit_by_itself(tmp_path: Path) -> None:
@@ -195,6 +212,9 @@ async def test_the_next_server_adopts_what_runs_and_learns_what_ended(tmp_path: 
         await rig.manager.stop_all(SANDBOX)
         assert rig.manager.get(running.id).record.exit_code == 137
         await rig.manager.remove_all(SANDBOX)
+        assert list(rig.manager.all()) == []
+        assert len((await rig.store.load())[1]) == 4, "they go with the record of the sandbox"
+        await rig.store.delete_sandbox(SANDBOX)
         assert (await rig.store.load())[1] == []
         assert list((tmp_path / "bundles").iterdir()) == []
 

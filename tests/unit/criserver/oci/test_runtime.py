@@ -98,3 +98,23 @@ async def test_features(runtime: OciRuntime, said: str, recursive: bool, users: 
     Path(runtime.path).write_text(f"#!/bin/sh\n{said}\n")
     features = await runtime.features()
     assert (features.recursive_read_only, features.user_namespaces) == (recursive, users)
+
+
+@pytest.mark.parametrize(
+    ("program", "emptied", "calls"),
+    [("runc", True, 0), ("runc", False, 1), ("crun", True, 1), ("runc-hooked", True, 1)],
+)
+async def test_a_delete_of_what_has_no_cgroup_any_more(tmp_path: Path, program: str, emptied: bool, calls: int) -> None:
+    """Plain runc need not be run for it; what another program has to do nobody knows."""
+    notes, state = tmp_path / "notes", tmp_path / "oci" / C1
+    state.mkdir(parents=True)
+    (state / "state.json").touch()
+    (tmp_path / "scratch").mkdir()
+    path = tmp_path / program
+    path.write_text(f"#!/bin/sh\necho called >> {notes}\nrm -r {state}\n")
+    path.chmod(0o755)
+    runtime = OciRuntime(str(path), tmp_path / "oci", tmp_path / "scratch")
+    for _ in range(2):
+        await runtime.delete(C1, emptied=emptied)
+    assert not state.exists()
+    assert (notes.read_text().count("called") if notes.exists() else 0) == calls

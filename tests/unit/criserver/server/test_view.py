@@ -1,5 +1,7 @@
 """Records as CRI messages, and errors as codes."""
 
+import json
+
 import pytest
 from grpc import StatusCode
 
@@ -141,3 +143,26 @@ def test_a_defect_is_internal_and_logged(caplog: pytest.LogCaptureFixture) -> No
 def test_chunks() -> None:
     assert [len(piece) for piece in chunks(list(range(1001)))] == [500, 500, 1]
     assert chunks([]) == [[]]
+
+
+def test_a_request_in_json() -> None:
+    config = pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name="app"),
+        command=["sh", "-c"],
+        envs=[pb.KeyValue(key="A", value=b"b\xff")],
+        labels={"a": "1"},
+        mounts=[pb.Mount(container_path="/d", host_path="/h", propagation=pb.PROPAGATION_BIDIRECTIONAL)],
+        tty=True,
+    )
+    config.linux.resources.cpu_quota = 50000
+    config.linux.security_context.run_as_user.value = 0
+    assert json.loads(json.dumps(view.as_asked(config))) == {
+        "metadata": {"name": "app"},
+        "command": ["sh", "-c"],
+        "envs": [{"key": "A", "value": "b\ufffd"}],
+        "labels": {"a": "1"},
+        "mounts": [{"container_path": "/d", "host_path": "/h", "propagation": 2}],
+        "tty": True,
+        "linux": {"resources": {"cpu_quota": 50000}, "security_context": {"run_as_user": {}}},
+    }
+    assert view.as_asked(pb.ContainerConfig()) == {}

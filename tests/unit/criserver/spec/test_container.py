@@ -121,6 +121,12 @@ def test_annotations_of_the_pod_do_not_reach_the_runtime() -> None:
     assert "run.oci.hooks" not in cast(dict[str, str], build_container(of)["annotations"])
 
 
+@pytest.mark.parametrize(("cgroup", "told"), [("pod.slice:cri-pykubelet:c", True), ("/pods/c", False)])
+def test_systemd_is_told_of_no_limit_of_tasks(cgroup: str, told: bool) -> None:
+    annotations = cast(dict[str, str], build_container(replace(given(), cgroup=cgroup))["annotations"])
+    assert ("org.systemd.property.TasksMax" in annotations) is told
+
+
 def test_limits() -> None:
     asked = pb.LinuxContainerResources(
         cpu_shares=100,

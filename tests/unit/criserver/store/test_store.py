@@ -49,6 +49,20 @@ async def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     await again.close()
 
 
+async def test_a_sandbox_takes_its_containers_along(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "state.db")
+    other = replace(SANDBOX, id=SandboxID("s2"), name="other")
+    kept = replace(CONTAINER, id=ContainerID("c3"), sandbox_id=other.id)
+    for sandbox in (SANDBOX, other):
+        await store.add_sandbox(sandbox)
+    for container in (CONTAINER, replace(CONTAINER, id=ContainerID("c2"), name="app_1"), kept):
+        await store.add_container(container)
+    await store.delete_sandbox(SANDBOX.id)
+    assert await store.load() == ([other], [kept])
+    await store.close()
+    assert sorted(path.stem for path in (tmp_path / "records").rglob("*.json")) == ["c3", "s2"]
+
+
 async def test_a_name_is_reserved_until_it_is_deleted(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "state.db")
     await store.add_sandbox(SANDBOX)

@@ -56,3 +56,13 @@ async def test_where_it_cannot_be_nothing_happens(tmp_path: Path) -> None:
     moves.expect()  # no such cgroup
     await asyncio.sleep(0.05)
     assert not (tmp_path / "absent").exists()
+
+
+async def test_it_goes_nowhere_else(tmp_path: Path) -> None:
+    """Moved out of the part of the tree that we see, a process is told a path that means another cgroup here."""
+    own, other = tmp_path / "own", tmp_path / "cpu" / "cgroup.procs"
+    own.write_text("0::/../cpu\n")
+    (tmp_path / "unified").mkdir()
+    other.parent.mkdir()
+    other.touch()
+    assert await _expected(Moves(Layout(Mode.V2, tmp_path / "unified"), own), other) == ""
