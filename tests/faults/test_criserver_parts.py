@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 import time
@@ -38,6 +39,11 @@ if command == "ADD":
     json.dump(given["prevResult"], sys.stdout)
 """
 
+_NOTING = """#!/bin/sh
+echo "$@" >> {home}/noted
+exec {runtime} "$@"
+"""
+
 
 @pytest.fixture(scope="module")
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
@@ -47,8 +53,15 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
     plugins.mkdir(parents=True)
     cni = {"bin_dirs": [str(plugins), "/usr/lib/cni"], "timeout": _TIMEOUT}
     made = PrivateCriServer(
-        home, f"{isolation.bridge}p", isolation.further_subnet("p", 29), cni=cni, chained=("sleepy",)
+        home,
+        f"{isolation.bridge}p",
+        isolation.further_subnet("p", 29),
+        cni=cni,
+        chained=("sleepy",),
+        handlers={"noting": str(home / "noting")},
     )
+    (home / "noting").write_text(_NOTING.format(home=home, runtime=shutil.which("runc")))
+    (home / "noting").chmod(0o755)
     (plugins / "sleepy").write_text(_PLUGIN.format(python=sys.executable, order=str(home / "hang")))
     (plugins / "sleepy").chmod(0o755)
     try:
@@ -77,10 +90,10 @@ class Pods:
             linux=pb.LinuxPodSandboxConfig(cgroup_parent=self._cgroup),
         )
 
-    async def run(self, name: str) -> SandboxID:
-        return await self.client.run_pod_sandbox(self.config(name))
+    async def run(self, name: str, handler: str = "") -> SandboxID:
+        return await self.client.run_pod_sandbox(self.config(name), handler)
 
-    async def start(self, name: str, *command: str) -> ContainerID:
+    async def start(self, name: str, *command: str, handler: str = "") -> ContainerID:
         config = pb.ContainerConfig(
             metadata=pb.ContainerMetadata(name=name),
             image=pb.ImageSpec(image=BUSYBOX),
@@ -92,7 +105,7 @@ class Pods:
                 )
             ),
         )
-        container = await self.client.create_container(await self.run(name), config, self.config(name))
+        container = await self.client.create_container(await self.run(name, handler), config, self.config(name))
         await self.client.start_container(container)
         return container
 
@@ -181,6 +194,26 @@ async def test_addresses_run_out(pods: Pods) -> None:
     assert len(await pods.client.list_pod_sandboxes()) == _ADDRESSES
     await pods.client.stop_pod_sandbox(boxes[2])
     assert await pods.address(await pods.run("one-more")) == taken[2]
+
+
+async def test_the_runtime_of_a_handler(pods: Pods) -> None:
+    """The program that the configuration names runs the pod, also after the server was started anew."""
+    noted = pods.server.home / "noted"
+    container = await pods.start("special", "sleep", "3600", handler="noting")
+    assert "create" in noted.read_text()
+    assert (await pods.client.exec_sync(container, ["true"], 20)).exit_code == 0
+    assert "exec" in noted.read_text()
+    handlers = {each.name for each in (await pods.client.status()).runtime_handlers}
+    assert "noting" in handlers
+    pods.server.signal(signal.SIGKILL)
+    pods.server.start()
+    noted.write_text("")
+    assert (await pods.client.exec_sync(container, ["true"], 20)).exit_code == 0
+    assert "exec" in noted.read_text()
+    await pods.start("usual", "sleep", "3600")
+    await pods.client.stop_container(container, 0)
+    await pods.client.remove_container(container)
+    assert container in noted.read_text() and "usual" not in noted.read_text()
 
 
 def _monitor(server: PrivateCriServer, container: ContainerID) -> int:

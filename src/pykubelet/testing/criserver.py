@@ -30,6 +30,7 @@ _START_SECONDS = 30.0 * PATIENCE
 _STOP_SECONDS = 15.0 * PATIENCE
 _OCI = os.environ.get("PYKUBELET_TEST_OCI", "runc")
 """The OCI runtime: runc or crun."""
+_HANDLERS = {name: name for name in ("runc", "crun", _OCI)}
 _PROGRAMS = {"conmon": "conmon", _OCI: _OCI, "catatonit": "catatonit"}
 
 
@@ -48,6 +49,8 @@ class PrivateCriServer:
     """Settings of the network beside its folder."""
     chained: Sequence[str] = ()
     """Plugins that follow the usual ones, by name; without any, the network is the server's own default."""
+    handlers: Mapping[str, str] = field(default_factory=dict)
+    """Programs of further OCI runtimes by the handler that a RuntimeClass names."""
     pause_image: str = ""
     """Image that holds shared PID namespaces; by default a program of this machine does."""
 
@@ -187,6 +190,7 @@ class PrivateCriServer:
             "run": str(self.home / "run"),
             "listen": str(self.socket),
             "default_handler": _OCI,
+            "handlers": {name: {"path": path} for name, path in {**_HANDLERS, **self.handlers}.items()},
             "registries_file": str(self.home / "registries.toml"),
             "cdi_dirs": [str(self.home / "cdi")],
             "pause_image": self.pause_image,

@@ -135,6 +135,37 @@ async def test_limits_reach_the_cgroup(runtime: Runtime) -> None:
     assert await said(runtime, command, _limited) == f"{64 << 20}\n20000"
 
 
+_SEEN_LIMITS = (
+    "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max;"
+    "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d' ' -f1 /sys/fs/cgroup/cpu.max;"
+    "cat /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null || cat /sys/fs/cgroup/cpu.weight"
+)
+
+
+async def test_limits_change_while_it_runs(runtime: Runtime) -> None:
+    """In the container's own cgroup, not only in what is told; what is not named stays as it was."""
+
+    async def seen() -> list[int]:
+        result = await runtime.client.exec_sync(container, ["sh", "-c", _SEEN_LIMITS], 10)
+        return [int(word) for word in result.stdout.split()]
+
+    config = runtime.container_config(STUBBORN)
+    _limited(config)
+    container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    memory, quota, shares = await seen()
+    assert (memory, quota) == (64 << 20, 20000)
+    await runtime.client.update_container_resources(
+        container, pb.LinuxContainerResources(memory_limit_in_bytes=96 << 20, cpu_quota=50000, cpu_period=100000)
+    )
+    assert await seen() == [96 << 20, 50000, shares]
+    await runtime.client.update_container_resources(container, pb.LinuxContainerResources(cpu_shares=2048))
+    memory, quota, more = await seen()
+    assert (memory, quota) == (96 << 20, 50000) and more > shares
+    told = (await runtime.status(container)).resources.linux
+    assert (told.memory_limit_in_bytes, told.cpu_quota, told.cpu_shares) == (96 << 20, 50000, 2048)
+
+
 async def test_mounts(runtime: Runtime, tmp_path: Path) -> None:
     (tmp_path / "word").write_text("from the node\n")
 
@@ -244,11 +275,15 @@ async def test_apparmor(runtime: Runtime, kind: "pb.SecurityProfile.ProfileType.
         assert found[0] in ("none", "unconfined", "kernel")
 
 
-async def test_a_forbidden_sysctl_is_refused_and_leaves_nothing(runtime: Runtime) -> None:
+@pytest.mark.parametrize(("name", "value"), [("kernel.nonsense", "1"), ("kernel.core_pattern", "|/evil")])
+async def test_a_forbidden_sysctl_is_refused_and_leaves_nothing(runtime: Runtime, name: str, value: str) -> None:
+    """CVE-2022-0811."""
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text()
     config = runtime.pod_config()
-    config.linux.sysctls["kernel.nonsense"] = "1"
-    with pytest.raises(PykubeletError):
+    config.linux.sysctls[name] = value
+    with pytest.raises(PykubeletError, match="kernel"):
         await runtime.sandbox(config)
+    assert Path("/proc/sys/kernel/core_pattern").read_text() == pattern
     # The name is free again.
     await runtime.sandbox()
 

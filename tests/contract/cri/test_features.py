@@ -1,5 +1,6 @@
 """What not every runtime has: it works, or is refused with UNIMPLEMENTED. On real runtimes only."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,21 @@ async def test_a_cdi_device_that_nobody_describes(runtime: Runtime) -> None:
         assert "no.such/vendor=0" in str(error)
         return
     assert "no.such" not in (await runtime.client.container_status(container, verbose=True)).info["info"]
+
+
+async def test_verbose_status_of_a_sandbox(runtime: Runtime) -> None:
+    """What people and tools read out of ``crictl inspectp``."""
+    config = runtime.pod_config()
+    sandbox = await runtime.sandbox(config)
+    said = json.loads((await runtime.client.pod_sandbox_status(sandbox, verbose=True)).info["info"])
+    assert said["config"]["metadata"]["name"] == config.metadata.name
+    assert said["config"]["hostname"] == config.hostname
+    (network,) = [each for each in said["runtimeSpec"]["linux"]["namespaces"] if each["type"] == "network"]
+    namespace, mine = Path(network["path"]).stat(), Path("/proc/self/ns/net").stat()
+    assert namespace.st_dev == mine.st_dev and namespace.st_ino != mine.st_ino
+    container = await runtime.create(sandbox, STUBBORN)
+    said = json.loads((await runtime.client.container_status(container, verbose=True)).info["info"])
+    assert said["config"]["command"] == list(STUBBORN.command)
 
 
 async def _exit_code(runtime: Runtime, container: ContainerID, command: str) -> int:

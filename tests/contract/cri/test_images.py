@@ -14,6 +14,7 @@ from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.registry import Registry
 from tests.contract.cri.support import ENDPOINT, HAVE_REAL, IMAGE, STUBBORN, Runtime
 
@@ -144,6 +145,46 @@ async def test_real_an_image_in_use_can_be_removed_and_its_container_goes_on(
         assert (await runtime.status(container)).state == pb.CONTAINER_RUNNING
         with pytest.raises(PykubeletError, match="used"):
             await runtime.create(SandboxID(runtime.sandboxes[0]), STUBBORN, attempt=1)
+    finally:
+        await runtime.clean()
+
+
+async def test_real_a_container_is_what_its_image_says(client: CriClient, registry: Registry, tmp_path: Path) -> None:
+    """Entry point, arguments, variables, user with groups, folder, volume and stop signal; a request's own go first."""
+    script = 'echo "$0 $* $KEPT $OVER $(id -u):$(id -g):$(id -G) $PWD $HOME"; ls -A /data | wc -l;' + (
+        'trap "echo asked; exit 9" USR1; while :; do sleep 0.05; done'
+    )
+    reference = registry.add(
+        "says",
+        entrypoint=("/bin/sh", "-c", script, "entry"),
+        command=("given",),
+        environment=("PATH=/bin", "KEPT=kept", "OVER=image"),
+        user="app",
+        working_dir="/work/deep",
+        volumes=("/data",),
+        stop_signal="SIGUSR1",
+    )
+    await client.pull_image(spec(reference))
+    (tmp_path / "logs").mkdir()
+    runtime = Runtime(client, reference, tmp_path / "logs")
+    try:
+        config = runtime.container_config(STUBBORN)
+        config.ClearField("command")
+        config.args.extend(["own", "words"])
+        config.envs.add(key="OVER", value=b"request")
+        container = await client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+        await client.start_container(container)
+        log = Path((await runtime.status(container)).log_path)
+        async with asyncio.timeout(20 * PATIENCE):
+            while log.read_text().count("\n") < 2:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+        await client.stop_container(container, 20)
+        status = await runtime.ended(container)
+        first, second, last = (line.split(" ", 3)[3] for line in log.read_text().splitlines())
+        # containerd 1.6 leaves the groups out that /etc/group has for an image's user.
+        groups = "1000 2000" if await runtime.is_ours() else "1000"
+        assert first == f"entry own words kept request 1000:1000:{groups} /work/deep /"
+        assert (second, last, status.exit_code) == ("0", "asked", 9)
     finally:
         await runtime.clean()
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -112,6 +113,58 @@ async def test_older_protocols_tell_failures_as_text(runtime: Runtime) -> None:
     url = await _exec_url(runtime, container, ("false",), OUTPUT)
     async with spdy(url, ("error", "stdout", "stderr"), "v3.channel.k8s.io") as streams:
         assert b"exit code" in await all_of(streams["error"])
+
+
+async def _messages(url: str, protocol: str, *given: bytes) -> dict[int, bytes]:
+    """What comes by channel until the other side closes; each is sent what is given, and base64 where it is spoken."""
+    got: dict[int, bytes] = {}
+    text = "base64." in protocol
+    protocols = (protocol,) if protocol else ()
+    async with (
+        asyncio.timeout(30 * PATIENCE),
+        aiohttp.ClientSession() as session,
+        session.ws_connect(url, protocols=protocols) as socket,
+    ):
+        assert (socket.protocol or "") == protocol
+        for data in given:
+            await (socket.send_str(f"{data[0]}{b64encode(data[1:]).decode()}") if text else socket.send_bytes(data))
+        async for message in socket:
+            channel = int(message.data[0])
+            data = b64decode(message.data[1:]) if text else message.data[1:]
+            got[channel] = got.get(channel, b"") + data
+    return got
+
+
+@pytest.mark.parametrize(
+    "protocol", ["", "channel.k8s.io", "base64.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", V5]
+)
+async def test_every_protocol_of_websockets(runtime: Runtime, protocol: str) -> None:
+    container = await runtime.start(SERVING)
+    command = ("sh", "-c", "read word; echo got $word; echo error >&2; exit 3")
+    streams = StreamSet(stdin=True, stdout=True, stderr=True)
+    url = await _exec_url(runtime, container, command, streams)
+    if protocol == V5 and not await runtime.is_ours():
+        with pytest.raises(aiohttp.ClientError):
+            await _messages(url, protocol)
+        return
+    got = await _messages(url, protocol, b"\0hello\n")
+    assert (got[1], got[2]) == (b"got hello\n", b"error\n")
+    if protocol.startswith(("v4.", "v5.")):
+        assert json.loads(got[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+    else:
+        assert b"3" in got[3]
+
+
+async def test_port_forward_over_websockets(runtime: Runtime) -> None:
+    """A pair of channels for each port, which name it first."""
+    sandbox = await runtime.sandbox()
+    container = await runtime.create(sandbox, SERVING)
+    await runtime.client.start_container(container)
+    await _succeeds(runtime, container, "grep", ":1F90", "/proc/net/tcp")
+    url = await runtime.client.port_forward(sandbox, [8080])
+    got = await _messages(url, "v4.channel.k8s.io", b"\0GET /index.html HTTP/1.0\r\n\r\n")
+    port = (8080).to_bytes(2, "little")
+    assert got[0].startswith(port) and got[0].endswith(b"hello\n") and got[1] == port
 
 
 async def test_a_url_works_once_and_only_for_what_is_spoken(runtime: Runtime) -> None:
