@@ -9,6 +9,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
+from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
@@ -44,12 +45,20 @@ def api(apiserver: EnvTest) -> KubeApi:
     return KubeApi(apiserver.url, str(apiserver.home / "ca.crt"), apiserver.tokens[ADMIN])
 
 
+@pytest.fixture(scope="session")
+def node_address(isolation: Isolation) -> str:
+    """Where the API server reaches the node."""
+    return isolation.add_node_address()
+
+
 @dataclass
 class Cluster:
     """An agent as the node ``testnode``."""
 
     api: KubeApi
     agent: AgentProcess
+    address: str = "127.0.0.1"
+    """The node's."""
 
     def run(self, manifest: Json) -> Json:
         """Create the pod and bind it to the node."""
@@ -86,21 +95,49 @@ def cluster(
     daemon: PrivateRuntime,
     apiserver: EnvTest,
     api: KubeApi,
+    node_address: str,
     node_config: Json,
     node_flags: list[str],
 ) -> Iterator[Cluster]:
     """The module's node, Ready; its pods are removed at the end."""
     home = isolation.home / f"n-{request.module.__name__.rpartition('.')[2].removeprefix('test_')[:10]}"
-    flags = ["--kubeconfig", str(apiserver.node_kubeconfig(NODE)), "--node-ip", "127.0.0.1", *node_flags]
-    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, node_config, flags)
+    flags = ["--kubeconfig", str(apiserver.node_kubeconfig(NODE)), "--node-ip", node_address, *node_flags]
+    config = {"address": node_address, **node_config}
+    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, config, flags)
     agent.start()
     try:
         wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
-        yield Cluster(api, agent)
+        yield Cluster(api, agent, node_address)
         _remove_everything(api, agent)
     finally:
         agent.destroy()
         api.delete(f"/api/v1/nodes/{NODE}")
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[FakeApiThread]:
+    """The module's fake API server, for what the real one is too old for."""
+    with fake_api_thread() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def newer(
+    request: pytest.FixtureRequest, isolation: Isolation, daemon: PrivateRuntime, fake: FakeApiThread
+) -> Iterator[Cluster]:
+    """The module's agent that is a node of the fake API server."""
+    home = isolation.home / request.module.__name__.rpartition(".")[2].removeprefix("test_")
+    home.mkdir()
+    flags = ["--kubeconfig", str(fake.kubeconfig(home / "kubelet.conf")), "--node-ip", "127.0.0.1"]
+    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, flags=flags)
+    agent.start()
+    api = KubeApi(fake.url, "", "")
+    try:
+        wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+        yield Cluster(api, agent)
+        assert agent.stop() == 0, agent.log_tail()
+    finally:
+        agent.destroy()
 
 
 def _remove_everything(api: KubeApi, agent: AgentProcess) -> None:

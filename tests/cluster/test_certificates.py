@@ -1,6 +1,7 @@
 """A node that has nothing but a bootstrap token: its certificates, and their renewal."""
 
 import base64
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,7 +79,7 @@ def joining(
     bootstrap = apiserver.kubeconfig("system:bootstrap:envtst", home / "bootstrap.conf")
     flags = ["--kubeconfig", str(home / "kubelet.conf"), "--bootstrap-kubeconfig", str(bootstrap)]
     flags += ["--cert-dir", str(home / "pki"), "--node-ip", "127.0.0.1"]
-    config: Json = {"rotateCertificates": True, "serverTLSBootstrap": True, "port": 0}
+    config: Json = {"rotateCertificates": True, "serverTLSBootstrap": True}
     agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, config, flags)
     try:
         yield lambda: agent
@@ -92,7 +93,12 @@ def subject(path: Path) -> str:
     return x509.load_pem_x509_certificate(path.read_bytes()).subject.rfc4514_string()
 
 
-def test_a_node_joins_by_a_token_and_renews_its_certificate(
+def shown(agent: AgentProcess) -> x509.Certificate:
+    """The certificate that the node's server shows."""
+    return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", agent.node_port)).encode())
+
+
+def test_a_node_joins_by_a_token_and_renews_its_certificates(
     joining: Callable[[], AgentProcess], api: KubeApi, apiserver: EnvTest
 ) -> None:
     agent = joining()
@@ -114,21 +120,28 @@ def test_a_node_joins_by_a_token_and_renews_its_certificate(
     assert subject(current) == f"CN=system:node:{NODE},O=system:nodes"
     wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
 
-    # The server's certificate is asked for by the node itself.
+    # The server's certificate is asked for by the node itself; until it is there the server signs its own.
     serving = wait_request(api, _SERVING, agent)
     assert serving["spec"]["username"] == f"system:node:{NODE}"
-    sign(api, apiserver, serving)
-    wait_for(lambda: (agent.home / "pki" / "kubelet-server-current.pem").exists(), 20.0, agent.log_tail)
-    names = x509.load_pem_x509_csr(base64.b64decode(serving["spec"]["request"])).extensions
-    alternative = names.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert alternative.get_values_for_type(x509.DNSName) == [NODE]
+    assert set(serving["spec"]["usages"]) == {"digital signature", "server auth"}
+    authority = apiserver.authority.certificate.subject
+    assert shown(agent).issuer != authority
+    sign(api, apiserver, serving, timedelta(seconds=30))
+    wait_for(lambda: shown(agent).issuer == authority, 20.0, agent.log_tail)
+    first_shown = shown(agent)
+    names = first_shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == [NODE]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
 
-    # The client's lives short, and is renewed before it ends.
+    # Both live short, and are renewed before they end.
     before = current.resolve()
     second = wait_request(api, _CLIENT, agent)
     assert second["spec"]["username"] == f"system:node:{NODE}"
     sign(api, apiserver, second)
     wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
+    sign(api, apiserver, wait_request(api, _SERVING, agent))
+    wait_for(lambda: shown(agent).serial_number != first_shown.serial_number, 20.0, agent.log_tail)
+    assert shown(agent).issuer == authority
     expires = x509.load_pem_x509_certificate(before.read_bytes()).not_valid_after_utc.timestamp()
     wait_for(lambda: time.time() > expires + 1, 60.0, agent.log_tail)
     lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}"

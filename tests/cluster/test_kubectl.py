@@ -119,7 +119,7 @@ def test_attach_and_port_forward(kubectl: Kubectl, cluster: Cluster) -> None:
         forward.communicate()
 
 
-def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster) -> None:
+def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """exec -it with the terminal's size, a pod changed while it runs, and a pod that debugs the node."""
     cluster.run(pod("box", container(tty=True, stdin=True), metadata={"labels": {"tier": "front"}}))
     cluster.ready("box")
@@ -150,6 +150,10 @@ def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster) -> 
     kubectl("label", "pod", "box", "tier=back", "--overwrite")
     kubectl("annotate", "pod", "box", "note=changed")
     assert "box" in kubectl("get", "pods", "-l", "tier=back", "-o", "name")
+    kubectl("patch", "pod", "box", "--patch", json.dumps({"metadata": {"labels": {"tier": "middle"}}}))
+    monkeypatch.setenv("KUBE_EDITOR", "sed -i s/middle/edited/")
+    assert "edited" in kubectl("edit", "pod", "box")
+    assert "box" in kubectl("get", "pods", "-l", "tier=edited", "-o", "name")
     before = cluster.ready("box")
     # An image may be changed while the pod runs: that container starts anew. Without its tag it is another name.
     kubectl("set", "image", "pod/box", f"main={BUSYBOX.replace(':1', ':2')}")

@@ -1,7 +1,7 @@
 """What the real API server is too old to carry, and what it does not do wrong on demand: against the fake one."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,13 +11,11 @@ from cryptography.hazmat.primitives import serialization
 
 from pykubelet.models.core_v1 import Pod, PodCondition
 from pykubelet.models.quantity import to_bytes
-from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
+from pykubelet.testing.agent import container_status, is_ready, wait_for
 from pykubelet.testing.cluster_ca import ClusterAuthority
 from pykubelet.testing.fake_api import Fault
-from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
-from pykubelet.testing.isolation import Isolation
-from pykubelet.testing.kubeapi import Json, KubeApi
-from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.fake_api.thread import FakeApiThread
+from pykubelet.testing.kubeapi import Json
 from tests.cgroup_view import cgroup_of
 from tests.cluster.conftest import NODE, Cluster
 from tests.cluster.test_storage import DRIVER, Storage
@@ -25,29 +23,6 @@ from tests.kubectl import Kubectl, needs_kubectl
 from tests.manifests import BUSYBOX, container, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
-
-
-@pytest.fixture(scope="module")
-def fake() -> Iterator[FakeApiThread]:
-    with fake_api_thread() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def newer(isolation: Isolation, daemon: PrivateRuntime, fake: FakeApiThread) -> Iterator[Cluster]:
-    """An agent that is a node of the fake API server."""
-    home = isolation.home / "newer"
-    home.mkdir()
-    flags = ["--kubeconfig", str(fake.kubeconfig(home / "kubelet.conf")), "--node-ip", "127.0.0.1"]
-    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, flags=flags)
-    agent.start()
-    api = KubeApi(fake.url, "", "")
-    try:
-        wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
-        yield Cluster(api, agent)
-        assert agent.stop() == 0, agent.log_tail()
-    finally:
-        agent.destroy()
 
 
 def test_a_sidecar_and_the_newer_fields_of_the_status(newer: Cluster) -> None:

@@ -90,7 +90,8 @@ def test_a_deleted_node_comes_back(cluster: Cluster) -> None:
 
 
 def test_without_its_runtime_the_node_is_not_ready(cluster: Cluster, daemon: PrivateRuntime) -> None:
-    cluster.run(pod("lasting"))
+    tolerations = [{"operator": "Exists"}]
+    cluster.run(pod("lasting", tolerations=tolerations))
     before = container_status(cluster.ready("lasting"))
     daemon.signal(signal.SIGKILL)
     try:
@@ -98,7 +99,7 @@ def test_without_its_runtime_the_node_is_not_ready(cluster: Cluster, daemon: Pri
         told = cluster.api.node_condition(NODE)
         assert told["reason"] == "KubeletNotReady" and "container runtime is down" in told["message"]
         # Pods bound meanwhile wait.
-        cluster.run(pod("patient"))
+        cluster.run(pod("patient", tolerations=tolerations))
     finally:
         daemon.start()
     wait_for(lambda: cluster.api.node_condition(NODE)["status"] == "True", 20.0, cluster.agent.log_tail)

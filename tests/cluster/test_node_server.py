@@ -35,16 +35,16 @@ class Web:
     def api(self, path: str) -> tuple[int, str]:
         """Through the API server, as kubectl does."""
         context = ssl.create_default_context(cafile=str(self.apiserver.home / "ca.crt"))
-        return _get(self.apiserver.port, path, context, self.apiserver.tokens[ADMIN])
+        return _get(("127.0.0.1", self.apiserver.port), path, context, self.apiserver.tokens[ADMIN])
 
     def node(self, path: str, token: str = "") -> tuple[int, str]:
         """Straight to the node, as metrics-server and Prometheus do."""
         context = ssl.create_default_context(cafile=str(self.cluster.agent.root / "pki" / "kubelet.crt"))
-        return _get(self.cluster.agent.node_port, path, context, token)
+        return _get((self.cluster.address, self.cluster.agent.node_port), path, context, token)
 
 
-def _get(port: int, path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20 * PATIENCE)
+def _get(place: tuple[str, int], path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
+    connection = http.client.HTTPSConnection(*place, context=context, timeout=20 * PATIENCE)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()
@@ -105,6 +105,14 @@ def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
 
 def test_pages_for_people(web: Web) -> None:
     base = f"/api/v1/nodes/{NODE}/proxy"
+    shown = json.loads(web.api(f"{base}/runningpods/")[1])
+    assert [(each["metadata"]["name"], each["spec"]["containers"][0]["name"]) for each in shown["items"]] == [
+        ("web", "main")
+    ]
+    assert "web" in {each["metadata"]["name"] for each in json.loads(web.api(f"{base}/pods")[1])["items"]}
+    assert web.api(f"{base}/containerLogs/default/web/main?tailLines=1") == (200, "second\n")
+    assert '<a href="' in web.api(f"{base}/logs/")[1]
+    assert web.api(f"{base}/nowhere")[0] == 404
     assert "Binary version: v1." in web.api(f"{base}/statusz")[1]
     assert f"\nhostname-override={NODE}\n" in web.api(f"{base}/flagz")[1]
     assert "task sync-loop:" in web.api(f"{base}/debug/pprof/goroutine")[1]
@@ -116,3 +124,31 @@ def test_who_has_no_rights_on_nodes_is_refused(web: Web, apiserver: EnvTest) -> 
         403,
         "Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
     )
+
+
+def test_who_has_the_right_for_one_thing_gets_that_only(web: Web, apiserver: EnvTest) -> None:
+    """The role of docs/joining.md for monitoring."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "monitoring"}}
+    rules = [{"apiGroups": [""], "resources": ["nodes/metrics", "nodes/stats"], "verbs": ["get"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "monitoring"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "monitoring"}]
+    api = web.cluster.api
+    api.create(f"{rbac}/clusterroles", {**kind, "kind": "ClusterRole", "rules": rules})
+    binding = {**kind, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects}
+    api.create(f"{rbac}/clusterrolebindings", binding)
+    try:
+        token = apiserver.tokens["monitoring"]
+        # A refusal is remembered for half a minute, so nothing is asked before the API server knows the role.
+        review = {"resourceAttributes": {"verb": "get", "resource": "nodes", "subresource": "metrics", "name": NODE}}
+        spec = {**review, "user": "monitoring"}
+        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        wait_for(lambda: api.create(reviews, asked)["status"]["allowed"], 10.0, str)
+        for path in ("/metrics", "/metrics/cadvisor", "/stats/summary"):
+            assert web.node(path, token)[0] == 200, path
+        for path in ("/pods", "/logs/", "/configz", "/containerLogs/default/web/main"):
+            assert web.node(path, token)[0] == 403, path
+    finally:
+        for folder in ("clusterrolebindings", "clusterroles"):
+            api.delete(f"{rbac}/{folder}/monitoring")

@@ -25,7 +25,7 @@ def test_a_pod_runs_and_its_status_is_told(cluster: Cluster) -> None:
     found = cluster.ready("web")
     status = found.status
     assert found.metadata.uid == made["metadata"]["uid"]
-    assert status.pod_ip and status.host_ip == "127.0.0.1" and status.qos_class == "BestEffort"
+    assert status.pod_ip and status.host_ip == cluster.address and status.qos_class == "BestEffort"
     assert {c.type: c.status for c in status.conditions} == {
         "PodScheduled": "True",
         "Initialized": "True",
@@ -103,7 +103,7 @@ def test_the_node_is_registered(cluster: Cluster, daemon: PrivateRuntime) -> Non
         "PIDPressure": "False",
         "Ready": "True",
     }
-    assert {a["type"]: a["address"] for a in status["addresses"]} == {"InternalIP": "127.0.0.1", "Hostname": NODE}
+    assert {a["type"]: a["address"] for a in status["addresses"]} == {"InternalIP": cluster.address, "Hostname": NODE}
     assert set(status["allocatable"]) >= {"cpu", "memory", "pods", "ephemeral-storage"}
     info = status["nodeInfo"]
     assert info["kubeletVersion"].startswith("v1.") and info["containerRuntimeVersion"].startswith(f"{daemon.name}://")

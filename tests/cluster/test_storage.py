@@ -220,6 +220,14 @@ def test_a_device_and_how_full_volumes_are(storage: Storage) -> None:
     (usage,) = claimed()
     assert usage["pvcRef"] == {"name": "data", "namespace": "default"}
     assert (usage["name"], usage["capacityBytes"], usage["usedBytes"], usage["inodes"]) == ("data", 1000, 300, 10)
+    figures = cluster.api.text(f"/api/v1/nodes/{NODE}/proxy/metrics")
+    for wanted in (
+        'kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} 1000',
+        'kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="data"} 300',
+        f'csi_operations_seconds_count{{driver_name="{DRIVER}",grpc_status_code="OK",'
+        'method_name="/csi.v1.Node/NodePublishVolume",migrated="false"}',
+    ):
+        assert wanted in figures, "\n".join(line for line in figures.splitlines() if "csi" in line or "volume" in line)
     cluster.delete("raw")
     storage.until(lambda: any(call["volume_id"] == "vol-2" for call in storage.calls("NodeUnstageVolume")))
     assert not link.is_symlink()

@@ -181,7 +181,7 @@ class EnvTest:
         lines = [self._user(ADMIN, "system:masters")]
         lines += [self._user(f"system:node:{node}", "system:nodes") for node in self.nodes]
         lines.append(self._user("system:bootstrap:envtst", "system:bootstrappers"))
-        lines.append(self._user("nobody", "nothing"))
+        lines += [self._user(name, "nothing") for name in ("nobody", "monitoring")]
         (self.home / "tokens.csv").write_text("\n".join(lines) + "\n")
 
     def _user(self, name: str, group: str) -> str:

@@ -48,6 +48,13 @@ class KubeApi:
             with error:
                 raise ApiError(error.code, error.read().decode(errors="replace")[:500]) from error
 
+    def text(self, path: str) -> str:
+        """What is no JSON, as a node's metrics."""
+        request = urllib.request.Request(f"{self._url}{path}", headers={"Authorization": f"Bearer {self._token}"})
+        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=self._context) as answer:
+            found: bytes = answer.read()
+        return found.decode()
+
     def get(self, path: str) -> Json:
         return self.call("GET", path)
 

@@ -19,6 +19,8 @@ class Server:
 
     client: ApiClient
     fake: FakeApi | None
+    requests: list[str]
+    """Methods of the client's requests."""
 
 
 @pytest.fixture(scope="session")
@@ -39,13 +41,18 @@ def real_server(isolation: Isolation) -> Iterator[EnvTest]:
 @pytest.fixture(params=["fake", "real"])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
     """Both kinds, one after the other."""
+    requests: list[str] = []
+
+    def note(method: str, _host: str, _code: str, _seconds: float) -> None:
+        requests.append(method)
+
     if request.param == "fake":
         async with FakeApi() as fake:
-            client = ApiClient(fake.config, SystemClock())
-            yield Server(client, fake)
+            client = ApiClient(fake.config, SystemClock(), observe=note)
+            yield Server(client, fake, requests)
             await client.close()
         return
     real: EnvTest = request.getfixturevalue("real_server")
-    client = ApiClient(load_kubeconfig(real.kubeconfig(ADMIN)), SystemClock())
-    yield Server(client, None)
+    client = ApiClient(load_kubeconfig(real.kubeconfig(ADMIN)), SystemClock(), observe=note)
+    yield Server(client, None, requests)
     await client.close()

@@ -1,5 +1,6 @@
 """The client against an API server that does wrong."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -64,6 +65,27 @@ async def test_too_many_requests_are_sent_again_when_told(fake: FakeApi, client:
     await client.create(ALL, THING)
     assert fake.count("POST") == 3
     assert [3.0 <= delay <= 3.3 for delay in slept(client)] == [True, True]
+
+
+async def test_repeated_attempts_are_further_and_further_apart_by_chance(fake: FakeApi, client: ApiClient) -> None:
+    for _ in range(5):
+        fake.faults = [Fault("GET", status=500, times=4)]
+        with pytest.raises(Transient):
+            await client.get(ONE)
+    delays = slept(client)
+    assert [len(delays), len(set(delays))] == [15, 15]
+    for index, delay in enumerate(delays):
+        assert 0.25 * 2 ** (index % 3) <= delay <= 0.5 * 2 ** (index % 3)
+
+
+async def test_connections_are_used_again(fake: FakeApi, client: ApiClient) -> None:
+    for _ in range(5):
+        await client.list(ALL)
+    assert len(fake.peers) == 1
+    await asyncio.gather(*(client.list(ALL) for _ in range(4)))
+    assert len(fake.peers) <= 4
+    await asyncio.gather(*(client.list(ALL) for _ in range(4)))
+    assert len(fake.peers) <= 4
 
 
 async def test_a_creation_is_not_repeated_without_being_told(fake: FakeApi, client: ApiClient) -> None:

@@ -23,6 +23,17 @@ class QuickClock(SystemClock):
         await super().sleep(seconds / 100)
 
 
+class NotedClock(SystemClock):
+    """Back-offs are noted and skipped."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(0)
+
+
 class Followed:
     """A reflector's deliveries."""
 
@@ -128,6 +139,20 @@ async def test_errors_are_outlived(fake: FakeApi, followed: Followed) -> None:
     await fake.come_back()
     put(fake, "a", "1")
     await followed.until(lambda items: "a" in items)
+
+
+async def test_delays_double_by_chance_up_to_a_limit(fake: FakeApi) -> None:
+    """0.8 s and up to twice that at random, and so on up to 30 s and up to twice that."""
+    clock = NotedClock()
+    client = ApiClient(fake.config, SystemClock())
+    fake.faults = [Fault("configmaps", status=404, times=9)]
+    reflector = Reflector(client, Query(CONFIG_MAPS.all("default"), Select()), lambda _: reflector.stop(), clock)
+    async with asyncio.timeout(10):
+        await reflector.run()
+    bounds = [min(0.8 * 2**step, 30.0) for step in range(9)]
+    assert [least <= delay <= 2 * least for delay, least in zip(clock.slept, bounds, strict=True)] == [True] * 9
+    assert any(delay > 1.01 * least for delay, least in zip(clock.slept, bounds, strict=True))
+    await client.close()
 
 
 async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(fake: FakeApi, followed: Followed) -> None:

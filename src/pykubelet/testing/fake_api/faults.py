@@ -11,6 +11,8 @@ class Fault:
     match: str
     status: int = 0
     """Answer with this status; 0: answer as usual, but see below."""
+    message: str = "made to fail"
+    """Of that status."""
     retry_after: int | None = None
     delay: float = 0.0
     """Seconds before the answer."""

@@ -49,6 +49,8 @@ class FakeApi:
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         """``METHOD PATH?QUERY`` of every request."""
+        self.peers: set[tuple[str, int]] = set()
+        """From where requests came: one for each connection."""
         self.token = token
         """If set, the only bearer token that is accepted."""
         self._watching: set[asyncio.BaseTransport] = set()
@@ -100,6 +102,8 @@ class FakeApi:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         line = f"{request.method} {request.path_qs}"
         self.requests.append(line)
+        if request.transport is not None:
+            self.peers.add(request.transport.get_extra_info("peername"))
         fault = next((each for each in self.faults if each.applies(line)), None)
         if fault is not None:
             if fault.delay:
@@ -110,7 +114,7 @@ class FakeApi:
                 return web.Response()
             if fault.status:
                 headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after is not None else {}
-                return _status(fault.status, "Fault", "made to fail", headers)
+                return _status(fault.status, "Fault", fault.message, headers)
         try:
             if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
                 raise RefusedError(401, "Unauthorized", "Unauthorized")

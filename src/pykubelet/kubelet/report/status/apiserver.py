@@ -38,6 +38,8 @@ _CROWD_PATIENCE: Final = 5.0
 """News of progress wait no longer than this, however many pods start or end at once."""
 _TICK: Final = 0.001
 """Less is no wait."""
+_MODIFIED: Final = "the object has been modified"
+"""The API server's words for a change that met another one at the same time; any other conflict is one of uids."""
 _FLUSH_SECONDS: Final = 1.0
 """What has not arrived when the agent ends gets this long; the next agent brings the rest."""
 
@@ -158,9 +160,13 @@ class StatusPatcher:
                         return
                     self._backoff.reset(uid)
                 except (NotFound, Conflict) as error:
-                    # Gone or replaced by another of the same name: the watch will tell, and wake us if need be.
+                    if _MODIFIED in str(error):
+                        await self._wait(uid, delivery, Transient(str(error)))
+                        continue
+                    # Gone or replaced by another of the same name: the watch will tell, or has told meanwhile.
                     _log.info("status not taken", extra={"pod": str(ref_of(pod)), "error": str(error)})
-                    return
+                    if not delivery.news.is_set():
+                        return
                 except PykubeletError as error:
                     await self._wait(uid, delivery, error)
         finally:

@@ -130,6 +130,29 @@ async def test_a_pod_of_another_uid_is_not_touched(rig: Rig) -> None:
     assert rig.there()["phase"] == "Pending" and rig.patches == 1
 
 
+async def test_a_change_that_met_another_one_is_made_again(rig: Rig) -> None:
+    made = rig.add(pod(static=False))
+    text = 'Operation cannot be fulfilled on pods "web": the object has been modified; please apply your changes'
+    rig.api.fake.faults = [Fault("PATCH", status=409, message=text, times=2)]
+    rig.statuses.set(made, RUNNING)
+    await until(lambda: rig.there()["phase"] == "Running")
+    assert rig.patches == 3
+
+
+async def test_a_mirror_that_is_replaced_while_a_status_is_under_way_gets_it(rig: Rig) -> None:
+    static = pod(static=True)
+    uid = ref_of(static).uid
+    rig.known.pods[uid] = rig.api.put_pod(pod(static=False))
+    rig.api.fake.faults = [Fault("PATCH", delay=0.3)]
+    rig.statuses.set(static, RUNNING)
+    await until(lambda: rig.patches == 1)
+    await rig.api.client.delete(TARGET, grace_seconds=0)
+    rig.known.pods[uid] = rig.api.put_pod(pod(static=False))
+    rig.patcher.seen(uid)
+    await until(lambda: rig.there()["phase"] == "Running")
+    assert rig.patches == 2
+
+
 async def test_a_pod_that_is_gone_is_left_alone(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     await rig.api.client.delete(TARGET, grace_seconds=0)

@@ -1,0 +1,106 @@
+"""What newer APIs say about pods and nodes, and how the agent talks to the API server: against the fake one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.agent import container_status, wait_for
+from pykubelet.testing.fake_api.store import Place
+from pykubelet.testing.fake_api.thread import FakeApiThread
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import container, mount, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
+_TOKEN_SECONDS = 20
+"""Less than a real API server gives, so that one can be seen to be renewed."""
+
+
+@pytest.fixture(scope="module")
+def token(newer: Cluster) -> Iterator[Path]:
+    """A token in the volume of a pod that runs while the other tests do."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    newer.api.create("/api/v1/namespaces/default/serviceaccounts", account)
+    source = {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_SECONDS}}
+    main = container(volumeMounts=[mount("token", "/token")])
+    volumes = [{"name": "token", "projected": {"sources": [source]}}]
+    made = newer.run(pod("holder", main, volumes=volumes, serviceAccountName="default"))
+    newer.ready("holder")
+    yield newer.agent.root / "pods" / made["metadata"]["uid"] / "volumes/kubernetes.io~projected/token/token"
+    newer.delete("holder", 1)
+
+
+@pytest.fixture(scope="module")
+def first_token(token: Path) -> str:
+    """What it was at first."""
+    return token.read_text()
+
+
+def test_a_status_is_patched_without_a_look_before(newer: Cluster, fake: FakeApiThread, first_token: str) -> None:
+    store, begun = fake.api.store, len(fake.api.requests)
+
+    def phases() -> list[str]:
+        """Read past its server, whose requests are counted."""
+        found = store.list(Place("/api/v1", "pods"), lambda each: each["metadata"]["name"] == "seen")
+        return [each["status"]["phase"] for each in found]
+
+    newer.run(pod("seen"))
+    wait_for(lambda: phases() == ["Running"], 30.0, newer.agent.log_tail)
+    newer.api.delete_pod("seen", 1)
+    wait_for(lambda: not phases(), 30.0, newer.agent.log_tail)
+    about = [line.split("?")[0] for line in fake.api.requests[begun:] if "/pods/seen" in line]
+    assert "PATCH /api/v1/namespaces/default/pods/seen/status" in about
+    assert not [line for line in about if line.startswith("GET")]
+    assert first_token.startswith("token-default-")
+
+
+def test_a_pod_of_another_system_is_turned_away(newer: Cluster) -> None:
+    newer.run(pod("glazed", os={"name": "windows"}))
+    found = newer.until("glazed", lambda p: p.status.phase == "Failed")
+    assert found.status.reason == "PodOSNotSupported" and not container_status(found).container_id
+    newer.delete("glazed")
+    newer.run(pod("plain", os={"name": "linux"}))
+    newer.ready("plain")
+    newer.delete("plain", 1)
+
+
+def test_a_pod_has_the_name_that_goes_before_all_others(newer: Cluster) -> None:
+    newer.run(pod("named", hostname="short", subdomain="site", hostnameOverride="any.name.example"))
+    address = newer.ready("named").status.pod_ip
+    assert newer.agent.exec("named", "hostname").strip() == "any.name.example"
+    hosts = [line.split() for line in newer.agent.exec("named", "cat /etc/hosts").splitlines()]
+    assert [address, "any.name.example"] in hosts
+    newer.delete("named", 1)
+
+
+def test_a_pod_has_users_of_its_own(newer: Cluster) -> None:
+    """Where the runtime can; elsewhere the pod waits, and an event says why."""
+    newer.run(pod("apart", hostUsers=False))
+    node = newer.api.node(NODE)
+    assert node is not None
+    handlers = {each.get("name", ""): each.get("features", {}) for each in node["status"].get("runtimeHandlers", ())}
+    if handlers.get("", {}).get("userNamespaces"):
+        newer.ready("apart")
+        zero, first, length = newer.agent.exec("apart", "cat /proc/self/uid_map").split()
+        assert (zero, length) == ("0", "65536") and int(first) >= 65536
+    else:
+        told = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=apart,reason=FailedCreatePodSandBox"
+        wait_for(lambda: newer.api.get(told)["items"], 20.0, newer.agent.log_tail)
+    newer.delete("apart", 1)
+
+
+def test_what_the_node_can_do(newer: Cluster, daemon: PrivateRuntime) -> None:
+    node = newer.api.node(NODE)
+    assert node is not None
+    status = node["status"]
+    assert "RestartAllContainersOnContainerExits" in status["declaredFeatures"]
+    if daemon.name == "pykubelet":
+        assert {each.get("name", "") for each in status["runtimeHandlers"]} >= {"", "runc"}
+        assert status["features"] == {"supplementalGroupsPolicy": True}
+
+
+def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, first_token: str) -> None:
+    """Looked at twice a minute."""
+    wait_for(lambda: token.read_text() != first_token, 60.0, newer.agent.log_tail)
+    assert newer.agent.exec("holder", "cat /token/token") == token.read_text()
