@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
@@ -20,6 +20,8 @@ from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.report import Report
+from pykubelet.kubelet.actuate.podruntime.reset import Reset
 from pykubelet.kubelet.actuate.podruntime.resize import Resizer
 from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
 from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
@@ -27,8 +29,6 @@ from pykubelet.kubelet.actuate.podruntime.status import StatusReader
 from pykubelet.kubelet.actuate.podruntime.together import both, together
 from pykubelet.kubelet.actuate.podruntime.turns import Turns
 from pykubelet.kubelet.actuate.podruntime.types import (
-    ContainerKill,
-    KillReason,
     PodActions,
     PodReason,
     PodRuntimeConfig,
@@ -36,7 +36,7 @@ from pykubelet.kubelet.actuate.podruntime.types import (
 from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
-from pykubelet.kubelet.types.podspec import AnyContainer, find_container, is_sidecar
+from pykubelet.kubelet.types.podspec import AnyContainer, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.resize import Allotment, container_size, with_allotment
 from pykubelet.kubelet.types.runtime import (
@@ -50,23 +50,6 @@ from pykubelet.kubelet.types.runtime import (
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Report:
-    """What a sync has done so far."""
-
-    changed: bool = False
-    failures: list[Failure] = field(default_factory=list)
-    wake_at: float | None = None
-    started: list[str] = field(default_factory=list)
-
-    def wake(self, at: float | None) -> None:
-        if at is not None:
-            self.wake_at = at if self.wake_at is None else min(at, self.wake_at)
-
-    def outcome(self) -> Outcome:
-        return Outcome(self.changed, tuple(self.failures), self.wake_at, tuple(self.started))
 
 
 class PodRuntime:
@@ -96,6 +79,7 @@ class PodRuntime:
         self.ledger = Ledger(deps.files)
         """What pods were allotted, shared with admission."""
         self._resizer = Resizer(deps, self.ledger)
+        self._reset = Reset(self._killer, self._collector, self._starter.crashes, clock)
 
     async def list_pods(self) -> list[RuntimePod]:
         """All pods that the runtime has, for PLEG and housekeeping; two calls. Raises base errors."""
@@ -137,13 +121,13 @@ class PodRuntime:
             actions, plan = with_resize(actions, pod, status, self.ledger.applied(uid))
         if actions.idle and plan is None:
             return Outcome()
-        report = _Report()
+        report = Report()
         if actions.kill_pod:
             await self._kill_old_pod(pod, status, actions, report)
             if report.failures or not actions.create_sandbox:
                 return report.outcome()
         elif actions.reset:
-            await self._reset(pod, status, actions, report)
+            await self._reset.take(pod, status, actions.reset, report)
             return report.outcome()
         elif actions.kill:
             await self._kill_unwanted(pod, status, actions, report)
@@ -204,7 +188,7 @@ class PodRuntime:
         self._starter.crashes.collect(self._deps.clock.now())
         await self._collector.collect(policy or GcPolicy(), keep, ended)
 
-    async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
+    async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report) -> None:
         """Stop everything, before a new sandbox is made or because the pod has come to its end."""
         ref = ref_of(pod)
         if actions.create_sandbox and status.sandboxes:
@@ -219,45 +203,14 @@ class PodRuntime:
                 await self._collector.remove_attempts(ref, attempts[:1], with_logs=False)
                 await self._collector.remove_attempts(ref, attempts[1:], with_logs=True)
 
-    async def _kill_unwanted(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
+    async def _kill_unwanted(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report) -> None:
         request = KillRequest(ref_of(pod), pod, self._hook_ips(status))
         failures = await self._killer.kill(request, actions.kill)
         report.failures += failures
         report.changed |= len(failures) < len(actions.kill)
 
-    async def _reset(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> None:
-        """Forget all containers, so that the pod starts anew in its sandbox; those that caused it go last."""
-        ref = ref_of(pod)
-        request = KillRequest(ref, pod, grace=0)
-        if self._reset_waits(pod, status, actions, report):
-            return
-        by_id = {c.id: c for c in status.containers}
-        for reset in actions.reset:
-            if reset.running:
-                kill = ContainerKill(reset.id, reset.name, reason=KillReason.RESTART_ALL_CONTAINERS)
-                failures = await self._killer.kill(request, [kill])
-                report.failures += failures
-                if failures:
-                    return
-            # Logs stay: the restart count follows from them.
-            await self._collector.remove_attempts(ref, [by_id[reset.id]], with_logs=False)
-            report.changed = True
-
-    def _reset_waits(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report) -> bool:
-        """Whether the container that wants the pod reset has to wait, as for a restart of itself alone."""
-        found = find_container(pod, actions.reset[-1].name)
-        if found is None:
-            return False
-        crashes, now = self._starter.crashes, self._deps.clock.now()
-        wait = crashes.wait(status, found[1], now)
-        if wait is None:
-            crashes.starting(status, found[1], now)
-            return False
-        report.wake(wait.until)
-        return True
-
     async def _resize(
-        self, pod: Pod, actions: PodActions, plan: ResizePlan, allotment: Allotment, report: _Report
+        self, pod: Pod, actions: PodActions, plan: ResizePlan, allotment: Allotment, report: Report
     ) -> None:
         """Give what runs its new size. What had to be stopped for it is told as complete when it runs again."""
         assert actions.sandbox_id is not None
@@ -280,7 +233,7 @@ class PodRuntime:
             await self._collector.remove_attempts(ref_of(pod), ended[1:], with_logs=True)
 
     async def _sandbox(
-        self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: _Report
+        self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report
     ) -> SandboxStatus | None:
         """The sandbox to start containers in, made if need be; None if there is none."""
         if not actions.create_sandbox:
@@ -311,7 +264,7 @@ class PodRuntime:
         status: PodRuntimeStatus,
         actions: PodActions,
         sandbox: SandboxStatus,
-        report: _Report,
+        report: Report,
     ) -> None:
         """Ephemeral, init, ordinary: each kind in the order of the spec; of init containers a failure ends it."""
         uid = ref_of(pod).uid
@@ -339,7 +292,7 @@ class PodRuntime:
             for job in jobs(ahead, kind):
                 await self._starter.prepare(job)
 
-    async def _start_all(self, jobs: Sequence[StartJob], report: _Report) -> bool:
+    async def _start_all(self, jobs: Sequence[StartJob], report: Report) -> bool:
         """Start containers one after the other; their images are pulled side by side. False if one failed."""
         killed_in_vain = {f.target for f in report.failures if f.action is SyncAction.KILL_CONTAINER}
         ready = [job for job in jobs if job.container.name not in killed_in_vain and self._may_start(job, report)]
@@ -359,7 +312,7 @@ class PodRuntime:
                     self._initializing.begin(ref_of(job.pod).uid, job.container.name)
         return ok
 
-    def _may_start(self, job: StartJob, report: _Report) -> bool:
+    def _may_start(self, job: StartJob, report: Report) -> bool:
         try:
             self._starter.check_back_off(job)
         except StartError as error:
@@ -367,7 +320,7 @@ class PodRuntime:
             return False
         return True
 
-    def _note_failure(self, job: StartJob, error: StartError, report: _Report) -> None:
+    def _note_failure(self, job: StartJob, error: StartError, report: Report) -> None:
         action = SyncAction.INIT_CONTAINER if job.kind is ContainerKind.INIT else SyncAction.START_CONTAINER
         name = job.container.name
         report.failures.append(Failure(action, name, error.reason, error.message, error.transient))

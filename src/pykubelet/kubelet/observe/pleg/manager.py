@@ -112,10 +112,10 @@ class Pleg:
         if self._during_look is not None:
             self._during_look.append(event)
         uid = self._owner.get(event.container_id)
-        if uid is None and event.seen is not None and event.kind is not RuntimeEventKind.DELETED:
-            uid = event.seen.uid
-        if uid is not None:
+        if event.kind is not RuntimeEventKind.DELETED:
             self._tells_pods = event.seen is not None
+            uid = event.seen.uid if event.seen is not None else uid
+        if uid is not None:
             self._accept(uid, decide.after(self._pods.get(uid), event))
         elif event.kind in (RuntimeEventKind.DELETED, RuntimeEventKind.OOM):
             pass  # What was not known need not be forgotten, and an OOM kill alone ends no container.
