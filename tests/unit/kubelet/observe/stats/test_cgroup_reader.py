@@ -20,16 +20,22 @@ def test_limits_of_a_container_that_is_below_its_scope(tmp_path: Path) -> None:
         scope,
         {
             **usage,
-            **{"cgroup.procs": "", "cpu.stat": "usage_usec 9\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"},
-            **{"cpu.max": "max 100000\n", "memory.max": "max\n", "pids.max": "max\n"},
+            "cgroup.procs": "",
+            "cpu.stat": "usage_usec 9\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n",
+            "cpu.max": "max 100000\n",
+            "memory.max": "max\n",
+            "pids.max": "max\n",
         },
     )
     _write(
         scope / "container",
         {
             **usage,
-            **{"cgroup.procs": "1\n", "cpu.stat": "usage_usec 8\nnr_periods 5\nnr_throttled 2\nthrottled_usec 7\n"},
-            **{"cpu.max": "20000 100000\n", "memory.max": "65536\n", "pids.max": "100\n"},
+            "cgroup.procs": "1\n",
+            "cpu.stat": "usage_usec 8\nnr_periods 5\nnr_throttled 2\nthrottled_usec 7\n",
+            "cpu.max": "20000 100000\n",
+            "memory.max": "65536\n",
+            "pids.max": "100\n",
         },
     )
     reader = CgroupReader(Layout(Mode.V2, tmp_path))
