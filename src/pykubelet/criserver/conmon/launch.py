@@ -95,10 +95,11 @@ class Conmon:
             *(["-i"] if launch.stdin else []),
             *(["--leave-stdin-open"] if launch.stdin and not launch.stdin_once else []),
             *(["-s"] if launch.runtime.systemd else []),
+            *(["--no-new-keyring"] if launch.runtime.keyrings else []),
         ]
         runtime_arguments = [*launch.runtime.global_arguments(), f"--log={bundle}/oci.log", "--log-format=json"]
         return [
-            *("--api-version", "1", "--full-attach", "--no-sync-log", "--no-new-keyring"),
+            *("--api-version", "1", "--full-attach", "--no-sync-log"),
             *("-c", launch.container, "-u", launch.container, "-n", launch.container[:13]),
             *("-b", str(bundle), "-r", launch.runtime.path),
             *("-p", str(bundle / "pid"), "-P", str(bundle / "conmon.pid")),

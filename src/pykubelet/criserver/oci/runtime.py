@@ -90,6 +90,8 @@ class OciRuntime:
         self._plain_runc = name == "runc" and os.access(SHELL, os.X_OK)
         self.waits = name in ("runc", "crun")
         """Whether what it has created waits in a way that the next server recognizes: see ``holds``."""
+        self.keyrings = self.waits
+        """Whether it makes a session keyring for each container, and takes a flag not to: the kernel allows few."""
 
     def global_arguments(self) -> list[str]:
         """What stands before every command."""

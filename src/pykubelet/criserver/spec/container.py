@@ -29,7 +29,6 @@ def _annotations(given: ContainerInput) -> dict[str, str]:
     return {
         **unlimited,
         "io.kubernetes.cri.container-name": given.config.metadata.name,
-        "io.kubernetes.cri.container-type": "container",
         "io.kubernetes.cri.sandbox-name": metadata.name,
         "io.kubernetes.cri.sandbox-namespace": metadata.namespace,
         "io.kubernetes.cri.sandbox-uid": metadata.uid,

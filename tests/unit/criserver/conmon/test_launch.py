@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ async def test_a_created_container(tmp_path: Path) -> None:
     assert f"--runtime-arg=--root={tmp_path}/oci" in said
     assert " -i " in said
     assert " -t " not in said
+
+
+@pytest.mark.parametrize(("name", "flag"), [("runc", True), ("crun", True), ("runsc", False)])
+async def test_only_runtimes_that_know_keyrings_are_told_of_them(tmp_path: Path, name: str, flag: bool) -> None:
+    program = tmp_path / name
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
+    await conmon.launch(replace(launch, runtime=OciRuntime(str(program), tmp_path / "oci", tmp_path)))
+    assert ("--no-new-keyring" in (tmp_path / "bundle/argv").read_text()) is flag
 
 
 async def test_the_words_of_the_runtime(tmp_path: Path) -> None:
