@@ -113,7 +113,10 @@ def test_the_node_is_registered(cluster: Cluster, daemon: PrivateRuntime) -> Non
     machine_id = Path("/etc/machine-id")  # machines that have not been started by systemd may have none
     assert info["machineID"] == (machine_id.read_text().strip() if machine_id.exists() else "")
     assert BUSYBOX in {name for image in status["images"] for name in image["names"]}
-    lease = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}")
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    wait_for(lambda: bool(cluster.api.get(leases)["items"]), 30.0, cluster.agent.log_tail)
+    (lease,) = cluster.api.get(leases)["items"]
+    assert lease["metadata"]["name"] == NODE
     assert lease["spec"]["holderIdentity"] == NODE and lease["spec"]["leaseDurationSeconds"] == 40
 
 
