@@ -3,35 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import grpc
 import pytest
 from grpc import StatusCode
 
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
-from pykubelet.testing.traces import remove_cgroups
-from tests.contract.cri.support import CGROUP, FAILING, MISSING, STUBBORN, Runtime
-from tests.manifests import BUSYBOX
+from tests.contract.cri.support import FAILING, MISSING, STUBBORN, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
-
-
-@pytest.fixture
-async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(daemon.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            remove_cgroups(CGROUP)
 
 
 @dataclass

@@ -3,38 +3,23 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.cri import CriClient, CriError
+from pykubelet.kubelet.actuate.cri import CriError
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
-from pykubelet.testing.traces import remove_cgroups
-from tests.contract.cri.support import CGROUP, STUBBORN, Program, Runtime
-from tests.manifests import BUSYBOX
+from tests.contract.cri.support import STUBBORN, Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
 _DEVICE = "test.example/thing=one"
 _SEEN = "echo $THING $KIND; stat -c '%t:%T %a %u' /dev/thing; cat /thing/word; touch /thing/x || id -G"
 _STATES = ["ps", "-o", "pid,stat,args"]
-
-
-@pytest.fixture
-async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(daemon.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            remove_cgroups(CGROUP)
 
 
 @pytest.fixture

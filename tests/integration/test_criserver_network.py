@@ -6,41 +6,25 @@ import socket
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from pykubelet.base.proc import run
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.streams import all_of, forward, forwarded
-from pykubelet.testing.traces import remove_cgroups
-from tests.contract.cri.support import CGROUP, Program, Runtime
-from tests.manifests import BUSYBOX
+from tests.contract.cri.support import Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
 _MAC = "02:00:00:ab:cd:ef"
 _WEB = Program("web", ("sh", "-c", "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www"), Script())
 _GET = b"GET / HTTP/1.0\r\n\r\n"
-
-
-@pytest.fixture
-async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(daemon.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            remove_cgroups(CGROUP)
 
 
 @pytest.fixture

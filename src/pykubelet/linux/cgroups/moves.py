@@ -3,7 +3,7 @@
 A move takes a lock of the whole system (``cgroup_threadgroup_rwsem``). Its first writer after a pause waits for an RCU
 grace period, some 10 ms; for about as long after that nobody else has to. An OCI runtime makes its first move some
 15 ms after it was started. So who starts one takes the lock meanwhile, by a move to where he is already, and the two
-waits become one. A hierarchy mounted with ``favordynmods`` (Linux 6.0) has no such wait; there this does nothing.
+waits become one. A hierarchy mounted with ``favordynmods`` (Linux 6.0) has no such wait; there this gains nothing.
 """
 
 import asyncio
