@@ -11,10 +11,12 @@ APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
 RUNTIMES ?= both
 # How many suites of tests run side by side.
 LANES ?= 2
+# How long `make fuzz` runs.
+MINUTES ?= 10
 OWNED := sh tools/owned.sh
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
-.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench gen lock wheel clean
+.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench fuzz gen lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -63,6 +65,9 @@ integration: $(STAMP)
 
 bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/folder an API server (root)
 	$(BIN)/python -m benchmarks
+
+fuzz: $(STAMP) ## fuzz for MINUTES=10; FILES="words" chooses test files by their names
+	$(BIN)/python -m tools.fuzz --minutes=$(MINUTES) $(FILES)
 
 gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed models
 	$(OWNED) $(BIN)/python tools/gen_proto.py

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,8 +28,11 @@ from tests.nodetraces import NodeTraces
 ignore_here_only()
 
 # The machine is shared: how long one example takes says nothing.
-settings.register_profile("pykubelet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("pykubelet")
+_PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("pykubelet", **_PATIENT)
+# `make fuzz` sets a larger budget, which holds for tests that name none of their own.
+settings.register_profile("fuzz", **_PATIENT, max_examples=int(os.environ.get("PYKUBELET_FUZZ_EXAMPLES", "100")))
+settings.load_profile("fuzz" if "PYKUBELET_FUZZ_EXAMPLES" in os.environ else "pykubelet")
 
 _PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "ip": "iproute2"}
 _FILES = {"/usr/lib/cni/bridge": "containernetworking-plugins"}

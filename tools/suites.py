@@ -67,7 +67,13 @@ def plan(names: Sequence[str], runtime: str) -> list[Suite]:
     runtimes = [each for each in RUNTIMES if runtime in (each, "both")]
     suites = [
         ("lint", Suite("lint", ("make", "--no-print-directory", "lint", "OWNED="))),
-        ("unit", Suite("unit: all else", (*_PYTEST, "tests/unit", "tests/contract", "--ignore=tests/unit/kubelet"))),
+        (
+            "unit",
+            Suite(
+                "unit: all else",
+                (*_PYTEST, "tests/unit", "tests/contract", "tests/fuzz", "--ignore=tests/unit/kubelet"),
+            ),
+        ),
         ("unit", Suite("unit: kubelet", (*_PYTEST, "tests/unit/kubelet"))),
         *(("integration", _real(f"integration: {each}", "each_runtime and not alone", each)) for each in runtimes),
         ("cluster", Suite("cluster", (*_PYTEST, f"--runtime={runtimes[0]}", "tests/cluster"))),

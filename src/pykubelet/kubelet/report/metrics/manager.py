@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.metrics.failures import FailuresCollector
 from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
 from pykubelet.kubelet.report.metrics.resizes import ResizeCounts
 from pykubelet.kubelet.report.metrics.startup import NodeStartup
@@ -85,6 +86,7 @@ class KubeletMetrics:
         major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
         self._own.build_info.labels(KUBERNETES_VERSION, major, minor, "linux").set(1)
         self._registry.register(_CountsCollector(counts))
+        self._registry.register(FailuresCollector())
         prometheus_client.ProcessCollector(registry=self._registry)
         prometheus_client.PlatformCollector(registry=self._registry)
 

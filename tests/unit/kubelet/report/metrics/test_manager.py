@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.report.metrics import KubeletMetrics, Lifecycle, NodeCounts, ProbeSample, WorkingPods
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID
@@ -64,6 +65,16 @@ def test_counts_are_taken_at_the_scrape() -> None:
     assert got["process_resident_memory_bytes"] > 1_000_000
     assert "process_start_time_seconds" in got
     assert not [name for name in got if name.split("{")[0].endswith("_created")]
+
+
+def test_failing_items_and_hung_calls_are_counted() -> None:
+    guard = Guard("test.metrics", VirtualClock().monotonic)
+    for _ in range(2):
+        with guard.item("pod"):
+            raise OSError(5, "Input/output error")
+    got = samples(made().render())
+    assert got["pykubelet_item_failures_total{loop=test.metrics}"] == 2
+    assert got["pykubelet_hung_blocking_calls_now"] == 0
 
 
 def test_runtime_operations() -> None:

@@ -1,0 +1,360 @@
+"""Blocking calls in threads, such that one that hangs holds up nobody but its owner.
+
+A thread in a system call on a dead file server or device cannot be stopped, so calls never queue behind those of
+others: each owner (a pod, a container, a component) has a few calls of its own at a time, and waits only for those.
+Threads are daemons, so that the process can end, and are reused once their call has returned.
+
+All owners together have ``_PARALLEL`` young calls at a time, which keeps the number of threads small on a healthy
+node; a call that takes longer than ``_YOUNG`` no longer counts. A call that is still running at its deadline hangs:
+it is logged, counted and told to the listeners of ``on_hung``, and its caller gets Transient.
+"""
+
+import asyncio
+import contextvars
+import logging
+import threading
+import weakref
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, TypeVar, TypeVarTuple
+
+from pykubelet.base.errors import Transient
+from pykubelet.base.guard import printable
+from pykubelet.base.units import Seconds
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+_log = logging.getLogger(__name__)
+
+DEADLINE: Final[Seconds] = 120.0
+PER_OWNER: Final = 4
+"""Calls of one owner at a time."""
+_PARALLEL: Final = 8
+"""Young calls of all owners at a time."""
+_YOUNG: Final[Seconds] = 0.05
+_MOST: Final = 1024
+"""Threads of the process; only calls that hang can make so many."""
+_IDLE: Final[Seconds] = 10.0
+"""After which an unused thread ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """A call that is still running after its deadline."""
+
+    owner: str
+    call: str
+    """The function's name."""
+    deadline: Seconds
+
+
+async def call(
+    owner: str,
+    function: Callable[[*_Ts], _T],
+    *args: *_Ts,
+    deadline: Seconds | None = DEADLINE,
+    at_once: int = PER_OWNER,
+) -> _T:
+    """Run ``function(*args)`` in a thread for this owner (``pod/<uid>``, ``container/<id>``, ``images``).
+
+    Returns its result or raises its error. Transient when it, with the wait for earlier calls of the owner, has not
+    ended within ``deadline`` seconds (None: no limit). The thread of a call that was given up or cancelled goes on.
+    ``at_once`` is the number of calls that this owner may have at a time, the same in all of them.
+    """
+    job = _Job(owner, partial(function, *args), deadline, at_once)
+    async with _limited(job):
+        await _lanes().start(job)
+        return await asyncio.shield(job.result)
+
+
+async def call_to_end(
+    owner: str,
+    function: Callable[[*_Ts], _T],
+    *args: *_Ts,
+    deadline: Seconds | None = DEADLINE,
+    at_once: int = PER_OWNER,
+) -> _T:
+    """As ``call``, but a cancellation is passed on only when the function has ended or its deadline is over.
+
+    So what is done next about the same directory (removing it, say) never meets a thread that still works there.
+    """
+    return await _ended(_Job(owner, partial(function, *args), deadline, at_once), lambda: None)
+
+
+async def call_stoppable(
+    owner: str, function: Callable[[Callable[[], bool]], _T], *, deadline: Seconds | None = None
+) -> _T:
+    """As ``call_to_end``, for long work that asks now and then, by the function it is given, whether to stop early."""
+    stop = threading.Event()
+    return await _ended(_Job(owner, partial(function, stop.is_set), deadline, PER_OWNER), stop.set)
+
+
+def hung() -> tuple[Hung, ...]:
+    """The calls that hang now."""
+    return tuple(_hung)
+
+
+def hung_total() -> Mapping[str, int]:
+    """How many calls have ever hung, by the kind of their owner (``pod`` of ``pod/<uid>``)."""
+    return dict(_hung_total)
+
+
+@contextmanager
+def on_hung(listener: Callable[[Hung], None]) -> Iterator[None]:
+    """Within it the listener is told, in the event loop, of each call that begins to hang."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+_hung: Final[list[Hung]] = []
+_hung_total: Final[Counter[str]] = Counter()
+_listeners: Final[list[Callable[[Hung], None]]] = []
+
+
+class _Job(Generic[_T]):
+    """One call: ``result`` is settled when the function has returned, if the event loop still runs."""
+
+    def __init__(self, owner: str, function: Callable[[], _T], deadline: Seconds | None, at_once: int) -> None:
+        self.owner = owner
+        self.at_once = at_once
+        self.function = function
+        self.deadline = deadline
+        self.result: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self.hung: Hung | None = None
+
+    @property
+    def name(self) -> str:
+        function = self.function.func if isinstance(self.function, partial) else self.function
+        return getattr(function, "__qualname__", type(function).__name__)
+
+    def too_late(self) -> Transient:
+        return Transient(
+            f"{self.name} for {printable(self.owner)} has not ended within {self.deadline:g} s; "
+            "a file system or device may not be responding"
+        )
+
+    def begin_to_hang(self) -> None:
+        """The deadline has passed and the function still runs."""
+        assert self.deadline is not None
+        self.hung = Hung(self.owner, self.name, self.deadline)
+        _hung.append(self.hung)
+        _hung_total[self.owner.partition("/")[0]] += 1
+        _log.warning(
+            "blocking call not responding",
+            extra={"owner": printable(self.owner), "call": self.name, "deadline_s": self.deadline},
+        )
+        for listener in tuple(_listeners):
+            listener(self.hung)
+
+    def settle(self, value: _T | None, error: BaseException | None) -> None:
+        """The function has ended; in the event loop."""
+        if self.hung is not None:
+            _hung.remove(self.hung)
+            _log.info("blocking call has ended after all", extra={"owner": printable(self.owner), "call": self.name})
+        if self.result.done():
+            return
+        if error is not None:
+            self.result.set_exception(error)
+            self.result.exception()  # seen: the caller may have gone
+        else:
+            self.result.set_result(value)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def _limited(job: _Job[_T]) -> AsyncIterator[None]:
+    """Within the job's deadline; a TimeoutError of the function itself (ETIMEDOUT) passes through."""
+    limit = asyncio.timeout(job.deadline)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if limit.expired():
+            raise job.too_late() from error
+        raise
+
+
+async def _ended(job: _Job[_T], on_cancel: Callable[[], None]) -> _T:
+    async with _limited(job):
+        await _lanes().start(job)
+    cancelled: asyncio.CancelledError | None = None
+    until = None if job.deadline is None else asyncio.get_running_loop().time() + job.deadline
+    while not job.result.done():
+        try:
+            left = None if until is None else until - asyncio.get_running_loop().time()
+            if left is not None and left <= 0:
+                break
+            await asyncio.wait([job.result], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            on_cancel()
+    if cancelled is not None:
+        raise cancelled
+    if not job.result.done():
+        raise job.too_late()
+    return job.result.result()
+
+
+class _Owner:
+    """The calls of one owner: running ones, and those that wait for their turn."""
+
+    def __init__(self, at_once: int) -> None:
+        self.turn = asyncio.Semaphore(at_once)
+        self.users = 0
+
+
+class _Lanes:
+    """Who may start a thread, in one event loop."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, _Owner] = {}
+        self._young = asyncio.Semaphore(_PARALLEL)
+
+    async def start(self, job: _Job[_T]) -> None:
+        """Wait for the owner's turn and a place among the young calls, then let a thread run the function."""
+        owner = self._owners.get(job.owner)
+        if owner is None:
+            owner = self._owners[job.owner] = _Owner(job.at_once)
+        owner.users += 1
+        try:
+            await owner.turn.acquire()
+            try:
+                await self._young.acquire()
+                try:
+                    self._run(job, owner)
+                except BaseException:
+                    self._young.release()
+                    raise
+            except BaseException:
+                owner.turn.release()
+                raise
+        except BaseException:
+            self._leave(job.owner, owner)
+            raise
+
+    def _run(self, job: _Job[_T], owner: _Owner) -> None:
+        loop = asyncio.get_running_loop()
+        young = True
+
+        def grow_old() -> None:
+            nonlocal young
+            if young:
+                young = False
+                self._young.release()
+
+        timers = [loop.call_later(_YOUNG, grow_old)]
+        if job.deadline is not None:
+            timers.append(loop.call_later(job.deadline, job.begin_to_hang))
+
+        def ended(value: _T | None, error: BaseException | None) -> None:
+            for timer in timers:
+                timer.cancel()
+            grow_old()
+            owner.turn.release()
+            self._leave(job.owner, owner)
+            job.settle(value, error)
+
+        def work() -> None:
+            outcome: tuple[_T | None, BaseException | None]
+            try:
+                outcome = (job.function(), None)
+            except BaseException as error:  # goes to whoever awaits the call, whatever it is
+                outcome = (None, error)
+            with suppress(RuntimeError):  # the loop has ended: no one waits any more
+                loop.call_soon_threadsafe(ended, *outcome)
+
+        try:
+            _threads.run(partial(contextvars.copy_context().run, work))
+        except BaseException:
+            for timer in timers:
+                timer.cancel()
+            raise
+
+    def _leave(self, name: str, owner: _Owner) -> None:
+        owner.users -= 1
+        if owner.users == 0:
+            del self._owners[name]
+
+
+_of_loops: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lanes]"] = weakref.WeakKeyDictionary()
+
+
+def _lanes() -> _Lanes:
+    loop = asyncio.get_running_loop()
+    lanes = _of_loops.get(loop)
+    if lanes is None:
+        lanes = _of_loops[loop] = _Lanes()
+    return lanes
+
+
+class _Threads:
+    """Threads of the process that wait for work; the one that became idle last is used first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: deque[_Thread] = deque()
+        self._count = 0
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Start the work at once. Transient when no more threads can be had."""
+        with self._lock:
+            thread = self._idle.pop() if self._idle else None
+            if thread is None:
+                if self._count >= _MOST:
+                    raise Transient(f"{_MOST} blocking calls are running; file systems or devices are not responding")
+                self._count += 1
+        if thread is None:
+            thread = _Thread(self._offer, self._retire)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                with self._lock:
+                    self._count -= 1
+                raise Transient(f"cannot start a thread: {error}") from error
+        thread.give(work)
+
+    def _offer(self, thread: "_Thread") -> None:
+        with self._lock:
+            self._idle.append(thread)
+
+    def _retire(self, thread: "_Thread") -> bool:
+        """Whether the thread may end: it may not once work has been given to it."""
+        with self._lock:
+            if thread not in self._idle:
+                return False
+            self._idle.remove(thread)
+            self._count -= 1
+            return True
+
+
+class _Thread(threading.Thread):
+    """Runs one piece of work after another until it has been idle for a while."""
+
+    def __init__(self, offer: Callable[["_Thread"], None], retire: Callable[["_Thread"], bool]) -> None:
+        super().__init__(name="blocking", daemon=True)
+        self._offer = offer
+        self._retire = retire
+        self._wake = threading.Semaphore(0)
+        self._work: Callable[[], None] | None = None
+
+    def give(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._wake.release()
+
+    def run(self) -> None:
+        while True:
+            if not self._wake.acquire(timeout=_IDLE) and self._retire(self):
+                return
+            work, self._work = self._work, None
+            if work is not None:
+                work()
+                del work
+                self._offer(self)
+
+
+_threads: Final = _Threads()

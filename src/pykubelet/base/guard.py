@@ -1,0 +1,158 @@
+"""One failing item never ends a loop.
+
+A loop over pods, containers, files, events, records or plugins handles each item under the guard of that loop. When
+one raises, whatever it raises, the guard logs it once with the item's name, counts it, leaves the item out for a
+while, and the loop goes on with the others::
+
+    guard = Guard("housekeeping.leftovers", clock.monotonic)
+    for uid in guard.due(leftovers):
+        with guard.item(uid):
+            await purge(uid)
+
+This is one of the few places that catch ``Exception``. Cancellation passes through.
+"""
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, TypeVar
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import Seconds
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+INITIAL: Final[Seconds] = 1.0
+MAXIMUM: Final[Seconds] = 300.0
+_MOST_FAILING: Final = 4096
+"""Failing items remembered per loop; the one that failed longest ago is forgotten first."""
+
+_failures: Final[Counter[str]] = Counter()
+
+
+def item_failures() -> Mapping[str, int]:
+    """How often items of each loop of this process have failed, by the loop's name; 0 for a loop without failures."""
+    return dict(_failures)
+
+
+@dataclass(slots=True)
+class _Failing:
+    """An item that has failed and not succeeded since."""
+
+    error: str
+    times: int
+
+
+class Guard:
+    """The guard of one loop. ``monotonic`` is the clock's; delays grow from ``initial`` to ``maximum`` seconds."""
+
+    def __init__(
+        self,
+        loop: str,
+        monotonic: Callable[[], Seconds],
+        *,
+        initial: Seconds = INITIAL,
+        maximum: Seconds = MAXIMUM,
+    ) -> None:
+        self.loop: Final = loop
+        self._monotonic = monotonic
+        self._backoff = Backoff(initial, maximum)
+        self._failing: OrderedDict[str, _Failing] = OrderedDict()
+        _failures.setdefault(loop, 0)
+
+    def due(self, items: Iterable[_T], name: Callable[[_T], str] = str) -> Iterator[_T]:
+        """The items that are not in back-off. All items of this round: failures of items not among them are forgotten.
+
+        ``name`` gives the name under which ``item`` is called for an item.
+        """
+        named = [(name(item), item) for item in items]
+        if self._failing:
+            present = {key for key, _ in named}
+            for key in [key for key in self._failing if key not in present]:
+                self._forget(key)
+        for key, item in named:
+            if self.is_due(key):
+                yield item
+
+    def is_due(self, name: str) -> bool:
+        """Whether the item may be handled now: it has not failed, or its delay is over."""
+        return not self._failing or self.delay(name) <= 0
+
+    def delay(self, name: str) -> Seconds:
+        """Seconds until the item may be handled again; 0 when it may be now."""
+        return self._backoff.remaining(name, self._monotonic()) if name in self._failing else 0.0
+
+    def item(self, name: str) -> "Attempt":
+        """The context in which one item is handled: an ``Exception`` ends it, is dealt with, and goes no further."""
+        return Attempt(self, name)
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """The items that failed last time, each with its error."""
+        return {name: entry.error for name, entry in self._failing.items()}
+
+    def failed(self, name: str, error: Exception) -> None:
+        """Log, count and back off; for a loop that catches the item's errors by itself."""
+        _failures[self.loop] += 1
+        told = printable(f"{type(error).__name__}: {error}")
+        entry = self._failing.pop(name, None)
+        news = entry is None or entry.error != told
+        self._failing[name] = _Failing(told, entry.times + 1 if entry else 1)
+        delay = self._backoff.next(name, self._monotonic())
+        while len(self._failing) > _MOST_FAILING:
+            self._forget(next(iter(self._failing)))
+        # An expected error needs no stack trace; anything else is a defect, which does.
+        defect = not isinstance(error, PykubeletError | OSError)
+        _log.log(
+            (logging.ERROR if defect else logging.WARNING) if news else logging.DEBUG,
+            "item failed: the loop goes on without it and retries it later",
+            extra={"loop": self.loop, "item": printable(name), "error": told, "delay_s": round(delay, 3)},
+            exc_info=error if defect and news else None,
+        )
+
+    def succeeded(self, name: str) -> None:
+        """End the item's back-off; says so in the log if it had failed."""
+        entry = self._failing.get(name)
+        if entry is not None:
+            self._forget(name)
+            told = {"loop": self.loop, "item": printable(name), "failures": entry.times}
+            _log.info("item handled after failures", extra=told)
+
+    def _forget(self, name: str) -> None:
+        self._failing.pop(name, None)
+        self._backoff.reset(name)
+
+
+class Attempt:
+    """One item being handled; ``error`` is what it raised, once it has ended."""
+
+    __slots__ = ("_guard", "_name", "error")
+
+    def __init__(self, guard: Guard, name: str) -> None:
+        self._guard = guard
+        self._name = name
+        self.error: Exception | None = None
+
+    def __enter__(self) -> "Attempt":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            self._guard.succeeded(self._name)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        self.error = error
+        self._guard.failed(self._name, error)
+        return True
+
+
+def printable(text: str) -> str:
+    """The text as it can be written anywhere: what is no Unicode (a file name's stray bytes) becomes ``\\udcNN``."""
+    return text.encode("utf-8", "backslashreplace").decode()

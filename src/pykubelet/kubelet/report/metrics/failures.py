@@ -1,0 +1,30 @@
+"""Failing items of loops and blocking calls that hang, as metrics of the project's own."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from pykubelet.base.blocking import hung, hung_total
+from pykubelet.base.guard import item_failures
+
+
+class FailuresCollector(Collector):
+    """Reads the counters of this process at each scrape."""
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing: the registry need not scrape to register."""
+        return []
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        text = "Items (pods, containers, files, events, records, plugins) whose handling in a loop raised an error."
+        failures = CounterMetricFamily("pykubelet_item_failures", text, labels=("loop",))
+        for loop, number in sorted(item_failures().items()):
+            failures.add_metric((loop,), number)
+        yield failures
+        text = "Blocking calls that were still running at their deadline, by the kind of their owner."
+        calls = CounterMetricFamily("pykubelet_hung_blocking_calls", text, labels=("owner",))
+        for owner, number in sorted(hung_total().items()):
+            calls.add_metric((owner,), number)
+        yield calls
+        yield GaugeMetricFamily("pykubelet_hung_blocking_calls_now", "Blocking calls that hang now.", value=len(hung()))

@@ -1,0 +1,106 @@
+"""Every loop over items handles each one under a guard, and a test shows for each guard that one failing item does not
+end the loop.
+
+A new ``Guard("name", …)`` is registered in ``INJECTIONS`` with the test that lets one of its items raise and sees the
+others handled. A new endless loop either uses a guard or is listed in ``tests/unit/unguarded_loops.txt`` with the
+reason why no item can end it.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ROOT / "src" / "pykubelet"
+UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
+INJECTIONS: dict[str, str] = {}
+"""By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""
+
+MODULES = [p for p in PRODUCT.rglob("*.py") if not {"pb", "models", "testing"} & set(p.relative_to(PRODUCT).parts)]
+
+
+def guard_names() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Guard":
+                name = node.args[0]
+                assert isinstance(name, ast.Constant), f"{path}:{node.lineno}: the loop's name is no literal"
+                found[str(name.value)] += 1
+    return found
+
+
+def endless_loops() -> Iterator[tuple[str, ast.AST]]:
+    """Functions with ``while True`` or ``async for``, as ``file:Class.function``."""
+    for path in MODULES:
+        for name, function in _functions(ast.parse(path.read_text()), ""):
+            if any(_is_endless(node) for node in _own_nodes(function)):
+                yield f"{path.relative_to(PRODUCT)}:{name}", function
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        name = f"{prefix}.{child.name}".lstrip(".") if named else prefix  # type: ignore[attr-defined]
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield name, child
+        yield from _functions(child, name)
+
+
+def _is_endless(node: ast.AST) -> bool:
+    if isinstance(node, ast.AsyncFor):
+        return True
+    return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Without those of functions inside it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from _own_nodes(child)
+
+
+def is_guarded(function: ast.AST) -> bool:
+    """Whether it calls a method of a guard or of supervision: ``….item(…)`` in a ``with``, or ``supervise``."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.With):
+            for item in node.items:
+                call = item.context_expr
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item":
+                    return True
+    return False
+
+
+def unguarded() -> dict[str, str]:
+    rows = (line.partition(" ") for line in UNGUARDED.read_text().splitlines() if line and not line.startswith("#"))
+    return {place: reason.strip() for place, _, reason in rows}
+
+
+def test_every_guard_has_a_name_of_its_own_and_a_test() -> None:
+    names = guard_names()
+    assert [name for name, count in names.items() if count > 1] == []
+    assert set(names) == set(INJECTIONS)
+
+
+@pytest.mark.parametrize("place", sorted(INJECTIONS.values()))
+def test_injection_named_for_a_guard_exists(place: str) -> None:
+    file, _, name = place.partition("::")
+    functions = [
+        node.name
+        for node in ast.walk(ast.parse((ROOT / "tests" / file).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert name in functions
+
+
+def test_every_endless_loop_is_guarded_or_listed_with_a_reason() -> None:
+    listed = unguarded()
+    assert [place for place, reason in listed.items() if len(reason) < 20] == []
+    loops = dict(endless_loops())
+    bare = {place for place, function in loops.items() if not is_guarded(function)}
+    assert bare - listed.keys() == set(), "use a guard, or list it in unguarded_loops.txt with the reason"
+    assert listed.keys() - bare == set(), "these are guarded or gone: take them off the list"
