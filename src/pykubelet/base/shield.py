@@ -22,3 +22,17 @@ async def shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     if cancelled is not None and not task.cancelled() and task.exception() is None:
         raise cancelled
     return task.result()
+
+
+async def seen_through(future: "asyncio.Future[Any]") -> None:
+    """Wait until it is done, with a result or an error; a cancellation is passed on only after that."""
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait({future})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not future.cancelled():
+            future.exception()  # seen, so that nobody complains of it
+        raise cancelled

@@ -114,7 +114,11 @@ class Server:
         server = CriServer(self._ground.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
         tasks.create_task(server.run(), name="cri-server")
         tasks.create_task(keep_small(self._ground.clock), name="upkeep")
-        followers = {"network": self._machine.network.run, "network-retries": self._pods.sandbox_recovery.retry_network}
+        followers = {
+            "network": self._machine.network.run,
+            "network-retries": self._pods.sandbox_recovery.retry_network,
+            "store-retries": self._ground.store.write_owed,
+        }
         for name, follower in followers.items():
             tasks.create_task(supervise(name, follower, clock=self._ground.clock), name=name)
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.base.shield import seen_through
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -69,12 +70,32 @@ class Database:
             raise
         return database
 
-    async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def run(
+        self,
+        work: Callable[[sqlite3.Connection], _T],
+        committed: Callable[[], None] = lambda: None,
+        refused: Callable[[PykubeletError], None] = lambda _: None,
+    ) -> _T:
         """Run the work as one transaction in the thread; it is committed when this returns.
+
+        It runs to its end, whatever becomes of the caller: a cancellation is passed on afterwards. ``committed`` or
+        ``refused`` is called in the thread before any other work.
 
         Transient: the disk is full or fails; Permanent: the file is damaged. Nothing is changed then.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, work)
+
+        def in_thread() -> _T:
+            try:
+                done = self._transaction(work)
+            except PykubeletError as error:
+                refused(error)
+                raise
+            committed()
+            return done
+
+        future = asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
+        await seen_through(future)
+        return future.result()
 
     async def close(self) -> None:
         """Write the log back and close the file."""

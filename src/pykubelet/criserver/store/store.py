@@ -11,15 +11,15 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from pykubelet.base.clock import Clock, SystemClock
-from pykubelet.base.errors import Conflict, Transient
+from pykubelet.base.errors import Conflict
 from pykubelet.criserver.store.copies import Copies
 from pykubelet.criserver.store.database import Database
+from pykubelet.criserver.store.writer import Work, Writer
 from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
 _Record = TypeVar("_Record", SandboxRecord, ContainerRecord)
-_Work = Callable[[sqlite3.Connection], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,11 @@ _CONTAINER = _Kind(
 class Store:
     """Where records outlive the process. The managers hold the same records in memory; they write here first."""
 
-    def __init__(self, database: Database, sandboxes: Copies, containers: Copies) -> None:
+    def __init__(self, database: Database, sandboxes: Copies, containers: Copies, clock: Clock) -> None:
         self._database = database
         self._sandboxes = sandboxes
         self._containers = containers
-        self._owed: dict[str, _Work] = {}
-        """Changes by id that a full disk has refused, and that come with the next one."""
+        self._writer = Writer(database, clock)
         self._sound = database.sound
 
     @classmethod
@@ -82,11 +81,16 @@ class Store:
         def restore(connection: sqlite3.Connection) -> int:
             return _restore(connection, sandboxes, _SANDBOX) + _restore(connection, containers, _CONTAINER)
 
-        return cls(await Database.open(path, restore, clock or SystemClock()), sandboxes, containers)
+        clock = clock or SystemClock()
+        return cls(await Database.open(path, restore, clock), sandboxes, containers, clock)
 
     async def close(self) -> None:
-        """Close the file."""
-        await self._database.close()
+        """Write what a full disk has delayed, if there is room now, and close the file."""
+        await self._writer.close()
+
+    async def write_owed(self) -> None:
+        """For ever: write what a full disk has delayed when there is room again."""
+        await self._writer.write_owed()
 
     @property
     def sound(self) -> bool:
@@ -113,15 +117,15 @@ class Store:
             _SANDBOX.insert(connection, record, body)
             self._sandboxes.put(record.id, body)
 
-        await self._run(work)
+        await self._writer.change(work)
 
     async def put_sandbox(self, record: SandboxRecord) -> None:
         """Replace what is remembered of a sandbox. Transient: the disk is full, and it is not."""
-        await self._run(_replacing(_SANDBOX, record, self._sandboxes))
+        await self._writer.change(_replacing(_SANDBOX, record, self._sandboxes))
 
     async def note_sandbox(self, record: SandboxRecord) -> None:
         """Like ``put_sandbox``, but a full disk delays it: for what the machine will tell the next server anyway."""
-        await self._run_or_owe(record.id, _replacing(_SANDBOX, record, self._sandboxes))
+        await self._writer.change_or_owe(record.id, _replacing(_SANDBOX, record, self._sandboxes))
 
     async def delete_sandbox(self, sandbox: SandboxID) -> None:
         """Forget a sandbox with its containers and free its name; a full disk delays it."""
@@ -132,7 +136,7 @@ class Store:
                 _deleting("containers", row[0], self._containers)(connection)
             forget(connection)
 
-        await self._run_or_owe(sandbox, work)
+        await self._writer.change_or_owe(sandbox, work)
 
     async def add_container(self, record: ContainerRecord) -> None:
         """Reserve the name in the sandbox and remember the container. Conflict names the holder of a taken name."""
@@ -146,19 +150,19 @@ class Store:
             _CONTAINER.insert(connection, record, body)
             self._containers.put(record.id, body)
 
-        await self._run(work)
+        await self._writer.change(work)
 
     async def put_container(self, record: ContainerRecord) -> None:
         """Replace what is remembered of a container. Transient: the disk is full, and it is not."""
-        await self._run(_replacing(_CONTAINER, record, self._containers))
+        await self._writer.change(_replacing(_CONTAINER, record, self._containers))
 
     async def note_container(self, record: ContainerRecord) -> None:
         """Like ``put_container``, but a full disk delays it: for what the machine will tell the next server anyway."""
-        await self._run_or_owe(record.id, _replacing(_CONTAINER, record, self._containers))
+        await self._writer.change_or_owe(record.id, _replacing(_CONTAINER, record, self._containers))
 
     async def delete_container(self, container: ContainerID) -> None:
         """Forget a container and free its name; a full disk delays it."""
-        await self._run_or_owe(container, _deleting("containers", container, self._containers))
+        await self._writer.change_or_owe(container, _deleting("containers", container, self._containers))
 
     async def exchange_fact(self, name: str, value: str) -> str:
         """Remember a fact; returns what was remembered before, or an empty text. A full disk delays it."""
@@ -172,26 +176,8 @@ class Store:
 
         before = await self._database.run(read)
         if before != value:
-            await self._run_or_owe(f"fact {name}", write)
+            await self._writer.change_or_owe(f"fact {name}", write)
         return before
-
-    async def _run(self, work: _Work) -> None:
-        """What is owed, and this."""
-        owed = dict(self._owed)
-
-        def all_of_it(connection: sqlite3.Connection) -> None:
-            for each in (*owed.values(), work):
-                each(connection)
-
-        await self._database.run(all_of_it)
-        self._owed = {key: each for key, each in self._owed.items() if owed.get(key) is not each}
-
-    async def _run_or_owe(self, identity: str, work: _Work) -> None:
-        try:
-            await self._run(work)
-        except Transient as error:
-            self._owed[identity] = work
-            _log.error("a record is not written yet", extra={"id": identity, "error": str(error)})
 
     def _loaded(self, connection: sqlite3.Connection, kind: _Kind[_Record], copies: Copies) -> list[_Record]:
         copies.prepare()
@@ -233,7 +219,7 @@ def _restore(connection: sqlite3.Connection, copies: Copies, kind: _Kind[_Record
     return sum(kind.insert(connection, record, body, "OR IGNORE") for record, body in found)
 
 
-def _replacing(kind: _Kind[_Record], record: _Record, copies: Copies) -> _Work:
+def _replacing(kind: _Kind[_Record], record: _Record, copies: Copies) -> Work:
     body = msgspec.json.encode(record)
 
     def work(connection: sqlite3.Connection) -> None:
@@ -244,7 +230,7 @@ def _replacing(kind: _Kind[_Record], record: _Record, copies: Copies) -> _Work:
     return work
 
 
-def _deleting(table: str, identity: str, copies: Copies) -> _Work:
+def _deleting(table: str, identity: str, copies: Copies) -> Work:
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table} WHERE id = ?", (identity,))
         copies.drop(identity)

@@ -272,19 +272,19 @@ async def test_a_full_disk_stops_no_end(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
         await rig.manager.start(running.id)
-        working = rig.store._database.run
+        working = rig.store._database._transaction
 
-        async def full(work: Callable[[sqlite3.Connection], None]) -> None:
+        def full(work: Callable[[sqlite3.Connection], None]) -> None:
             raise Transient("disk full")
 
-        setattr(rig.store._database, "run", full)  # noqa: B010  # mypy: methods are not assigned to
+        setattr(rig.store._database, "_transaction", full)  # noqa: B010  # mypy: methods are not assigned to
         with pytest.raises(Transient, match="disk full"):
             await rig.create(attempt=1)
         await rig.manager.stop(running.id, 0)
         assert running.record.phase is ContainerPhase.EXITED
         await rig.manager.remove(running.id)
         assert list(rig.manager.all()) == []
-        setattr(rig.store._database, "run", working)  # noqa: B010
+        setattr(rig.store._database, "_transaction", working)  # noqa: B010
         await rig.create(attempt=1)
         assert len((await rig.store.load())[1]) == 1
         await rig.manager.remove_all(SANDBOX)

@@ -1,0 +1,83 @@
+"""The one queue of changes. The database's thread makes them in the order in which they were asked for.
+
+A change that a full disk refuses, and that must not be lost, is owed. What is owed is known to that thread alone, and
+comes before the next change, so that of two states of a record the last one always wins.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.criserver.store.database import Database
+
+_log = logging.getLogger(__name__)
+Work = Callable[[sqlite3.Connection], None]
+
+
+class Writer:
+    """Changes a database."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._owed: dict[str, Work] = {}
+        """By id, in their order. Only the database's thread touches it."""
+        self._owing = asyncio.Event()
+
+    async def change(self, work: Work) -> None:
+        """Make what is owed and this change, in one transaction. Transient: the disk is full, and it is not made."""
+        await self._database.run(self._all_with(work), self._paid)
+
+    async def change_or_owe(self, identity: str, work: Work) -> None:
+        """The same, but a full disk delays it. It takes the place of what is owed for the same record."""
+
+        def owe(error: PykubeletError) -> None:
+            if isinstance(error, Transient):
+                # At the end: it may need what others owe.
+                self._owed.pop(identity, None)
+                self._owed[identity] = work
+
+        try:
+            await self._database.run(self._all_with(work), self._paid, owe)
+        except Transient as error:
+            self._owing.set()
+            _log.error("a record is not written yet", extra={"id": identity, "error": str(error)})
+
+    async def write_owed(self) -> None:
+        """For ever: try again what is owed, also when no other change comes."""
+        backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
+        while True:
+            await self._owing.wait()
+            await self._clock.sleep(backoff.next("owed", self._clock.monotonic()))
+            self._owing.clear()
+            await self._try()
+
+    async def close(self) -> None:
+        """Write what is owed, if the disk lets it, and close the file."""
+        await self._try()
+        await self._database.close()
+
+    async def _try(self) -> None:
+        try:
+            await self.change(_nothing)
+        except PykubeletError as error:
+            self._owing.set()
+            _log.error("records are not written yet", extra={"error": str(error)})
+
+    def _all_with(self, work: Work) -> Work:
+        def all_of_it(connection: sqlite3.Connection) -> None:
+            for each in (*self._owed.values(), work):
+                each(connection)
+
+        return all_of_it
+
+    def _paid(self) -> None:
+        self._owed.clear()
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    """What is owed comes by itself."""
