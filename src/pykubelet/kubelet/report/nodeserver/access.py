@@ -1,4 +1,8 @@
-"""The door: every request is authenticated and authorized before anything else looks at it."""
+"""The door: every request is authenticated and authorized before its handler runs.
+
+The route is matched once, before the door. The door derives what it asks the authorizer from that same match, so the
+request that is authorized is the one that is served, however its path was spelled.
+"""
 
 import logging
 
@@ -10,6 +14,7 @@ from pykubelet.kubelet.report.nodeserver.authn import Authenticator
 from pykubelet.kubelet.report.nodeserver.authz import Authorizer
 from pykubelet.kubelet.report.nodeserver.decide_attributes import request_attributes
 from pykubelet.kubelet.report.nodeserver.types import Attributes, User
+from pykubelet.kubelet.report.server.responses import matched_pattern
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +24,8 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # The path in the form that the routes are matched with.
-        wanted = request_attributes(request.method, request.rel_url.raw_path)
+        # Where no route matches, only 404 or 405 can be answered, and the path itself says under which name.
+        wanted = request_attributes(request.method, matched_pattern(request) or request.path)
         try:
             user = await authenticator.authenticate(request)
             if user is None:

@@ -1,4 +1,4 @@
-"""What a request needs permission for: method → verb, path → subresources of the node (KEP-2862). Pure.
+"""What a request needs permission for: method → verb, route → subresources of the node (KEP-2862). Pure.
 
 Exec, attach, port-forward and run need ``create`` whatever their method, since over WebSocket they come as GET and
 would otherwise be open to everybody who may read the node.
@@ -27,11 +27,11 @@ _SUBRESOURCES: Final = (
 """The finer name first, then the one that old rules grant."""
 
 
-def request_attributes(method: str, path: str) -> Attributes:
-    """The verb, empty for a method that has none, and the subresources for a path as the routes see it."""
-    if any(_below(path, root) for root in _COMMANDS):
+def request_attributes(method: str, pattern: str) -> Attributes:
+    """The verb, empty for a method that has none, and the subresources for the pattern of the route that matched."""
+    if any(_below(pattern, root) for root in _COMMANDS):
         return Attributes("create", (_PROXY,))
-    subresources = next((names for root, names in _SUBRESOURCES if _below(path, root)), (_PROXY,))
+    subresources = next((names for root, names in _SUBRESOURCES if _below(pattern, root)), (_PROXY,))
     return Attributes(_VERBS.get(method, ""), subresources)
 
 

@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.report.server.api_status import error_status, failure
+from pykubelet.kubelet.report.server.decide_path import check_target
 from pykubelet.kubelet.report.server.ports import HttpMeter
 from pykubelet.models import codec
 from pykubelet.models.meta_v1 import Status, StatusDetails
@@ -35,10 +36,15 @@ def status_response(status: Status) -> web.Response:
     return response
 
 
+def matched_pattern(request: web.Request) -> str | None:
+    """The pattern of the route whose handler answers the request; None: no route matches, an error answers it."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else None
+
+
 def route_pattern(request: web.Request) -> str:
     """The pattern of the route: never the path itself, or everybody could make series without end."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else "other"
+    return matched_pattern(request) or "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ class Manner:
 class Requests:
     """The requests that a server is answering: measured, limited in number, ended together.
 
-    ``middleware`` goes round all handlers. Whatever goes wrong in one becomes a Status.
+    ``middleware`` is the outermost one, round all handlers and the door. It refuses paths that are not in their normal
+    form, and whatever goes wrong further in becomes a Status.
     """
 
     def __init__(self, server_type: str, meter: HttpMeter, limit: int, manner: Manner | None = None) -> None:
@@ -102,6 +109,7 @@ class Requests:
 
 async def _answer(request: web.Request, handler: Handler, show: Callable[[Status], web.Response]) -> web.StreamResponse:
     try:
+        check_target(request.raw_path)
         return await handler(request)
     except PykubeletError as error:
         return show(error_status(error))

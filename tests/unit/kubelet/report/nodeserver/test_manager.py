@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
 from pykubelet.kubelet.report.nodeserver import AuthConfig, CertFiles, NodeServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.certificates import Authority
-from tests.unit.kubelet.report.nodeserver.world import NodeWorld, Pki, as_admin, client_of, running_server
+from tests.unit.kubelet.report.nodeserver.world import NodeWorld, Pki, as_admin, client_of, free_port, running_server
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.report.server.records import raw
 from tests.unit.kubelet.report.server.world import open_files, running, until
@@ -298,7 +298,7 @@ async def test_requests_have_a_largest_size(
 
 
 async def test_the_read_only_port_shows_and_does_nothing_else(world: NodeWorld) -> None:
-    world.change(read_only_port=_free_port())
+    world.change(read_only_port=free_port())
     allowed = {"/healthz", "/healthz/ping", "/pods", "/stats/summary"}
     allowed |= {path for path in PATHS if path.startswith("/metrics")}
     async with running_server(world) as server, aiohttp.ClientSession() as session:
@@ -309,13 +309,6 @@ async def test_the_read_only_port_shows_and_does_nothing_else(world: NodeWorld) 
             async with session.post(base + path) as response:
                 assert response.status == (405 if path in allowed else 404), path
     assert not world.runtime.asked
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def test_a_new_certificate_needs_no_restart(world: NodeWorld) -> None:

@@ -1,6 +1,7 @@
 """A node server on free ports, with everything behind it within the test's reach."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -143,6 +144,12 @@ class NodeWorld(World):
     def change(self, **fields: object) -> None:
         """Other settings for the server."""
         self.server_config = replace(self.server_config, **fields)  # type: ignore[arg-type]  # checked at run time
+
+
+def free_port() -> int:
+    """A port that nothing listened on a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from functools import partial
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
@@ -101,3 +102,10 @@ async def test_a_port_that_is_taken() -> None:
         port = taken.sockets[0].getsockname()[1]
         with pytest.raises(Permanent, match="healthzPort"):
             await HealthServer(HealthConfig(port=port), Checks().deps).run()
+
+
+@pytest.mark.parametrize("path", ["/%6detrics", "//metrics", "/healthz/../metrics", "/metrics%00"])
+async def test_path_in_another_spelling_is_refused(path: str) -> None:
+    async with serving(Checks()) as (client, base), client.get(URL(base + path, encoded=True)) as response:
+        assert response.status == 400
+        assert "normal form" in (await response.json())["message"]

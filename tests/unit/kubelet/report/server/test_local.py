@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from yarl import URL
 
 from pykubelet.base.errors import Conflict
 from pykubelet.kubelet.report.server import LocalServer
@@ -369,3 +370,20 @@ async def test_replaced_pods_keep_their_metadata(world: World) -> None:
         (item,) = (await answer(served, PODS))["items"]
     assert item["metadata"]["labels"] == {"app": "web"}
     assert item["status"]["reason"] == "Why"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/ns/pods/web/%65xec?command=ls&stdout=1",
+        "/api/v1/namespaces/ns/pods/web//exec",
+        "/api/v1/namespaces/ns/pods/../pods/web",
+        "/api/v1/namespaces/ns/pods/web%2Flog",
+    ],
+)
+async def test_path_in_another_spelling_is_refused(world: World, path: str) -> None:
+    world.set(running())
+    async with serving(world) as served, served.client.get(URL(f"http://localhost{path}", encoded=True)) as response:
+        assert response.status == 400
+        assert "normal form" in (await response.json())["message"]
+    assert not world.streams.asked

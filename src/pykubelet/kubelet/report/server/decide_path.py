@@ -1,0 +1,69 @@
+"""Which request targets are served: those with one spelling only. Pure.
+
+Routes are matched on the decoded path. A target that spells the same path in another way (``/%65xec`` for ``/exec``,
+``//pods``, ``/pods/../exec``, an encoded slash) is for proxies, audit logs and rules in front of a server another path
+than the one that is served, so no server here answers it (RFC 3986 section 6 for the normal form).
+"""
+
+import re
+from typing import Final
+
+from pykubelet.base.errors import Invalid
+
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
+_SEGMENT: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})*")
+"""``segment`` of RFC 3986."""
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_SLASHES: Final = frozenset(b"/\\")
+_DELETE: Final = 0x7F
+_SHOWN: Final = 200
+
+
+def check_target(target: str) -> None:
+    """Accept a request target (path and query as the client sent them) whose path is in its normal form.
+
+    Invalid: what is wrong with the path, and how to send it.
+    """
+    path = target.partition("?")[0]
+    fault = _fault(path)
+    if fault is not None:
+        raise Invalid(
+            f"request path {_shown(path)} is refused: {fault}; send the path in its normal form, as in /pods, "
+            "with percent-encoding only for characters that need it"
+        )
+
+
+def _fault(path: str) -> str | None:
+    if not path.startswith("/"):
+        return "it does not begin with a slash"
+    *folders, last = path[1:].split("/")
+    if "" in folders:
+        return "it has an empty segment (//)"
+    segments = (*folders, last)
+    if "." in segments or ".." in segments:
+        return "it has a dot segment"
+    return next(filter(None, map(_escape_fault, _ESCAPE.finditer(path))), None) or _character_fault(segments)
+
+
+def _escape_fault(escape: re.Match[str]) -> str | None:
+    if escape[1] is None:
+        return "a % is not followed by two hexadecimal digits"
+    byte = int(escape[1], 16)
+    if byte in _UNRESERVED:
+        return f"{escape[0]} is the encoding of {chr(byte)!r}, which is sent as it is"
+    if byte in _SLASHES:
+        return f"{escape[0]} is an encoded slash"
+    if byte < ord(" ") or byte == _DELETE:
+        return f"{escape[0]} is an encoded control character"
+    return None
+
+
+def _character_fault(segments: tuple[str, ...]) -> str | None:
+    if all(map(_SEGMENT.fullmatch, segments)):
+        return None
+    return "it has a character that must be percent-encoded"
+
+
+def _shown(path: str) -> str:
+    shown = ascii(path[:_SHOWN])
+    return shown if len(path) <= _SHOWN else f"{shown}…"
