@@ -16,7 +16,7 @@ MINUTES ?= 10
 OWNED := sh tools/owned.sh
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
-.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench fuzz gen lock wheel clean
+.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench fuzz mutants gen lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -68,6 +68,9 @@ bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/pa
 
 fuzz: $(STAMP) ## fuzz for MINUTES=10; FILES="words" chooses test files by their names
 	$(BIN)/python -m tools.fuzz --minutes=$(MINUTES) $(FILES)
+
+mutants: $(STAMP) ## change one place of a module at a time and see whether a test notices; MODULES="words"
+	$(BIN)/python -m tools.mutants $(MODULES)
 
 gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed models
 	$(OWNED) $(BIN)/python tools/gen_proto.py

@@ -29,6 +29,8 @@ ignore_here_only()
 
 # The machine is shared: how long one example takes says nothing.
 _PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+if "PYKUBELET_DERANDOMIZE" in os.environ:  # `make mutants`: the same examples each time
+    _PATIENT |= {"derandomize": True, "database": None}
 settings.register_profile("pykubelet", **_PATIENT)
 # `make fuzz` sets a larger budget, which holds for tests that name none of their own.
 settings.register_profile("fuzz", **_PATIENT, max_examples=int(os.environ.get("PYKUBELET_FUZZ_EXAMPLES", "100")))

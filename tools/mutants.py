@@ -1,0 +1,251 @@
+"""What `make mutants MODULES="…"` runs: changes one place of a module at a time and sees whether a unit test notices.
+
+A change (a mutant) that no test notices has survived: either a test is missing, or the change makes no difference. The
+latter are listed in ``tools/equivalent_mutants.txt`` with the reason.
+
+The tests of a module are those in the directory of ``tests/unit`` that mirrors its package. They are collected once;
+then each mutant is a fork of that process, in which the changed code objects take the place of the module's own. No
+file is written.
+"""
+
+import argparse
+import gc
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+
+from tools.mutations import compiled, mutants_of
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PRODUCT = _ROOT / "src" / "pykubelet"
+_OPTIONS = ("-q", "-p", "no:cacheprovider", "--no-header", "--timeout=0")
+_BROKEN = 99
+"""Status of a fork that did not come to its tests."""
+_EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
+GOAL = 0.85
+"""Of the mutants, the share that must be killed."""
+MODULES = (
+    "apiclient/reflector.py",
+    "base/backoff.py",
+    "base/guard.py",
+    "base/spdy/connection.py",
+    "criserver/container/decide.py",
+    "criserver/container/manager.py",
+    "criserver/container/recovery.py",
+    "criserver/sandbox/decide.py",
+    "criserver/sandbox/manager.py",
+    "criserver/sandbox/recovery.py",
+    "criserver/store/database.py",
+    "criserver/store/store.py",
+    "criserver/unpack/extract.py",
+    "kubelet/actuate/podruntime/crashloop.py",
+    "kubelet/actuate/podruntime/decide.py",
+    "kubelet/actuate/podruntime/decide_init.py",
+    "kubelet/actuate/podruntime/decide_restart.py",
+    "kubelet/actuate/podruntime/decide_stop.py",
+    "kubelet/actuate/volumes/atomic_writer.py",
+    "kubelet/control/workers/decide.py",
+    "kubelet/control/workers/manager.py",
+    "kubelet/control/workers/steps.py",
+    "kubelet/desired/admission/decide.py",
+    "kubelet/desired/admission/decide_preempt.py",
+    "kubelet/observe/pleg/decide.py",
+    "kubelet/observe/pressure/decide.py",
+    "kubelet/observe/probes/decide.py",
+    "kubelet/report/status/compute_conditions.py",
+    "kubelet/report/status/compute_phase.py",
+    "kubelet/report/status/decide.py",
+)
+"""The modules whose mistakes cost most: what decides about starts and ends, and what keeps records."""
+
+
+@dataclass(slots=True)
+class Score:
+    """What became of a module's mutants."""
+
+    module: str
+    killed: int = 0
+    survived: list[str] = field(default_factory=list)
+    equivalent: int = 0
+    seconds: float = 0.0
+    broken: str = ""
+    """Why nothing could be tried; empty otherwise."""
+
+    @property
+    def share(self) -> float:
+        """Of killed ones among those that make a difference."""
+        tried = self.killed + len(self.survived)
+        return self.killed / tried if tried else 1.0
+
+
+def tests_of(module: str) -> list[str]:
+    """The tests that mirror the module's package, those named after the module first."""
+    place = _ROOT / "tests" / "unit" / Path(module).parent
+    if not place.is_dir():
+        place = place.parent  # small packages share the directory of the package above them
+    found = sorted(place.glob("test_*.py"))
+    stem = Path(module).stem
+    found.sort(key=lambda path: stem not in path.stem)
+    return [str(path) for path in found]
+
+
+def equivalents() -> dict[str, str]:
+    """Reasons by the mutants' names."""
+    if not _EQUIVALENT.exists():
+        return {}
+    rows = (line.partition(" # ") for line in _EQUIVALENT.read_text().splitlines() if line and line[0] != "#")
+    return {name.strip(): reason.strip() for name, _, reason in rows}
+
+
+def score(module: str, most: int, seed: int) -> Score:
+    """Try the mutants of a module, ``most`` of them, chosen by the seed."""
+    result = Score(module)
+    begun = time.monotonic()
+    source = (_PRODUCT / module).read_text()
+    chosen = list(mutants_of(module, source))
+    if len(chosen) > most:
+        chosen = sorted(random.Random(f"{seed} {module}").sample(chosen, most), key=lambda mutant: mutant.line)
+    tests = tests_of(module)
+    if not tests:
+        result.broken = "no tests mirror its package"
+        return result
+    os.environ["PYKUBELET_DERANDOMIZE"] = "1"  # a mutant must not survive by chance
+    _silence()
+    pytest.main(["--collect-only", *_OPTIONS, *tests])  # imports all that the forks need
+    baseline = time.monotonic()
+    if _fork(tests, None, 300.0) != 0:
+        result.broken = "its tests fail without a change"
+        return result
+    limit = 3 * (time.monotonic() - baseline) + 5.0
+    known = equivalents()
+    for mutant in chosen:
+        if mutant.name in known:
+            result.equivalent += 1
+        elif _fork(tests, compiled(mutant, source), limit) == 0:
+            result.survived.append(mutant.name)
+        else:
+            result.killed += 1
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+def _fork(tests: Sequence[str], code: CodeType | None, limit: float) -> int:
+    """pytest's status in a fork with the mutant's code; not 0 either when it does not end in time."""
+    pid = os.fork()
+    if pid == 0:
+        status = _BROKEN
+        try:
+            os.setpgid(0, 0)
+            if code is not None:
+                install(code)
+            status = int(pytest.main(["-x", *_OPTIONS, *tests]))
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done and (ended := os.waitstatus_to_exitcode(status)) == _BROKEN:
+            raise RuntimeError("the mutant could not be put in place")
+        if done:
+            return ended
+        time.sleep(0.005)
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return -signal.SIGKILL
+
+
+def _silence() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+
+
+def install(module: CodeType) -> None:
+    """Give every function that was made from the module's source the code that it has in the changed module."""
+    changed = {(code.co_qualname, code.co_firstlineno): code for code in _codes(module)}
+    for thing in gc.get_objects():
+        if isinstance(thing, FunctionType) and thing.__code__.co_filename == module.co_filename:
+            code = changed.get((thing.__code__.co_qualname, thing.__code__.co_firstlineno))
+            if code is not None and len(code.co_freevars) == len(thing.__code__.co_freevars):
+                thing.__code__ = code
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def table(scores: Sequence[Score]) -> str:
+    """A row per module, and the whole."""
+    width = max(len(each.module) for each in scores)
+    rows = [f"{'module':<{width}}  killed  survived  equivalent  share  seconds"]
+    for each in scores:
+        rest = each.broken or (
+            f"{each.killed:>6}  {len(each.survived):>8}  {each.equivalent:>10}"
+            f"  {each.share:>5.0%}  {each.seconds:>7.0f}"
+        )
+        rows.append(f"{each.module:<{width}}  {rest}")
+    killed, survived = sum(each.killed for each in scores), sum(len(each.survived) for each in scores)
+    rows.append(f"{killed} of {killed + survived} mutants killed: {killed / max(1, killed + survived):.0%}")
+    return "\n".join(rows)
+
+
+def run(modules: Sequence[str], most: int, seed: int, lanes: int) -> list[Score]:
+    """The scores of the modules, told as they come. Each has an interpreter that imports nothing but its tests."""
+
+    def one(module: str) -> Score:
+        command = [sys.executable, "-m", "tools.mutants", f"--most={most}", f"--seed={seed}", "--one", module]
+        done = subprocess.run(command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            return Score(module, broken=f"its interpreter ended with status {done.returncode}")
+        return Score(**json.loads(done.stdout))
+
+    scores = []
+    with ThreadPoolExecutor(lanes) as pool:
+        for future in as_completed([pool.submit(one, module) for module in modules]):
+            scores.append(found := future.result())
+            survived = (f"  survived: {name}" for name in found.survived)
+            print(table([found]).splitlines()[1], *survived, sep="\n", flush=True)
+    return sorted(scores, key=lambda each: each.module)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when at least ``GOAL`` of the mutants were killed."""
+    parser = argparse.ArgumentParser(
+        prog="make mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--most", type=int, default=60, help="mutants per module")
+    parser.add_argument("--lanes", type=int, default=2, help="modules at a time")
+    parser.add_argument("--seed", type=int, default=0, help="by which they are chosen")
+    parser.add_argument("modules", nargs="*", help="paths below src/pykubelet, or parts of them; default: the list")
+    parser.add_argument("--one", action="store_true", help="print the score of one module as JSON, in this interpreter")
+    options = parser.parse_args(arguments)
+    if options.one:
+        output = os.dup(1)
+        os.write(output, json.dumps(asdict(score(options.modules[0], options.most, options.seed))).encode())
+        return 0
+    modules = [m for m in MODULES if not options.modules or any(word in m for word in options.modules)]
+    modules += [m for m in options.modules if m not in modules and (_PRODUCT / m).is_file()]
+    if not modules:
+        print("no module has such a name", file=sys.stderr)
+        return 2
+    scores = run(modules, options.most, options.seed, options.lanes)
+    print(table(scores))
+    return 0 if sum(s.killed for s in scores) >= GOAL * sum(s.killed + len(s.survived) for s in scores) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
