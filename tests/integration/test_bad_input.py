@@ -1,6 +1,7 @@
 """Manifests that are broken or hostile: they are told of, and what ran before keeps running."""
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,8 @@ _CASES = [
     _case("oversized", "# " + "x" * (11 << 20), "10"),
     _case("bomb", _BOMB, ""),
     _case("nul", _GOOD.replace("victim", "vic\\u0000tim"), "metadata.name"),
+    _case("half-pair", _GOOD.replace("victim", "vic\\ud800tim"), "metadata.name"),
+    _case("half-pair-in-a-key", _GOOD.replace('"name": "victim"', '"name": "victim", "x\\udfff": ""'), "metadata.x"),
     _case("nul-byte", _GOOD.encode().replace(b"victim", b"vic\0tim"), ""),
     _case("binary", bytes(range(256)) * 16, ""),
     _case("unknown-field", _POD_WITHOUT + "contaners: []", "spec.contaners"),
@@ -127,3 +130,38 @@ def test_other_files_in_the_folder(agent: AgentProcess, apply: Apply, bystander:
         (agent.manifests / ".hidden.yaml").unlink()
         (agent.manifests / "folder").rmdir()
         (agent.manifests / "dangling.yaml").unlink()
+
+
+def test_agent_started_with_hostile_manifests_runs_the_good_ones(
+    agent: AgentProcess, apply: Apply, bystander: Pod
+) -> None:
+    """Whatever is in the folder when the agent starts, and at its next start."""
+    half = json.dumps(pod("half", container(env=[{"name": "X", "value": "\ud800"}])))
+    hostile = {
+        "half.json": half.encode(),
+        "deep.json": b'{"a": "\\ud83d\\ude00", "b": ' + b"[" * 200_000,
+        os.fsdecode(b"br\xff\nken.yaml"): b"half: [",
+        os.fsdecode(b"caf\xe9.yaml"): json.dumps(pod("named")).encode(),
+    }
+    assert agent.stop() == 0
+    paths = [agent.write_text(name, content) for name, content in hostile.items()]
+    try:
+        for _ in range(2):
+            agent.start()
+            agent.wait_running("bystander", "named")
+            assert _is_same(agent, bystander)
+            told = {"half.json": "env[0].value", "deep.json": "levels deep", "br\\xff\\nken.yaml": "not valid YAML"}
+            for name, text in told.items():
+                assert any(text in problem["message"] for problem in _problems(agent, name)), name
+            assert agent.cli("doctor").returncode in (0, 1)
+            assert agent.stop() == 0
+        for path in paths[:3]:
+            check = agent.cli("check", str(path))
+            assert (check.returncode, check.stderr) == (1, "1 file(s) checked, 1 problem(s)\n"), check.stdout
+        assert agent.cli("check", "-q", str(agent.manifests)).returncode == 1
+    finally:
+        if agent.process is None:
+            agent.start()
+        for path in paths:
+            path.unlink()
+    agent.wait_gone("named")

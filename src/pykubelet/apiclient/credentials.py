@@ -91,7 +91,7 @@ def _refreshed(config: ClusterConfig, plugin: ExecCredentials | None, before: _R
         return before
     try:
         return _Read(marks, _context(config, user), _token(user))
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:
         if before is not None:
             return before  # a half-written file: the next look will find it whole
         raise Invalid(f"the credentials for {config.server} cannot be used: {error}") from error

@@ -67,7 +67,7 @@ async def run_plugin(plugin: ExecPlugin, config: ClusterConfig) -> ExecCredentia
 def _read(plugin: ExecPlugin, output: bytes) -> ExecCredentials:
     try:
         credential = msgspec.json.decode(output, type=_Credential)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"exec plugin {plugin.command}: its output is no ExecCredential: {error}") from error
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         found = f"{credential.api_version} {credential.kind}"

@@ -4,15 +4,14 @@ Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1. One context is us
 """
 
 import base64
-import binascii
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import yaml
 
+from pykubelet.base.documents import read_yaml
 from pykubelet.base.errors import Invalid
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -144,14 +143,14 @@ class _Config(_Struct, frozen=True):
 def load_kubeconfig(path: Path) -> ClusterConfig:
     """The current context of a kubeconfig file. Relative paths in it are relative to it. Raises Invalid."""
     try:
-        document = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+        document = read_yaml(path.read_bytes())
     except OSError as error:
         raise Invalid(f"{path}: the kubeconfig cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Invalid(f"{path}: not YAML or JSON: {' '.join(str(error).split())}") from error
+    except Invalid as error:
+        raise Invalid(f"{path}: {error}") from error
     try:
         config = msgspec.convert(document, _Config)
-    except msgspec.ValidationError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"{path}: not a kubeconfig: {error}") from error
     return _resolve(config, path)
 
@@ -222,7 +221,7 @@ def _pem(data: str, file: str, path: Path) -> Pem:
         return Pem(file=_absolute(file, path))
     try:
         return Pem(base64.b64decode(data, validate=True))
-    except binascii.Error as error:
+    except ValueError as error:
         raise Invalid(f"{path}: a certificate or key given as data is not base64: {error}") from error
 
 

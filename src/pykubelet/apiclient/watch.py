@@ -89,7 +89,7 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
     """One line of a watch. Raises the error that an ERROR event tells, Transient for what is no event."""
     try:
         envelope = msgspec.json.decode(line, type=_Envelope)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Transient(f"watch: the stream is broken: {error}") from error
     raw = bytes(envelope.object)
     if envelope.type == "ERROR":
@@ -114,7 +114,7 @@ def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
     """One page of a list, and the token of the next; a bad object does not spoil the others. Raises Transient."""
     try:
         raw = msgspec.json.decode(body, type=_RawList)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Transient(f"list: the answer is no list: {error}") from error
     items: list[T] = []
     faults: list[tuple[ObjectMeta, str]] = []

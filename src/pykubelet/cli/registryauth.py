@@ -1,12 +1,12 @@
 """Credentials for a pull from the command line: given, or those that ``docker login`` has kept."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry.config import same_registry
@@ -32,12 +32,12 @@ def find_auth(reference: str, creds: str, file: Path | None) -> pb.AuthConfig | 
 def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
     """The entry of a docker configuration file for a registry; None when there is none."""
     try:
-        document = json.loads(path.read_bytes())
+        document: Any = read_json(path.read_bytes())
         entries: dict[str, Any] = document.get("auths") or {}
         items = [(str(name), dict(entry or {})) for name, entry in entries.items()]
     except OSError as error:
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, AttributeError, TypeError) as error:
+    except (Invalid, ValueError, AttributeError, TypeError) as error:
         raise Invalid(f"{path} is no docker configuration: {error}") from error
     for name, entry in items:
         if same_registry(name, host) and any(entry.values()):

@@ -10,7 +10,7 @@ from pykubelet.apiclient import ClusterConfig, User, in_cluster, load_kubeconfig
 from pykubelet.apiclient.credentials import Credentials
 from pykubelet.apiclient.kubeconfig import ExecPlugin
 from pykubelet.apiclient.resources import PODS
-from pykubelet.apiclient.watch import Lines, WatchType, read_event
+from pykubelet.apiclient.watch import Lines, WatchType, read_event, read_list
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, Transient
 from pykubelet.models.core_v1 import Pod
@@ -136,3 +136,31 @@ def test_paths() -> None:
     assert PODS.all().path == "/api/v1/pods"
     assert PODS.at("ns", "a", "status").path == "/api/v1/namespaces/ns/pods/a/status"
     assert PODS.at("ns", "a", "status").label == "pods/status ns/a"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"ADDED","object":' + b"[" * 200_000,
+        b'{"type":"ADD\xff","object":{}}',
+        b'{"type":"ADDED","object":{"a":"\\ud800"}}',
+        b'{"type":"ERROR","object":' + b"[" * 900 + b"]" * 900 + b"}",
+    ],
+    ids=["deep", "no-utf8", "half-pair", "deep-error"],
+)
+def test_read_event_of_a_hostile_line_raises_transient(line: bytes) -> None:
+    with pytest.raises(Transient):
+        read_event(line, Pod)
+
+
+def test_read_list_of_a_hostile_body_raises_transient() -> None:
+    for body in (b'{"items":' + b"[" * 200_000, b'{"items":[{"a":"\\ud800"}]}', b"\xff"):
+        with pytest.raises(Transient):
+            read_list(body, Pod)
+
+
+def test_load_kubeconfig_of_a_deep_file_raises_invalid(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.conf"
+    path.write_bytes(b"clusters: " + b"[" * 500_000)
+    with pytest.raises(Invalid, match="levels deep"):
+        load_kubeconfig(path)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
+from pykubelet.base.documents import read_yaml
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config.settings import Settings
 
@@ -52,11 +52,11 @@ def read_document(path: Path) -> dict[str, Any]:
     if len(data) > _MAX_BYTES:
         raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
     try:
-        document = (
-            tomllib.loads(data.decode()) if path.suffix == ".toml" else yaml.load(data, Loader=yaml.CSafeLoader) or {}
-        )
-    except (tomllib.TOMLDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Invalid(f"{path}: not {path.suffix.lstrip('.') or 'YAML'}: {' '.join(str(error).split())}") from error
+        document = tomllib.loads(data.decode()) if path.suffix == ".toml" else read_yaml(data) or {}
+    except Invalid as error:
+        raise Invalid(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{path}: not toml: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise Invalid(f"{path}: must be one table of settings")
     return document

@@ -1,12 +1,10 @@
 """Reads the files of the Container Device Interface when a container asks for a device. Blocking."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
+from pykubelet.base.documents import read_json, read_yaml
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container.prepare import device_at
 from pykubelet.criserver.spec.cdi import DeviceNode, Edits, Found, apply_edits, edits_of, parse_file
@@ -48,10 +46,9 @@ def _read(path: Path) -> object:
             data = file.read(_MAX + 1)
         if len(data) > _MAX:
             raise Invalid(f"{path}: larger than {_MAX >> 20} MiB")
-        document: object = json.loads(data) if path.suffix == ".json" else yaml.load(data, Loader=yaml.CSafeLoader)
-        return document
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise Invalid(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+        return read_json(data) if path.suffix == ".json" else read_yaml(data)
+    except (OSError, Invalid) as error:
+        raise Invalid(f"{path}: cannot be read: {error}") from error
 
 
 def _devices(edits: Iterable[Edits]) -> dict[str, HostDevice]:

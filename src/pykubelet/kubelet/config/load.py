@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
-import yaml
 
+from pykubelet.base.documents import read_yaml
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.config.duration import parse_duration
 from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
@@ -101,9 +101,9 @@ def _read(path: Path) -> dict[str, Any]:
     if len(data) > _MAX_BYTES:
         raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
     try:
-        document = yaml.load(data, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Invalid(f"{path}: not YAML or JSON: {' '.join(str(error).split())}") from error
+        document = read_yaml(data)
+    except Invalid as error:
+        raise Invalid(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise Invalid(f"{path}: must be one object of kind {KIND}")
     for field, value in (("kind", KIND), ("apiVersion", API_VERSION)):

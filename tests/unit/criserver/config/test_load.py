@@ -44,7 +44,7 @@ def test_both_kinds_of_file(tmp_path: Path, name: str, text: str) -> None:
         ("root: relative", "absolute"),
         ("default_handler: kata", "kata"),
         ("[1, 2]", "one table"),
-        ("{", "not yaml"),
+        ("{", "not YAML"),
         ("cni: {timeout: soon}", r"cni\.timeout"),
     ],
 )

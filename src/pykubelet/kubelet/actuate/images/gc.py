@@ -1,14 +1,14 @@
 """Removes images that nobody uses, every five minutes and when eviction asks for it."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Conflict, PykubeletError, Transient
+from pykubelet.base.documents import read_json
+from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images import decide_gc
 from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy, ImageRecord
@@ -169,7 +169,7 @@ def disk_use(path: str) -> DiskUse:
 def _sandbox_image(status: pb.StatusResponse) -> str:
     """The image that sandboxes are made of, which no container list shows; containerd before 2.0 does not pin it."""
     try:
-        config = json.loads(status.info.get("config", "{}"))
-    except ValueError:
+        config = read_json(status.info.get("config", "{}"))
+    except Invalid:
         return ""
     return str(config.get("sandboxImage", "")) if isinstance(config, dict) else ""

@@ -8,13 +8,13 @@ of config.json".
 
 import base64
 import binascii
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
 from pykubelet.models.core_v1 import Secret
 
@@ -72,9 +72,9 @@ def keyring_of(secrets: Iterable[Secret]) -> Keyring:
 
 def _object(data: bytes, where: str) -> dict[str, object]:
     try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise Invalid(f"{where} is not JSON; make it anew with kubectl create secret docker-registry") from error
+        document = read_json(data)
+    except Invalid as error:
+        raise Invalid(f"{where} is {error}; create it again with kubectl create secret docker-registry") from error
     if not isinstance(document, dict):
         raise Invalid(f"{where} is not a JSON object")
     return document

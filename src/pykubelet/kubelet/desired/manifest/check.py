@@ -5,13 +5,17 @@ import stat
 from dataclasses import dataclass
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.text import printable
 from pykubelet.kubelet.desired.manifest.parse import parse
 from pykubelet.kubelet.desired.manifest.types import MAX_BYTES, Manifest, Problem
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a file holds and what is wrong with it; ``ok`` when it can be used as it is."""
+    """What a file holds and what is wrong with it; ``ok`` when it can be used as it is.
+
+    ``path`` is for people: a name that is not UTF-8 is in it with backslash escapes.
+    """
 
     path: str
     manifest: Manifest
@@ -24,9 +28,9 @@ class CheckResult:
 
 def check_file(path: str | os.PathLike[str]) -> CheckResult:
     """Read and check a manifest file; what keeps it from being read is a problem too. Never raises."""
-    name = os.fspath(path)
+    name = printable(os.fspath(path))
     try:
-        manifest = parse(read_manifest(name), name)
+        manifest = parse(read_manifest(os.fspath(path)), name)
     except (NotFound, Invalid, Transient) as error:
         manifest = Manifest(name, problems=(Problem(name, str(error)),))
     problems = manifest.problems

@@ -32,6 +32,7 @@ from pykubelet.kubelet.desired.manifest.types import (
     ObjectKey,
     Problem,
     Report,
+    fault_message,
     key_of,
 )
 from pykubelet.kubelet.desired.manifest.validate import validate
@@ -55,14 +56,23 @@ def parse(data: bytes, origin: str) -> Manifest:
     ``origin`` is the path or URL that problems name. Never raises: whatever is wrong becomes a problem.
     """
     report = Report(origin)
+    try:
+        objects = _objects(data, report)
+    except Exception as error:  # a fault of ours costs this manifest, not the node
+        objects = ()
+        report.add(Problem(origin, fault_message(error)))
+    problems = sorted(report.problems, key=lambda problem: problem.line)
+    return Manifest(origin, objects, tuple(problems))
+
+
+def _objects(data: bytes, report: Report) -> tuple[ManifestObject, ...]:
     documents = read_documents(data, report)
     reader = _ManifestReader(report, damaged=frozenset(problem.document for problem in report))
     for document in documents:
         if report.full:
             break
         reader.document(document)
-    problems = sorted(report.problems, key=lambda problem: problem.line)
-    return Manifest(origin, tuple(reader.objects.values()), tuple(problems))
+    return tuple(reader.objects.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,10 @@ class _ManifestReader:
 
     def document(self, document: Document) -> None:
         for place in self._places(document):
-            self._object(place)
+            try:
+                self._object(place)
+            except Exception as error:  # a fault of ours costs this object, not the others
+                self._problem(place, Finding("", fault_message(error)), place.node)
 
     def _places(self, document: Document) -> Iterator[_Place]:
         """The objects of a document: itself, or the items of a list."""
@@ -128,7 +141,7 @@ class _ManifestReader:
         name = _text(_child(place.node, "metadata"), "name")
         label = f"{model.__name__} {name}" if name else model.__name__
         if isinstance(value, Pod | ConfigMap | Secret):
-            digest = _digest(value)
+            digest = "" if findings else _digest(value)
             value = with_defaults(value)
             label = str(key_of(value)) if name else label
             findings += [each for each in validate(value) if not _consequence(each, walker.findings)]

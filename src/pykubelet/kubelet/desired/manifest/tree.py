@@ -18,6 +18,7 @@ from pykubelet.kubelet.desired.manifest.types import MAX_BYTES, MAX_DEPTH, MAX_N
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MERGE: Final = "<<"
+_TOO_DEEP: Final = "no Kubernetes object needs that"
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ def read_documents(data: bytes, report: Report) -> list[Document]:
     except yaml.YAMLError as error:
         from_json = _read_json(text, report)
         if from_json is not None:
-            return [from_json]
+            return [] if is_null(from_json.root) else [from_json]
         report.add(_syntax_problem(error, report.origin, reader.index))
     return documents
 
@@ -159,7 +160,7 @@ class _Reader:
 
     def check_depth(self, node: Node) -> None:
         if len(self.stack) >= MAX_DEPTH:
-            self.stop(node, f"is nested more than {MAX_DEPTH} levels deep", "no Kubernetes object needs that")
+            self.stop(node, f"is nested more than {MAX_DEPTH} levels deep", _TOO_DEEP)
 
     def close(self) -> None:
         frame = self.stack.pop()
@@ -298,7 +299,10 @@ def _read_json(text: str, report: Report) -> Document | None:
             parse_float=lambda digits: ScalarNode(digits, True),
         )
         return Document(1, _from_json(value, reader))
-    except (ValueError, RecursionError):
+    except RecursionError:
+        reader.problem(ScalarNode("", True), f"is nested more than {MAX_DEPTH} levels deep", _TOO_DEEP)
+        return Document(1, ScalarNode("", True))
+    except ValueError:
         return None
     except _UnreadableError:
         return Document(1, ScalarNode("", True))

@@ -1,9 +1,12 @@
 """What a manifest gives: objects, and problems that say where, what and how to mend it."""
 
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeAlias
 
+from pykubelet.base.text import printable
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 
 MAX_BYTES: Final = 10 * 1024 * 1024
@@ -45,7 +48,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a manifest, or an object in it, cannot be used. ``str`` gives one line for people."""
+    """Why a manifest, or an object in it, cannot be used. ``str`` gives one line for people.
+
+    Every text in it can be shown, logged and sent, whatever the manifest wrote into it.
+    """
 
     origin: str
     """The file's path or the URL."""
@@ -60,6 +66,10 @@ class Problem:
     """Path of the field, such as ``spec.containers[0].image``."""
     object: str = ""
     """``KIND NAMESPACE/NAME`` where known."""
+
+    def __post_init__(self) -> None:
+        for name in ("origin", "message", "remedy", "field", "object"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
     def __str__(self) -> str:
         place = self.origin
@@ -100,6 +110,13 @@ def key_of(value: LocalObject) -> ObjectKey:
     """The object's key; objects without a namespace are in ``default``."""
     meta = value.metadata
     return ObjectKey(type(value).__name__, meta.namespace or "default", meta.name)
+
+
+def fault_message(error: Exception) -> str:
+    """What is told of a manifest that our own code fails on. Not the error's text, which may hold a secret."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return f"cannot be checked: {type(error).__name__} in {where}; this is a bug of pykubelet, report it"
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.text import encodable, printable
 from pykubelet.kubelet.desired.manifest.shape import Field, Kind, Shape, fields_of
 from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, shown
 from pykubelet.kubelet.desired.manifest.types import MAX_NODES, MAX_PROBLEMS, Finding
@@ -123,7 +124,7 @@ class Walker:
         fields = fields_of(shape.model)
         values: dict[str, object] = {}
         for name, (key, child) in node.entries.items():
-            where = f"{path}.{name}" if path else name
+            where = f"{path}.{printable(name)}" if path else printable(name)
             self.lines[where] = (key.line, key.column)
             field = fields.get(name)
             if field is None:
@@ -164,11 +165,13 @@ class Walker:
             return self._fail(path, f"must be a mapping of names to values, not {self._name_of(node)}")
         values = {}
         for name, (key, child) in node.entries.items():
-            where = f"{path}[{name}]"
+            where = f"{path}[{printable(name)}]"
             self.lines[where] = (key.line, key.column)
             value = self._read(child, shape.item, where)
+            if self._text(name, where) is MISSING:
+                continue
             if value is not MISSING:
-                values[self._text(name, where)] = value
+                values[name] = value
             elif is_null(child) and shape.item.kind is Kind.STRING:
                 values[name] = ""  # as in Go, where a null value is the zero value
         return values
@@ -177,7 +180,8 @@ class Walker:
         """A value of no declared type: read by its own looks."""
         match node:
             case MapNode():
-                pairs = ((name, self._read(child, _ANY, f"{path}.{name}")) for name, (_, child) in node.entries.items())
+                named = ((name, child, f"{path}.{printable(name)}") for name, (_, child) in node.entries.items())
+                pairs = ((self._text(name, where), self._read(child, _ANY, where)) for name, child, where in named)
                 return {name: None if value is MISSING else value for name, value in pairs}
             case ListNode():
                 items = (self._read(child, _ANY, f"{path}[{index}]") for index, child in enumerate(node.items))
@@ -185,11 +189,12 @@ class Walker:
         value = plain_value(node)
         return self._text(value, path) if isinstance(value, str) else value
 
-    def _text(self, text: str, path: str) -> str:
+    def _text(self, text: str, path: str) -> str | _Missing:
+        """The text, if it is one that programs can take: what is not never gets into an object."""
         if "\x00" in text:
-            self._fail(path, "contains a NUL character", "take it away; programs cannot take it as text")
-        elif not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            self._fail(path, "contains half of a surrogate pair", "write the character itself")
+            return self._fail(path, "contains a NUL character", "take it away; programs cannot take it as text")
+        if not encodable(text):
+            return self._fail(path, "contains half of a surrogate pair", "write the character itself")
         return text
 
     def _string(self, node: ScalarNode, path: str) -> object:
@@ -234,7 +239,7 @@ class Walker:
     def _time(self, node: ScalarNode, path: str) -> object:
         try:
             moment = msgspec.convert(node.text, datetime)
-        except msgspec.ValidationError:
+        except ValueError:  # of msgspec, and of an encoder that meets half a surrogate pair
             return self._fail(path, f"{shown(node.text)} is not a time", "write it like 2006-01-02T15:04:05Z")
         if moment.tzinfo is None:
             return self._fail(path, f"{shown(node.text)} has no time zone", "end it with Z")

@@ -82,7 +82,7 @@ def unreadable(previous: FileRecord | None, origin: str, reason: str) -> FileRec
 
 def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> SourceContent:
     """All that a source wants, from its manifests in order of their names: of equal names the first wins."""
-    owner: dict[ObjectKey, str] = {}
+    owner: dict[ObjectKey, FileRecord] = {}
     pods: list[Pod] = []
     objects: list[ConfigMap | Secret] = []
     states: list[ManifestState] = []
@@ -91,9 +91,9 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
         origin = record.manifest.origin
         problems = list(record.manifest.problems)
         for item in record.wanted:
-            first = owner.setdefault(item.key, origin)
-            if first != origin:
-                message = f"is already given in {first}, which is used"
+            first = owner.setdefault(item.key, record)
+            if first is not record:
+                message = f"is already given in {first.manifest.origin}, which is used"
                 problems.append(_problem(origin, item, message, "rename one of them or take it away"))
             elif isinstance(item.value, Pod):
                 try:
@@ -104,7 +104,7 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
                     problems.append(_problem(origin, item, str(error)))
             else:
                 objects.append(item.value)
-        used = tuple(item.key for item in record.wanted if owner[item.key] == origin)
+        used = tuple(item.key for item in record.wanted if owner[item.key] is record)
         kept = tuple(key for key in used if key in record.kept)
         states.append(ManifestState(source, origin, used, kept, tuple(problems)))
     return SourceContent(source, tuple(pods), tuple(objects), tuple(states))

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.text import printable
 from pykubelet.kubelet.desired.manifest.check import read_manifest
 from pykubelet.kubelet.desired.manifest.parse import parse
+from pykubelet.kubelet.desired.manifest.types import fault_message
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.decide import accept, unreadable
 from pykubelet.kubelet.desired.sources.types import FileRecord
@@ -36,7 +38,10 @@ def look(
             if previous is not None:
                 records[name] = previous
             continue
-        record = _read(str(file), previous, backup)
+        try:
+            record = _read(file, previous, backup)
+        except Exception as error:  # a fault of ours costs this file, not the others
+            record = unreadable(previous, printable(str(file)), fault_message(error))
         if record is not None:
             records[name] = record
     return records
@@ -63,12 +68,13 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _read(origin: str, previous: FileRecord | None, backup: Backup | None) -> FileRecord | None:
+def _read(file: Path, previous: FileRecord | None, backup: Backup | None) -> FileRecord | None:
     """The record of one file; None if it is gone."""
+    origin = printable(str(file))
     try:
-        data = read_manifest(origin)
+        data = read_manifest(str(file))
     except NotFound:
-        if Path(origin).is_symlink():
+        if file.is_symlink():
             return unreadable(previous, origin, "is a symbolic link to nothing")
         return None
     except (Invalid, Transient) as error:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.desired.manifest.parse import parse
-from pykubelet.kubelet.desired.manifest.types import Manifest
+from pykubelet.kubelet.desired.manifest.types import Manifest, fault_message
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.decide import accept, assemble, unreadable
 from pykubelet.kubelet.desired.sources.ports import Fetch, Response
@@ -74,7 +74,11 @@ class HttpSource:
                 self._record, self._read = accept(None, Manifest(self._origin), ""), True
             self._fail("gave an empty answer; to stop all its pods let it give a PodList without items")
         else:
-            self._record = await asyncio.to_thread(self._parse, response.body)
+            try:
+                self._record = await asyncio.to_thread(self._parse, response.body)
+            except Exception as error:  # a fault of ours takes nothing away
+                self._fail(fault_message(error))
+                return
             # A manifest with problems is asked for again in full, so that its problems are not forgotten.
             self._etag = "" if self._record.manifest.problems else response.etag
             self._read = True

@@ -9,6 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pykubelet.base.documents import read_json
+from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.types.storage import MIGRATED_PLUGINS, DriverNodeInfo
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
@@ -88,7 +90,7 @@ def _owner(node: Node) -> OwnerReference:
 
 def _ids(text: str) -> dict[str, str]:
     try:
-        found = json.loads(text) if text else {}
-    except ValueError:
+        found = read_json(text) if text else {}
+    except Invalid:
         return {}
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

@@ -98,3 +98,19 @@ def test_broken_secrets_are_named_without_showing_their_content(broken: Secret) 
 
 def test_passwords_do_not_show() -> None:
     assert "hunter2" not in repr(Credentials("u", "hunter2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b'{"auths": ' + b"[" * 200_000, "nested too deeply"),
+        (b'{"auths": ' + b'{"r.io": ' * 200_000, "nested too deeply"),
+        (b'{"auths": {"r.io": {"username": "\\ud800", "password": "p"}}}', "not JSON"),
+        (b'{"auths": {"r\xff.io": {"username": "u", "password": "p"}}}', "not JSON"),
+    ],
+    ids=["deep-list", "deep-object", "half-pair", "no-utf8"],
+)
+def test_keyring_of_a_hostile_secret_raises_invalid(text: bytes, told: str) -> None:
+    made = Secret(type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": text})
+    with pytest.raises(Invalid, match=told):
+        keyring_of([made])

@@ -2,6 +2,7 @@
 """Manifests as a whole: kinds, lists, several documents, which objects are given and what is said."""
 
 import json
+import sys
 
 import pytest
 
@@ -159,3 +160,59 @@ def test_the_digest_does_not_depend_on_defaults() -> None:
     (item,) = read(POD % "a").objects
     assert item.key == ObjectKey("Pod", "default", "a")
     assert item.digest == "e2a4c1f9d4f45f500a32d34a5902f0b075f883c2c9cc9fbef1d396c829315ca7"
+
+
+SURROGATES = [
+    ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", '
+     '"image": "i", "env": [{"name": "X", "value": "\\ud800"}]}]}}', "spec.containers[0].env[0].value"),
+    ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x\\udfff": "y"}}, "spec": '
+     '{"containers": [{"name": "c", "image": "i"}]}}', "metadata.labels[x\\udfff]"),
+    ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "\\ud800"}, "spec": '
+     '{"containers": [{"name": "c", "image": "i"}]}}', "metadata.creationTimestamp"),
+    ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a\\ud800"}}', "metadata.name"),
+    ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec\\ud800": {}}', "spec\\ud800"),
+    ('{"apiVersion": "v1", "kind": "Pod\\ud800", "metadata": {"name": "a"}}', "kind"),
+    ('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "\\udc00"}}', "data[k]"),
+    ('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"\\udc00": null}}',
+     "data[\\udc00]"),
+    ('{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"k": "\\udc00"}}',
+     "stringData[k]"),
+    ('{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": "\\udc00"}}', "data[k]"),
+    ('[{"\\ud800": 1, "\\ud800": 2}]', ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "field"), SURROGATES)
+def test_manifest_with_half_a_surrogate_pair_becomes_a_problem_of_its_field(text: str, field: str) -> None:
+    manifest = parse(text.encode(), "/m/a.json")
+    assert manifest.objects == ()
+    assert field in [problem.field for problem in manifest.problems]
+    for problem in manifest.problems:
+        assert str(problem).encode()
+
+
+def test_manifest_with_half_a_surrogate_pair_keeps_its_other_objects() -> None:
+    good = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"k": "v"}}'
+    both = '{"apiVersion": "v1", "kind": "List", "items": [' + SURROGATES[0][0] + "," + good + "]}"
+    manifest = parse(both.encode(), "/m/a.json")
+    assert [str(item.key) for item in manifest.objects] == ["ConfigMap default/b"]
+    assert [problem.field for problem in manifest.problems] == ["items[0]." + SURROGATES[0][1]]
+
+
+def test_manifest_that_our_code_fails_on_becomes_a_problem_of_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[parse.__module__]
+    check = module.validate
+
+    def fails(value: core.Pod) -> object:
+        if value.metadata.name == "a":
+            raise RuntimeError("with the secret in it")
+        return check(value)
+
+    monkeypatch.setattr(module, "validate", fails)
+    manifest = read(POD % "a" + "---" + POD % "b")
+    assert keys(manifest) == ["Pod default/b"]
+    assert [problem.document for problem in manifest.problems] == [1]
+    assert "cannot be checked: RuntimeError in test_parse.py:" in str(manifest.problems[0])
+    assert "secret" not in str(manifest.problems[0])
+    monkeypatch.setattr(module, "read_documents", fails)
+    assert "cannot be checked: TypeError" in str(read(POD % "b").problems[0])

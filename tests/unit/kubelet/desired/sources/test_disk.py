@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
+from pykubelet.kubelet.desired.manifest import read_manifest
+from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
+from pykubelet.kubelet.desired.sources.decide import assemble
 from pykubelet.kubelet.desired.sources.disk import is_manifest_name, look
 from pykubelet.kubelet.desired.sources.types import FileRecord
-from tests.unit.kubelet.desired.sources.samples import pod
+from pykubelet.kubelet.types.updates import Source
+from tests.unit.kubelet.desired.sources.samples import images, pod
 
 
 def names(records: dict[str, FileRecord]) -> dict[str, list[str]]:
@@ -148,3 +152,54 @@ def test_a_copy_that_cannot_be_written_is_only_logged(tmp_path: Path, caplog: py
         "cannot keep a copy of a manifest",
         "cannot tidy the copies of manifests",
     ]
+
+
+def test_look_at_a_file_name_that_is_no_utf8_reads_it_and_shows_escapes(tmp_path: Path) -> None:
+    backup = Backup(tmp_path / "copies")
+    folder = tmp_path / "m"
+    folder.mkdir()
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.yaml")).write_text(pod("a"))
+    Path(os.fsdecode(os.fsencode(folder) + b"/br\xff.yaml")).write_text("half: [")
+    (folder / "good.yaml").write_text(pod("b"))
+    records = look(folder, {}, frozenset(), backup)
+    content = assemble(records.values(), Source.FILE, "n")
+    assert sorted(images(content)) == ["a-n", "b-n"]
+    assert [state.origin for state in content.states] == [
+        f"{folder}/br\\xff.yaml",
+        f"{folder}/caf\\xe9.yaml",
+        f"{folder}/good.yaml",
+    ]
+    assert all(str(problem).encode() for state in content.states for problem in state.problems)
+    assert backup.load(f"{folder}/caf\\xe9.yaml") == pod("a").encode()
+
+
+def test_look_at_names_that_are_shown_alike_gives_each_object_once(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")).write_text(pod("a", "first"))
+    (tmp_path / "a\\xff").write_text(pod("a", "second"))
+    content = assemble(scan(tmp_path).values(), Source.FILE, "n")
+    assert len(content.pods) == 1
+    assert any("is already given" in str(problem) for state in content.states for problem in state.problems)
+
+
+def test_look_at_a_file_that_cannot_be_checked_keeps_what_it_gave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.yaml").write_text(pod("a"))
+    (tmp_path / "b.yaml").write_text(pod("b"))
+    first = scan(tmp_path)
+    read = read_manifest
+
+    def fails(path: str) -> bytes:
+        if path.endswith("a.yaml"):
+            raise RuntimeError("a fault of ours")
+        return read(path)
+
+    monkeypatch.setattr(disk, "read_manifest", fails)
+    (tmp_path / "a.yaml").write_text(pod("a", "new"))
+    (tmp_path / "b.yaml").write_text(pod("b", "new"))
+    records = scan(tmp_path, first)
+    assert images(assemble(records.values(), Source.FILE, "n")) == {"a-n": "busybox:1", "b-n": "new"}
+    assert "cannot be checked: RuntimeError" in str(records["a.yaml"].manifest.problems[0])
+    monkeypatch.undo()
+    assert names(scan(tmp_path, records)) == {"a.yaml": ["a"], "b.yaml": ["b"]}
+    assert scan(tmp_path, records)["a.yaml"].manifest.problems == ()

@@ -7,6 +7,8 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.desired.manifest.types import Manifest
+from pykubelet.kubelet.desired.sources import http
 from pykubelet.kubelet.desired.sources.http import HttpSource, without_credentials
 from pykubelet.kubelet.desired.sources.ports import Response
 from pykubelet.kubelet.desired.sources.types import HttpSourceConfig, SourceContent
@@ -151,3 +153,26 @@ async def test_it_asks_every_20_seconds() -> None:
 )  # fmt: skip
 def test_credentials_are_not_shown(url: str, shown: str) -> None:
     assert without_credentials(url) == shown
+
+
+async def test_answer_with_half_a_surrogate_pair_keeps_what_was_given() -> None:
+    hand = ByHand()
+    assert await hand.look(body(pod("a"))) == {"a-n": "busybox:1"}
+    broken = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "\\ud800"}}'
+    assert await hand.look(body(broken)) == {"a-n": "busybox:1"}
+    assert any("spec.nodeName" in problem for problem in hand.problems())
+    assert await hand.look(body(pod("a", "new"))) == {"a-n": "new"}
+
+
+async def test_answer_that_cannot_be_checked_keeps_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    hand = ByHand()
+    await hand.look(body(pod("a")))
+
+    def fails(data: bytes, origin: str) -> Manifest:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(http, "parse", fails)
+    assert await hand.look(body(pod("a", "new"))) == {"a-n": "busybox:1"}
+    assert any("cannot be checked: RuntimeError" in problem for problem in hand.problems())
+    monkeypatch.undo()
+    assert await hand.look(body(pod("a", "new"))) == {"a-n": "new"}

@@ -25,6 +25,8 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.atomic import write_atomic
+from pykubelet.base.documents import read_json
+from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.volumes.csi.types import MOUNT, PLUGIN, CsiVolume, Published, Record, Staged, VolumeRef
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs, component
 from pykubelet.kubelet.types.ids import PodUID
@@ -196,11 +198,11 @@ def _read(folder: Path) -> Record | None:
     """The record in a folder; None if there is none, or none that can be used, which is logged."""
     path = folder / _RECORD
     try:
-        fields = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        fields = msgspec.convert(read_json(path.read_bytes()), dict[str, str])
         ref = VolumeRef(fields["driverName"], fields["volumeHandle"])
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError, KeyError) as error:
+    except (OSError, Invalid, msgspec.ValidationError, KeyError) as error:
         _log.error("a volume's record cannot be read, it is left as it is", extra={"path": path, "error": repr(error)})
         return None
     return Record(

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
+from pykubelet.base.documents import read_json
+from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.manifest.validate import names
 from pykubelet.kubelet.desired.manifest.validate.findings import Findings
 from pykubelet.models import core_v1 as core
@@ -73,6 +73,6 @@ def _check_size(findings: Findings, size: int) -> None:
 
 def _is_json_object(data: bytes) -> bool:
     try:
-        return isinstance(msgspec.json.decode(data), dict)
-    except (ValueError, RecursionError):
+        return isinstance(read_json(data), dict)
+    except Invalid:
         return False

@@ -1,0 +1,67 @@
+"""YAML and JSON of others as plain values: configurations, registry credentials, what plugins print.
+
+libyaml's composer and Python's JSON reader trust their input: a deep document ends the process by its stack, one
+with aliases of aliases takes all memory, and half a surrogate pair becomes text that cannot be written. Whoever reads
+such a text reads it here, and meets one error.
+"""
+
+from typing import Final
+
+import msgspec
+import yaml
+
+from pykubelet.base.errors import Invalid
+
+MAX_DEPTH: Final = 64
+MAX_VALUES: Final = 250_000
+"""Most values of a YAML text, those of aliases counted as often as they are used."""
+
+
+def read_json(data: bytes | str) -> object:
+    """The values of a JSON text. Raises Invalid for what is none, for half a surrogate pair, and for one too deep."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError as error:
+        raise Invalid("not JSON that can be read: nested too deeply") from error
+    except ValueError as error:
+        raise Invalid(f"not JSON: {error}") from error
+
+
+def read_yaml(data: bytes) -> object:
+    """The values of the first document of a YAML or JSON text; None for an empty one. Raises Invalid."""
+    try:
+        _check_size(data)
+        return yaml.load(data, Loader=yaml.CSafeLoader)
+    except Invalid:
+        raise
+    except Exception as error:  # PyYAML's constructors raise whatever their scalars make Python raise
+        raise Invalid(f"not YAML or JSON: {' '.join(str(error).split())}") from error
+
+
+def _check_size(data: bytes) -> None:
+    """Refuse what the composer cannot be given: it recurses on the stack of C, which nothing guards."""
+    sizes = [0]
+    opened: list[str | None] = []
+    anchors: dict[str, int] = {}
+    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+        match event:
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                sizes.append(0)
+                opened.append(event.anchor)
+                if len(opened) > MAX_DEPTH:
+                    raise Invalid(f"nested more than {MAX_DEPTH} levels deep, which nothing needs")
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                inner, anchor = sizes.pop() + 1, opened.pop()
+                sizes[-1] += inner
+                if anchor:
+                    anchors[anchor] = inner
+            case yaml.AliasEvent():
+                if event.anchor in opened:
+                    raise Invalid(f"the alias *{event.anchor} contains itself; write the value out")
+                sizes[-1] += anchors.get(event.anchor or "", 1)
+            case yaml.ScalarEvent():
+                sizes[-1] += 1
+                if event.anchor:
+                    anchors[event.anchor] = 1
+        if sizes[-1] > MAX_VALUES:
+            raise Invalid(f"holds more than {MAX_VALUES} values once its aliases are written out")
