@@ -22,7 +22,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar, TypeVarTuple
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.guard import printable
+from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
 _T = TypeVar("_T")

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
 _log = logging.getLogger(__name__)
@@ -151,8 +152,3 @@ class Attempt:
         self.error = error
         self._guard.failed(self._name, error)
         return True
-
-
-def printable(text: str) -> str:
-    """The text as it can be written anywhere: what is no Unicode (a file name's stray bytes) becomes ``\\udcNN``."""
-    return text.encode("utf-8", "backslashreplace").decode()
