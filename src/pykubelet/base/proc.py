@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,11 +63,13 @@ async def run(
     check: bool = True,
     max_output: int = DEFAULT_MAX_OUTPUT,
     pass_fds: Sequence[int] = (),
+    on_start: Callable[[int], None] | None = None,
 ) -> Completed:
     """Run a program to its end and return its output.
 
     `env` None inherits ours. `pass_fds` are the only descriptors beside stdio that the program gets. Output beyond
-    `max_output` bytes per stream is read and dropped. Raises NotFound when the program does not exist, Permanent when
+    `max_output` bytes per stream is read and dropped. `on_start` is told the number of the child, which is its own
+    until the call ends. Raises NotFound when the program does not exist, Permanent when
     it cannot be executed, ProgramTimeout after `timeout` seconds, and, with `check`, ExitError for a non-zero exit. On
     timeout and on cancellation the whole process group gets SIGKILL and the child is reaped before the call ends.
     """
@@ -77,6 +79,8 @@ async def run(
         env,
         cwd,
     )
+    if on_start is not None:
+        on_start(process.pid)
     output = _Output(process.stdout, max_output), _Output(process.stderr, max_output)
     feed = _Feed(process.stdin, input)
     try:
@@ -219,10 +223,10 @@ class _Process:
         return -signal.SIGKILL if code is None else code
 
     def signal(self, number: int) -> None:
-        """Signal the child if it has not been reaped, while its number is still its own."""
-        if self._popen.returncode is None:
+        """Signal the child; nothing happens when it has ended."""
+        if not self.exited.is_set():
             with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+                signal.pidfd_send_signal(self._pidfd, number)
 
     async def end(self) -> None:
         """Kill the whole group if the child still runs, and reap it.

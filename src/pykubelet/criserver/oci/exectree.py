@@ -2,6 +2,9 @@
 
 Its processes are found in /proc: the descendants of the first one, and its session, which OCI runtimes make for each
 command. So those whose parent has ended are found too; only what began a session of its own after that goes free.
+
+No signal goes to a bare number, which may be another process's by then: each process is held by a handle, is the one
+that was listed (by its start time), and ``belongs`` says that it is the command's.
 """
 
 import os
@@ -12,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base.errors import NotFound
-from pykubelet.linux.pidfd import PidFd
+from pykubelet.criserver.processes import open_process
+from pykubelet.criserver.types import ProcessRef
 
 _PROC = Path("/proc")
 _ROUNDS = 16
@@ -27,16 +31,18 @@ class Row:
     session: int
     ended: bool
     """A zombie, which only its parent can take away."""
+    started: int = 0
+    """Ticks since the machine's start."""
 
 
-def members(rows: Iterable[Row], first: int, own_session: int) -> list[int]:
+def members(rows: Iterable[Row], first: int, own_session: int) -> list[Row]:
     """The processes to kill for the command whose first process is, or was, ``first``. Pure."""
-    alive = [row for row in rows if not row.ended]
+    alive = {row.pid: row for row in rows if not row.ended}
     # A runtime that makes no session would leave the command in ours, or in its container's.
-    leads = first != own_session and all(row.session == first for row in alive if row.pid == first)
-    found = {row.pid for row in alive if row.pid == first or (leads and row.session == first)}
+    leads = first != own_session and (first not in alive or alive[first].session == first)
+    found = {row.pid for row in alive.values() if row.pid == first or (leads and row.session == first)}
     children: dict[int, list[int]] = {}
-    for row in alive:
+    for row in alive.values():
         children.setdefault(row.parent, []).append(row.pid)
     queue = [*found, first]
     while queue:
@@ -44,22 +50,32 @@ def members(rows: Iterable[Row], first: int, own_session: int) -> list[int]:
             if child not in found:
                 found.add(child)
                 queue.append(child)
-    return sorted(found)
+    return [alive[pid] for pid in sorted(found)]
 
 
-def kill_tree(first: int, ours: Callable[[int], bool] = lambda pid: True) -> None:
+def kill_tree(first: int, belongs: Callable[[int], bool]) -> None:
     """SIGKILL them all; those that are forked meanwhile are found in the next round.
 
-    ``ours`` tells the command's processes from others by their numbers, for a ``first`` that may have ended long ago.
+    ``belongs`` tells the command's processes from others by their numbers: ``first`` may have ended long ago. It is
+    asked while a handle on the process is held.
     """
     own = os.getsid(0)
     for _ in range(_ROUNDS):
-        left = [pid for pid in members(_rows(), first, own) if ours(pid)]
-        if not left:
+        if not [row for row in members(_rows(), first, own) if _kill(row, belongs)]:
             return
-        for pid in left:
-            with suppress(NotFound), PidFd(pid) as process:
-                process.send_signal(signal.SIGKILL)
+
+
+def _kill(row: Row, belongs: Callable[[int], bool]) -> bool:
+    """Whether it was still there, and the command's."""
+    process = open_process(ProcessRef(row.pid, row.started))
+    if process is None:
+        return False
+    with process:
+        if not belongs(row.pid):
+            return False
+        with suppress(NotFound):
+            process.send_signal(signal.SIGKILL)
+    return True
 
 
 def _rows() -> list[Row]:
@@ -67,7 +83,8 @@ def _rows() -> list[Row]:
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):
-                # The command in parentheses may itself hold any character.
-                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                rows.append(Row(int(entry.name), int(fields[1]), int(fields[3]), fields[0] in "ZX"))
+                # The command in parentheses may itself hold any byte.
+                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                numbers = int(fields[1]), int(fields[3])
+                rows.append(Row(int(entry.name), *numbers, fields[0] in (b"Z", b"X"), int(fields[19])))
     return rows

@@ -20,7 +20,7 @@ from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import KIB, MIB, Seconds
-from pykubelet.criserver.oci.exectree import kill_tree
+from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, let_run
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux.cgroups import Moves
@@ -177,28 +177,44 @@ class OciRuntime:
             spec.write_text(json.dumps(process))
             argv = [*self._argv(folder), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
             self.will_move()
-            task = asyncio.ensure_future(
-                run(argv, timeout=_FOREVER, check=False, max_output=EXEC_OUTPUT // 2, cwd="/", env=self._env)
-            )
+            command = Command(pid_file, container)
+            task = asyncio.ensure_future(self._run_command(argv, command))
             try:
                 async with asyncio.timeout(timeout or None):
                     completed = await asyncio.shield(task)
             except (TimeoutError, asyncio.CancelledError) as error:
-                await shielded(lambda: _end_command(task, pid_file))
+                await shielded(lambda: _end_command(task, command))
                 if isinstance(error, asyncio.CancelledError):
                     raise
                 words = f"container {container}: command {process.get('args')} did not end within {timeout:g} s"
                 raise ProgramTimeout(f"{words} and was killed") from error
-            if not pid_file.exists() and completed.returncode != 0:
+            if completed.returncode != 0 and not pid_file.exists():
                 raise Permanent(_words(Path(folder, "log")) or completed.stderr.decode(errors="replace").strip())
         code = completed.returncode
         return ExecResult(code if code >= 0 else 128 - code, completed.stdout, completed.stderr)
 
+    async def _run_command(self, argv: list[str], command: Command) -> Completed:
+        def started(pid: int) -> None:
+            command.runtime = pid
+
+        try:
+            return await run(
+                argv,
+                timeout=_FOREVER,
+                check=False,
+                max_output=EXEC_OUTPUT // 2,
+                cwd="/",
+                env=self._env,
+                on_start=started,
+            )
+        finally:
+            command.runtime = None
+
     def exec_command(
         self, container: ContainerID, process: Mapping[str, object], terminal: bool
-    ) -> tuple[list[str], Path, Path]:
-        """For a command whose streams somebody else handles: what to run, the file with the process number, and the
-        folder of these, to be removed afterwards. Blocking."""
+    ) -> tuple[list[str], Command, Path]:
+        """For a command whose streams somebody else handles: what to run, the command by which it is known, and the
+        directory of its files, to be removed afterwards. Blocking."""
         folder = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
         spec, pid_file = folder / "process.json", folder / "pid"
         spec.write_text(json.dumps(process))
@@ -213,7 +229,7 @@ class OciRuntime:
             *flags,
             container,
         ]
-        return argv, pid_file, folder
+        return argv, Command(pid_file, container), folder
 
     async def _call(self, *arguments: str, input: bytes = b"") -> None:
         with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as folder:
@@ -246,10 +262,10 @@ def _words(path: Path) -> str:
     return found[-1] if found else ""
 
 
-async def _end_command(task: "asyncio.Future[Completed]", pid_file: Path) -> None:
+async def _end_command(task: "asyncio.Future[Completed]", command: Command) -> None:
     """Kill a command with all it has started; the runtime, its parent, is let reap it and end by itself."""
     if not task.done():
-        await asyncio.to_thread(_kill, pid_file)
+        await asyncio.to_thread(command.kill)
     with suppress(TimeoutError, PykubeletError):
         async with asyncio.timeout(_REAP):
             await asyncio.shield(task)
@@ -258,9 +274,4 @@ async def _end_command(task: "asyncio.Future[Completed]", pid_file: Path) -> Non
         task.cancel()
         with suppress(asyncio.CancelledError, PykubeletError):
             await task
-        await asyncio.to_thread(_kill, pid_file)
-
-
-def _kill(pid_file: Path) -> None:
-    with suppress(OSError, ValueError):
-        kill_tree(int(pid_file.read_text()))
+        await asyncio.to_thread(command.kill)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
@@ -60,7 +61,7 @@ class ContainerExecutor:
     def __init__(self, containers: ContainerManager) -> None:
         self._containers = containers
 
-    async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
+    async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
         """What to run. NotFound, Permanent: the container has ended meanwhile."""
         container = self._containers.running(execution.container)
         process = await self._containers.exec_process(container, execution.command, execution.streams.terminal)

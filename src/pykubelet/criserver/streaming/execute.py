@@ -18,7 +18,7 @@ from pykubelet.base.proc import Child, spawn
 from pykubelet.base.shield import shielded
 from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.oci.exectree import kill_tree
+from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.runtime import words_of_log
 from pykubelet.criserver.streaming.left import Left
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
@@ -49,11 +49,11 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
     written more than a pipe holds. ``left`` then sees to it until it ends.
     """
     try:
-        argv, pid_file, folder = await executor.prepare(execution)
+        argv, command, folder = await executor.prepare(execution)
     except PykubeletError as error:
         await client.finish(1, str(error))
         return
-    session = _Session(execution.streams, pid_file, folder)
+    session = _Session(execution.streams, command, folder)
     try:
         await session.start(argv)
         code = await session.serve(client)
@@ -68,7 +68,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
         left.take(session.outlive)
         return
     try:
-        failed = code != 0 and not pid_file.exists()
+        failed = code != 0 and not command.noted()
         words = await asyncio.to_thread(_words, folder) if failed else ""
         await client.finish(code if code >= 0 else 128 - code, words)
     finally:
@@ -78,9 +78,9 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
 class _Session:
     """One command with its pipes, or its terminal."""
 
-    def __init__(self, streams: Streams, pid_file: Path, folder: Path) -> None:
+    def __init__(self, streams: Streams, command: Command, folder: Path) -> None:
         self._streams = streams
-        self._pid_file = pid_file
+        self._command = command
         self._folder = folder
         self._outputs: list[tuple[PipeReader, Channel]] = []
         self._stdin: PipeWriter | None = None
@@ -95,7 +95,14 @@ class _Session:
             fds = self._open_terminal(theirs) if self._streams.terminal else self._open_pipes(theirs)
             self._child = await spawn(argv, stdin=fds[0], stdout=fds[1], stderr=fds[2], env=_ENV)
         # Not a part of ``serve``: it goes on when the client has gone, and its cancellation kills.
-        self._ended = asyncio.ensure_future(self._child.wait())
+        self._ended = asyncio.ensure_future(self._wait(self._child))
+
+    async def _wait(self, child: Child) -> int:
+        self._command.runtime = child.pid
+        try:
+            return await child.wait()
+        finally:
+            self._command.runtime = None
 
     async def serve(self, client: Client) -> int | None:
         """Pass the streams on. The exit code, or None when the client has gone before the end."""
@@ -161,8 +168,7 @@ class _Session:
 
     async def kill(self) -> None:
         """End it at once, and clean up."""
-        with suppress(OSError, ValueError):
-            await asyncio.to_thread(kill_tree, int(self._pid_file.read_text()))
+        await asyncio.to_thread(self._command.kill)
         if self._ended is not None:
             self._ended.cancel()
         with suppress(asyncio.CancelledError):
@@ -176,13 +182,12 @@ class _Session:
 
     async def _command_ended(self) -> None:
         """Return when the command itself, or the runtime that runs it, has ended."""
-        assert self._child is not None
         assert self._ended is not None
         while not self._ended.done():
-            with suppress(OSError, ValueError, NotFound), PidFd(int(self._pid_file.read_text())) as command:
-                # When the runtime has reaped it, its number may be another's.
-                if self._child.pid in (command.pid, parent_of(command.pid)):
-                    await self._first_of(command.wait())
+            if self._command.noted():
+                if (command := self._command.open()) is not None:
+                    with command:
+                        await self._first_of(command.wait())
                 return
             await asyncio.wait({self._ended}, timeout=_PID_FILE)
 
@@ -256,8 +261,8 @@ class _Session:
 
     def _resize_inner(self) -> None:
         """Set the size of the command's own terminal, which runc does by itself, and crun does not."""
-        if self._size is not None and self._child is not None:
-            with suppress(OSError, PykubeletError), terminal_of(self._child.pid) as terminal:
+        if self._size is not None and self._command.runtime is not None:
+            with suppress(OSError, PykubeletError), terminal_of(self._command.runtime) as terminal:
                 _set_size(terminal, self._size)
 
 
@@ -287,11 +292,6 @@ def terminal_of(pid: int) -> Iterator[int]:
                 os.close(taken)
             return
     raise NotFound(f"process {pid} holds no terminal")
-
-
-def parent_of(pid: int) -> int:
-    """The number of a process's parent. OSError, ValueError: there is no such process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _client_gone(pumps: "set[asyncio.Task[None]]") -> bool:

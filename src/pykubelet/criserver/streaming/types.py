@@ -6,6 +6,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from pykubelet.criserver.oci.command import Command
+
 
 class Channel(IntEnum):
     """Streams by their number in the WebSocket protocols of Kubernetes."""
@@ -100,7 +102,7 @@ class Client(Protocol):
 class Executor(Protocol):
     """Runs commands in containers for the streaming server."""
 
-    async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
-        """The OCI runtime's command line to run, the file where it notes the process number, and the folder of both,
+    async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
+        """The OCI runtime's command line to run, the command by which it is known, and the directory of its files,
         which is removed afterwards."""
         ...

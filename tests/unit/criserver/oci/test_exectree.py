@@ -4,7 +4,9 @@ import subprocess
 
 import pytest
 
+from pykubelet.criserver.oci import exectree
 from pykubelet.criserver.oci.exectree import Row, kill_tree, members
+from tests.unit.criserver.streaming.rig import strange_process
 
 OWN = 7
 
@@ -23,11 +25,11 @@ OWN = 7
     ],
 )
 def test_members(rows: list[Row], expected: list[int]) -> None:
-    assert members(rows, 50, OWN) == expected
+    assert [row.pid for row in members(rows, 50, OWN)] == expected
 
 
 def test_our_own_session_is_never_taken() -> None:
-    assert members([Row(OWN, 1, OWN, False), Row(9, 1, OWN, False)], OWN, OWN) == [OWN]
+    assert [row.pid for row in members([Row(OWN, 1, OWN, False), Row(9, 1, OWN, False)], OWN, OWN)] == [OWN]
 
 
 def test_a_command_dies_with_what_it_has_left_behind() -> None:
@@ -35,12 +37,32 @@ def test_a_command_dies_with_what_it_has_left_behind() -> None:
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as command:
         assert command.stdout is not None
         orphan = int(command.stdout.readline())
-        kill_tree(command.pid)
+        kill_tree(command.pid, lambda _: True)
         assert command.wait(10) == -9
         # All writers of the pipe are gone.
         assert command.stdout.read() == b""
     with pytest.raises(ProcessLookupError):
         _still_runs(orphan)
+
+
+def test_process_that_is_not_the_commands_is_spared() -> None:
+    with strange_process() as stranger:
+        asked: list[int] = []
+
+        def belongs(pid: int) -> bool:
+            asked.append(pid)
+            return False
+
+        kill_tree(stranger.pid, belongs)
+        assert asked == [stranger.pid]
+        assert stranger.poll() is None
+
+
+def test_listed_process_whose_number_was_reused_is_spared() -> None:
+    with strange_process() as stranger:
+        listed = Row(stranger.pid, 1, stranger.pid, False, started=1)
+        assert not exectree._kill(listed, lambda _: True)
+        assert stranger.poll() is None
 
 
 def _still_runs(pid: int) -> None:

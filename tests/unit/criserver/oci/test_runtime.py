@@ -11,6 +11,7 @@ from pykubelet.base.errors import Permanent
 from pykubelet.base.proc import ProgramTimeout
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.types import ContainerID
+from tests.unit.criserver.streaming.rig import strange_process
 
 _EXEC = """#!/usr/bin/env python3
 import json, os, subprocess, sys
@@ -20,12 +21,21 @@ if process["args"] == ["/missing"]:
     log = [word for word in given if word.startswith("--log=")][0][6:]
     open(log, "w").write(json.dumps({"level": "error", "msg": "no such file"}) + "\\n")
     sys.exit(255)
+if process["args"][0] == "/hangs":
+    open(given[given.index("--pid-file") + 1], "w").write(process["args"][1])
+    os.execvp("sleep", ["sleep", "60"])
 child = subprocess.Popen(process["args"], start_new_session=True)
 open(given[given.index("--pid-file") + 1], "w").write(str(child.pid))
 code = child.wait()
 sys.exit(code if code >= 0 else 128 - code)
 """
 C1 = ContainerID("c1")
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All processes pass for the container's: no cgroup of it is made here."""
+    monkeypatch.setattr("pykubelet.criserver.oci.command.in_container", lambda pid, container: True)
 
 
 @pytest.fixture
@@ -48,6 +58,7 @@ async def test_a_command_that_cannot_be_started(runtime: OciRuntime) -> None:
         await runtime.execute(C1, {"args": ["/missing"]}, 10)
 
 
+@pytest.mark.usefixtures("inside")
 async def test_a_timeout_takes_all_that_the_command_has_started(runtime: OciRuntime, tmp_path: Path) -> None:
     notes = tmp_path / "pids"
     script = f"sleep 98765 & echo $! > {notes}; (sleep 98765 & echo $! >> {notes}); sleep 98765"
@@ -56,6 +67,16 @@ async def test_a_timeout_takes_all_that_the_command_has_started(runtime: OciRunt
     for pid in notes.read_text().split():
         assert not _alive(pid)
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_exec_timeout_with_a_number_that_is_another_process_spares_that(
+    runtime: OciRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykubelet.criserver.oci.runtime._REAP", 0.1)
+    with strange_process() as stranger:
+        with pytest.raises(ProgramTimeout):
+            await runtime.execute(C1, {"args": ["/hangs", str(stranger.pid)]}, 1)
+        assert stranger.poll() is None
 
 
 async def test_a_cancelled_call_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path) -> None:
@@ -79,9 +100,11 @@ def _alive(pid: str) -> bool:
 
 
 def test_arguments_of_a_command_with_streams(runtime: OciRuntime) -> None:
-    argv, pid_file, folder = runtime.exec_command(C1, {"args": ["sh"]}, True)
+    argv, command, folder = runtime.exec_command(C1, {"args": ["sh"]}, True)
     assert argv[-2:] == ["--tty", "c1"]
-    assert pid_file.parent == folder
+    assert not command.noted()
+    (folder / "pid").write_text("1")
+    assert command.noted()
     assert json.loads((folder / "process.json").read_text()) == {"args": ["sh"]}
 
 

@@ -1,14 +1,16 @@
 """A streaming server with an executor that runs plain programs on the machine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import aiohttp
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
+from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.streaming import Execution, StreamingServer
 from pykubelet.criserver.streaming.types import Streams
 
@@ -25,13 +27,14 @@ class PlainExecutor:
         self._runtime = runtime
         self._count = 0
 
-    async def prepare(self, execution: Execution) -> tuple[list[str], Path, Path]:
+    async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
         if execution.container == "ended":
             raise Permanent("container ended is exited, not running")
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()
-        return ["/bin/sh", "-c", self._runtime, str(folder / "pid"), *execution.command], folder / "pid", folder
+        argv = ["/bin/sh", "-c", self._runtime, str(folder / "pid"), *execution.command]
+        return argv, Command(folder / "pid", execution.container * 64), folder
 
 
 @asynccontextmanager
@@ -50,6 +53,16 @@ async def served(
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+@contextmanager
+def strange_process() -> Iterator["subprocess.Popen[bytes]"]:
+    """A program of the machine that has nothing to do with any container."""
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 async def until(condition: Callable[[], bool]) -> None:

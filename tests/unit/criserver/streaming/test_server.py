@@ -15,10 +15,10 @@ import pytest
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.proc import Child
+from pykubelet.criserver.oci.command import parent_of
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
-from pykubelet.criserver.streaming.execute import parent_of
 from pykubelet.criserver.streaming.status import parse_size, status
-from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, until
+from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, strange_process, until
 
 
 async def _talk(
@@ -98,10 +98,22 @@ async def test_what_runs_a_command_ends_with_it_when_nobody_takes_its_output(tmp
             await until(lambda: any(file.read_text() for file in tmp_path.glob("*/pid")))
         command = int(next(tmp_path.glob("*/pid")).read_text())
         parent = parent_of(command)
+        assert parent is not None
         await until(lambda: _state(parent) == "S")
         os.kill(command, signal.SIGKILL)
         await until(lambda: not list(tmp_path.iterdir()))
         assert not Path(f"/proc/{parent}").exists()
+
+
+async def test_ended_server_spares_a_process_that_has_a_commands_number(tmp_path: Path) -> None:
+    with strange_process() as stranger:
+        words = f'echo {stranger.pid} > "$0"; exec sleep 60'
+        async with (
+            served(tmp_path, words) as (server, session),
+            session.ws_connect(server.url(Execution("c", ("x",), OUTPUT)), protocols=("v4.channel.k8s.io",)),
+        ):
+            await until(lambda: any(file.read_text() for file in tmp_path.glob("*/pid")))
+        assert stranger.poll() is None
 
 
 def _state(pid: int) -> str:

@@ -1,0 +1,104 @@
+"""Signals reach the command that is meant, and no process that has got its number since."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.criserver.oci import command as module
+from pykubelet.criserver.oci.command import Command, in_container, parent_of
+from pykubelet.criserver.processes import reference
+from pykubelet.criserver.types import ProcessRef
+from tests.unit.criserver.streaming.rig import strange_process
+
+_LAST = Path("/proc/sys/kernel/ns_last_pid")
+
+
+@contextmanager
+def _sleeping_as(number: int) -> Iterator[subprocess.Popen[bytes]]:
+    """With that process number, which must be free."""
+    if not os.access(_LAST, os.W_OK):
+        pytest.skip(f"{_LAST} cannot be written: root, and a kernel with CONFIG_CHECKPOINT_RESTORE, are needed")
+    for _ in range(200):
+        _LAST.write_text(str(number - 1))
+        with strange_process() as process:
+            if process.pid == number:
+                yield process
+                return
+    pytest.fail(f"the number {number} was not given to a new process in 200 tries")
+
+
+def _let_a_tick_pass(before: ProcessRef | None) -> None:
+    """Processes are told apart by the tick of their start; a number is not reused as fast as here."""
+    assert before is not None
+    for _ in range(1000):
+        with strange_process() as process:
+            now = reference(process.pid)
+        if now is not None and now.started > before.started:
+            return
+    pytest.fail("the kernel's clock stands still")
+
+
+def _noted(folder: Path, number: int, runtime: int | None) -> Command:
+    (folder / "pid").write_text(str(number))
+    made = Command(folder / "pid", "0" * 64)
+    made.runtime = runtime
+    return made
+
+
+def test_command_that_runs_is_killed(tmp_path: Path) -> None:
+    with strange_process() as process:
+        command = _noted(tmp_path, process.pid, os.getpid())
+        assert command.noted()
+        command.kill()
+        assert process.wait(10) == -9
+    assert command.open() is None
+
+
+def test_command_number_of_a_stranger_spares_it(tmp_path: Path) -> None:
+    with strange_process() as stranger:
+        command = _noted(tmp_path, stranger.pid, None)
+        assert command.open() is None
+        command.kill()
+        assert stranger.poll() is None
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_command_number_reused_after_its_end_spares_the_new_process(tmp_path: Path, seen: bool) -> None:
+    with strange_process() as process:
+        command = _noted(tmp_path, process.pid, os.getpid() if seen else None)
+        if seen:
+            handle = command.open()
+            assert handle is not None
+            handle.close()
+    with _sleeping_as(process.pid) as other:
+        command.kill()
+        assert command.open() is None
+        assert other.poll() is None
+
+
+def test_command_in_the_cgroup_of_its_container_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with strange_process() as process:
+        entry = tmp_path / "proc" / str(process.pid)
+        entry.mkdir(parents=True)
+        (entry / "cgroup").write_text(f"0::/pods/{'0' * 64}/below\n")
+        monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
+        assert not in_container(process.pid, "1" * 64)
+        _noted(tmp_path, process.pid, None).kill()
+        assert process.wait(10) == -9
+
+
+@pytest.mark.parametrize("noted", ["", "x", "0", "-1", "1"])
+def test_command_note_that_names_no_command_kills_nothing(tmp_path: Path, noted: str) -> None:
+    (tmp_path / "pid").write_text(noted)
+    command = Command(tmp_path / "pid", "0" * 64)
+    assert command.open() is None
+    command.kill()
+
+
+def test_parent_of_nobody_is_none() -> None:
+    assert parent_of(os.getpid()) == os.getppid()
+    assert parent_of(2**22 + 1) is None
