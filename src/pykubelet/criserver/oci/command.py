@@ -18,6 +18,8 @@ class Command:
     def __init__(self, pid_file: Path, container: str) -> None:
         self._pid_file = pid_file
         self._container = container
+        self.owner = f"exec/{container}"
+        """Of its blocking calls: those on the container's own files may hang."""
         self._first: ProcessRef | None = None
         self.runtime: int | None = None
         """Number of the runtime's process, while that is our child and not reaped."""

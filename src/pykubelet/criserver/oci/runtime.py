@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.shield import shielded
@@ -150,7 +151,7 @@ class OciRuntime:
         if emptied and self._plain_runc:
             # All that is left to do is this, and not worth a program.
             try:
-                await asyncio.to_thread(shutil.rmtree, self.root / container)
+                await blocking.call(f"runtime/{container}", shutil.rmtree, self.root / container)
             except OSError as error:
                 raise wrap(error, f"cannot remove the state of container {container}") from error
             return
@@ -265,7 +266,7 @@ def _words(path: Path) -> str:
 async def _end_command(task: "asyncio.Future[Completed]", command: Command) -> None:
     """Kill a command with all it has started; the runtime, its parent, is let reap it and end by itself."""
     if not task.done():
-        await asyncio.to_thread(command.kill)
+        await _kill(command)
     with suppress(TimeoutError, PykubeletError):
         async with asyncio.timeout(_REAP):
             await asyncio.shield(task)
@@ -274,4 +275,9 @@ async def _end_command(task: "asyncio.Future[Completed]", command: Command) -> N
         task.cancel()
         with suppress(asyncio.CancelledError, PykubeletError):
             await task
-        await asyncio.to_thread(command.kill)
+        await _kill(command)
+
+
+async def _kill(command: Command) -> None:
+    with suppress(Transient):
+        await blocking.call(command.owner, command.kill)

@@ -1,8 +1,8 @@
 """Calls that give URLs: Exec, Attach, PortForward."""
 
-import asyncio
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.oci.command import Command
@@ -67,7 +67,8 @@ class ContainerExecutor:
         process = await self._containers.exec_process(container, execution.command, execution.streams.terminal)
         runtime = self._containers.runtime(container)
         runtime.will_move()
-        return await asyncio.to_thread(runtime.exec_command, container.id, process, execution.streams.terminal)
+        prepare = runtime.exec_command
+        return await blocking.call(f"exec/{container.id}", prepare, container.id, process, execution.streams.terminal)
 
 
 def _streams(request: pb.ExecRequest | pb.AttachRequest) -> Streams:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base import blocking
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.proc import Child, spawn
 from pykubelet.base.shield import shielded
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.runtime import words_of_log
@@ -69,7 +69,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
         return
     try:
         failed = code != 0 and not command.noted()
-        words = await asyncio.to_thread(_words, folder) if failed else ""
+        words = await blocking.call(command.owner, _words, folder) if failed else ""
         await client.finish(code if code >= 0 else 128 - code, words)
     finally:
         await session.end()
@@ -136,7 +136,7 @@ class _Session:
                 await self._ended
         finally:
             self._close()
-            await to_its_end(shutil.rmtree, self._folder, True)
+            await blocking.call_to_end(self._command.owner, shutil.rmtree, self._folder, True)
 
     async def outlive(self, unwanted: asyncio.Event) -> None:
         """Wait for its end without a client; once it is unwanted, end it."""
@@ -168,7 +168,8 @@ class _Session:
 
     async def kill(self) -> None:
         """End it at once, and clean up."""
-        await asyncio.to_thread(self._command.kill)
+        with suppress(Transient):
+            await blocking.call(self._command.owner, self._command.kill)
         if self._ended is not None:
             self._ended.cancel()
         with suppress(asyncio.CancelledError):

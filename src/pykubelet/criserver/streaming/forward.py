@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.linux.namespaces import Namespace, call_in
@@ -28,13 +29,16 @@ class Pipe(Protocol):
         ...
 
 
-async def connect(netns: Path | None, port: int) -> socket.socket:
-    """A connection to a port on the sandbox's loopback, IPv4 first. Transient when nobody listens."""
+async def connect(netns: Path | None, port: int, owner: str) -> socket.socket:
+    """A connection to a port on the sandbox's loopback, IPv4 first. Transient when no one listens.
+
+    ``owner`` is that of the blocking calls.
+    """
     reasons = []
     for family, address in _LOOPBACKS:
         try:
             # A socket belongs to the namespace in which it is made, wherever it is used afterwards.
-            made = await asyncio.to_thread(_make, netns, family)
+            made = await blocking.call(owner, _make, netns, family)
         except OSError as error:
             reasons.append(f"{address}: {error.strerror}")
             continue

@@ -95,7 +95,7 @@ class _Pairs:
         port = _port(pair.data) or 0
         with suppress(ConnectionError):
             try:
-                with await connect(self._target.netns, port) as connection:
+                with await connect(self._target.netns, port, self._target.owner) as connection:
                     await relay(connection, pair.data)
             except PykubeletError as error:
                 words = f"error forwarding port {port} to pod {self._target.sandbox}: {error}"

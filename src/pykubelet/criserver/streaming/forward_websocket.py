@@ -102,7 +102,7 @@ class _Pipe:
 async def _one(target: Forward, port: int, channels: Channels, pipe: _Pipe) -> None:
     with suppress(ConnectionError):
         try:
-            with await connect(target.netns, port) as connection:
+            with await connect(target.netns, port, target.owner) as connection:
                 await relay(connection, pipe)
         except PykubeletError as error:
             await channels.send(pipe.number + 1, str(error).encode())

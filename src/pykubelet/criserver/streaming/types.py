@@ -59,6 +59,11 @@ class Forward:
     netns: Path | None
     ports: tuple[int, ...] = ()
 
+    @property
+    def owner(self) -> str:
+        """Of its blocking calls."""
+        return f"forward/{self.sandbox}"
+
 
 Target: TypeAlias = Execution | AttachTo | Forward
 

@@ -74,6 +74,8 @@ def test_command_number_reused_after_its_end_spares_the_new_process(tmp_path: Pa
             handle = command.open()
             assert handle is not None
             handle.close()
+        began = reference(process.pid)
+    _let_a_tick_pass(began)
     with _sleeping_as(process.pid) as other:
         command.kill()
         assert command.open() is None
