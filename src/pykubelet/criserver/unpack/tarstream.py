@@ -26,6 +26,9 @@ _MAX_RECORDS = 1000
 """That concern one entry."""
 _KNOWN = {"path", "linkpath", "size", "uid", "gid", "mtime"}
 _KNOWN_KINDS = (_XATTR, "GNU.sparse.")
+_SPARSE_PARTS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
+_OF_ALL = ("uid", "gid", "mtime")
+"""What a global header may say; names, sizes and attributes are those of one entry."""
 
 
 class Kind(Enum):
@@ -127,7 +130,7 @@ class TarReader:
         self._open_data(size)
         content = b"".join(map(bytes, self.data()))
         if flag == b"g":
-            self._global |= _pax(content)
+            self._global |= {key: value for key, value in _pax(content).items() if key in _OF_ALL}
         elif flag == b"x":
             extra |= _pax(content)
         else:
@@ -291,6 +294,7 @@ def _joined(name: bytes, prefix: bytes, magic: bytes) -> bytes:
 def _pax(content: bytes) -> dict[str, bytes]:
     """Records of the form ``length key=value\\n``, the length counting all of it; only those that are asked for."""
     records: dict[str, bytes] = {}
+    sparse: list[bytes] = []
     position = 0
     while position < len(content):
         blank = content.find(b" ", position, position + 12)
@@ -299,13 +303,16 @@ def _pax(content: bytes) -> dict[str, bytes]:
         key, equals, value = record[:-1].partition(b"=")
         if position + length > len(content) or length < 5 or record[-1:] != b"\n" or not equals:
             raise BadLayer("a damaged extended header")
-        if key in (b"GNU.sparse.offset", b"GNU.sparse.numbytes"):
-            # Format 0.0 repeats these two; joined they are the map of 0.1.
-            key, value = b"GNU.sparse.map", records.get("GNU.sparse.map", b"") + value + b","
+        position += length
+        if key in _SPARSE_PARTS:
+            sparse.append(value)
+            continue
         name = _text(key)
         if name in _KNOWN or name.startswith(_KNOWN_KINDS):
             records[name] = value
-        position += length
+    if sparse:
+        # Format 0.0 repeats its two records for each part; joined they are the map of 0.1.
+        records["GNU.sparse.map"] = b",".join(sparse)
     if len(records) > _MAX_RECORDS:
         raise BadLayer(f"an extended header of {len(records)} records")
     return records

@@ -101,12 +101,13 @@ def test_a_header_without_its_entry_and_one_too_large() -> None:
 
 def extended(kind: bytes, *records: bytes) -> bytes:
     """An extended header as a whole, of records without their lengths."""
-    content = b""
+    lines = []
     for record in records:
         length = len(record) + 2
         while len(b"%d %s\n" % (length, record)) != length:
             length += 1
-        content += b"%d %s\n" % (length, record)
+        lines.append(b"%d %s\n" % (length, record))
+    content = b"".join(lines)
     header = with_field(tar("h", kind=tarfile.USTAR_FORMAT)[:BLOCK], 124, b"%011o\0" % len(content))
     return with_field(header, 156, kind) + content + bytes(-len(content) % BLOCK)
 
@@ -246,3 +247,24 @@ def test_the_text_of_a_map_is_found_however_it_comes(parts: list[tuple[int, int]
     for end in range(len(text)):
         assert _from_text(text[:end]) is None
     assert _from_text(text) == parts and _from_text(text + b"\0" * 40) == parts
+
+
+@pytest.mark.timeout(120)
+def test_pax_sparse_map_of_many_records_is_read_in_linear_time() -> None:
+    """Each part comes in two records of its own; to join them one by one would copy the map for each."""
+    zero = b"0" * 20
+    count = Limits().max_header // len(b"44 GNU.sparse.numbytes=%s\n" % zero) // 2
+    parts = [b"GNU.sparse.offset=" + zero, b"GNU.sparse.numbytes=" + zero] * count
+    file = with_field(tar("a", kind=tarfile.USTAR_FORMAT)[:BLOCK], 124, b"0" * 11)
+    data = (extended(b"x", b"GNU.sparse.size=0", *parts) + file) * 4
+    begin = time.process_time()
+    found = read(data)
+    assert time.process_time() - begin < 1
+    assert [entry.segments for entry, _ in found] == [[(0, 0)] * count] * 4
+
+
+def test_global_extended_header_with_attributes_and_names_concerns_no_entry() -> None:
+    """It would be written again with each entry: a kilobyte of archive for a megabyte of attributes."""
+    header = extended(b"g", b"SCHILY.xattr.user.a=x", b"path=b", b"size=1", b"gid=8", b"GNU.sparse.major=1")
+    ((entry, content),) = read(header + tar("a", kind=tarfile.USTAR_FORMAT))
+    assert (entry.name, entry.xattrs, entry.gid, len(content)) == ("a", {}, 8, 700)
