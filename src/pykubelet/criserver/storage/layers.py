@@ -54,7 +54,7 @@ class _Outcome(msgspec.Struct, frozen=True):
     error: str = ""
     errno: int = 0
     bytes: int = 0
-    entries: int = 0
+    inodes: int = 0
     has_root: bool = False
     implicit: tuple[str, ...] = ()
     missing_links: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Layers:
                     chain_id=layer.chain_id,
                     diff_id=layer.diff_id,
                     bytes=outcome.bytes,
-                    inodes=outcome.entries,
+                    inodes=outcome.inodes,
                     has_root=outcome.has_root,
                     boot=boot_id(),
                 )

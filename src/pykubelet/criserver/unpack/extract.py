@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH112, PTH208, PTH211
+# ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH208, PTH211
 # A Path object for each entry would cost more than the calls do.
 """Writes a layer's entries into the current root folder. Runs in the chrooted worker only.
 
@@ -13,6 +13,8 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pykubelet.criserver.unpack.account import BLOCK, Account
+from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, is_whiteout, remove_any, set_xattr
 from pykubelet.criserver.unpack.limits import BadLayer
 from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
 
@@ -28,9 +30,7 @@ _MAX_IMPLICIT_LENGTH = 2_000_000
 _OF_THE_LAYER = (errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK)
 """Errors that its own links and names bring about."""
 _UNREACHABLE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-_FS_BLOCK = 4096
 _MAX_CACHED = 10_000
-_XATTRS = ("security.capability", "system.posix_acl_access", "system.posix_acl_default")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -39,7 +39,7 @@ class Written:
     """What an unpacked layer holds."""
 
     bytes: int = 0
-    entries: int = 0
+    inodes: int = 0
     has_root: bool = False
     """Whether the layer says anything of ``/`` itself."""
     implicit: list[str] = field(default_factory=list)
@@ -51,12 +51,17 @@ class Written:
 class Extractor:
     """Writes entries below ``/``, the root of the process, which is the layer's folder."""
 
-    def __init__(self, *, merged: bool = False) -> None:
+    def __init__(self, account: Account, *, merged: bool = False) -> None:
         self.written = Written()
+        self._account = account
         self._merged = merged
-        self._times: dict[str, int] = {}
+        self._late: dict[str, tuple[int, bytes]] = {}
+        """Of folders, set at the end: modification time, which what is put into them changes, and default ACL,
+        which what is put into them would get too."""
         self._own: set[str] = set()
         """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
+        self._copied: set[str] = set()
+        """With ``merged``: what is known to be in this layer, so that no writing copies it up from below."""
         self._implicit: set[str] = set()
         self._implicit_length = 0
         self._folders: dict[str, str] = {}
@@ -65,7 +70,6 @@ class Extractor:
     def extract(self, reader: TarReader) -> Written:
         """Write everything. Raises BadLayer, or OSError from the file system (disk full, say)."""
         for entry in reader:
-            self.written.entries += 1
             path = self._inside(entry.name)
             name = path.rpartition("/")[2]
             try:
@@ -77,14 +81,17 @@ class Extractor:
                 if error.errno in _OF_THE_LAYER:
                     raise BadLayer(f"{path!r}: {error.strerror}") from error
                 raise
-        self._set_times()
+        self._finish_folders()
+        self.written.bytes, self.written.inodes = self._account.bytes, self._account.inodes
         self.written.implicit = sorted(self._implicit) if self._implicit_length <= _MAX_IMPLICIT_LENGTH else ["/"]
         return self.written
 
-    def _set_times(self) -> None:
-        """Of folders; what the layer itself made unreachable later has none."""
-        for folder, mtime in self._times.items():
+    def _finish_folders(self) -> None:
+        """What the layer itself made unreachable later is left out."""
+        for folder, (mtime, acl) in self._late.items():
             try:
+                if acl:
+                    set_xattr(folder, DEFAULT_ACL, acl)
                 os.utime(folder, ns=(mtime, mtime), follow_symlinks=False)
             except OSError as error:
                 if error.errno not in _UNREACHABLE:
@@ -102,14 +109,17 @@ class Extractor:
         return known + last
 
     def _write(self, entry: Entry, path: str, reader: TarReader) -> None:
+        entry.xattrs = allowed_xattrs(entry.xattrs) if entry.xattrs else entry.xattrs
         if path == "/":
             if entry.kind is not Kind.FOLDER:
                 raise BadLayer(f"the root of the layer is a {entry.kind.name.lower()}")
             self.written.has_root = True
+            self._account.xattrs(entry.xattrs)
         elif entry.kind is Kind.FOLDER:
+            self._charge(entry, path)
             self._folder(path)
-            self._charge(1)
         else:
+            self._charge(entry, path)
             self._retrying(path, lambda: self._make(entry, path, reader))
             if entry.kind is Kind.HARDLINK:
                 return  # what it names has its metadata already
@@ -118,6 +128,39 @@ class Extractor:
         self._implicit.discard(path)
         if entry.kind is not Kind.FILE:
             self._describe(entry, path)
+
+    def _charge(self, entry: Entry, path: str) -> None:
+        """All that the entry takes, but for the content of hard links to files of the layers below."""
+        name, account = path.rpartition("/")[2], self._account
+        if self._merged:
+            self._charge_parents(path)
+        if entry.kind is Kind.HARDLINK:
+            account.name(name)
+            return
+        # A default ACL of the layers below, which new files get, takes a block.
+        account.inode(name, blocks=int(self._merged) + int(entry.kind is Kind.FOLDER))
+        account.xattrs(entry.xattrs)
+        if entry.kind is Kind.SYMLINK:
+            account.link(entry.link)
+        elif entry.segments is not None:
+            account.segments(entry.segments)
+        elif entry.kind is Kind.FILE:
+            account.data(entry.size)
+
+    def _charge_parents(self, path: str) -> None:
+        """Writing into a folder of the layers below copies it up, and those above it."""
+        parent = os.path.realpath(path.rpartition("/")[0] or "/")
+        while len(parent) > 1 and parent not in self._copied:
+            self._copied.add(parent)
+            self._account.inode(parent.rpartition("/")[2], blocks=2)
+            parent = parent.rpartition("/")[0]
+
+    def _charge_copy(self, path: str, facts: os.stat_result) -> None:
+        """A hard link to a file of the layers below copies all of it up, once."""
+        if self._merged and path not in self._copied:
+            self._charge_parents(path)
+            self._copied.add(path)
+            self._account.inode(path.rpartition("/")[2], blocks=1 + -(-facts.st_blocks * 512 // BLOCK))
 
     def _make(self, entry: Entry, path: str, reader: TarReader) -> None:
         match entry.kind:
@@ -142,7 +185,7 @@ class Extractor:
                 make()
                 return
             except FileExistsError:
-                _remove_any(path)
+                remove_any(path, self._charge_removal if self._merged else None)
             except (FileNotFoundError, NotADirectoryError):
                 self._parents(path)
         raise BadLayer(f"{path!r} cannot be made: something on its way leads nowhere")
@@ -155,7 +198,6 @@ class Extractor:
                 for piece in reader.data():
                     while piece:
                         piece = piece[os.write(fd, piece) :]
-                self._charge(entry.size)
             else:
                 self._sparse(fd, entry, reader)
             if entry.uid or entry.gid:
@@ -163,7 +205,7 @@ class Extractor:
             if mode & 0o7000:
                 os.fchmod(fd, mode)  # after chown, which clears the set-id bits
             for key, value in entry.xattrs.items():
-                _set_xattr(fd, key, value)
+                set_xattr(fd, key, value)
             os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
         finally:
             os.close(fd)
@@ -174,30 +216,26 @@ class Extractor:
         piece = memoryview(b"")
         for offset, length in entry.segments or ():
             os.lseek(fd, offset, os.SEEK_SET)
-            self._charge(length)
             while length:
                 piece = piece or next(pieces)
                 written = os.write(fd, piece[:length])
                 piece, length = piece[written:], length - written
         os.ftruncate(fd, entry.size)
 
-    def _charge(self, size: int) -> None:
-        """Count what the file system takes for it: whole blocks."""
-        self.written.bytes += size + (-size % _FS_BLOCK)
-
     def _hardlink(self, entry: Entry, path: str) -> None:
         target = _inside(entry.link)
         try:
-            kind = os.lstat(target).st_mode
+            facts = os.lstat(target)
         except (FileNotFoundError, NotADirectoryError):
             if not self.written.missing_links:
                 self.written.missing_links.append(target)
             if self._merged:
                 raise BadLayer(f"{path!r} is a hard link to {target!r}, which does not exist") from None
             return
-        if stat.S_ISDIR(kind) or (stat.S_ISCHR(kind) and os.lstat(target).st_rdev == 0):
+        if stat.S_ISDIR(facts.st_mode) or is_whiteout(facts):
             raise BadLayer(f"{path!r} is a hard link to {target!r}, which is no file")
         if path != target:
+            self._charge_copy(target, facts)
             os.link(target, path, follow_symlinks=False)
 
     def _folder(self, path: str) -> None:
@@ -214,7 +252,7 @@ class Extractor:
             facts = os.lstat(path)
             if stat.S_ISDIR(facts.st_mode):
                 raise IsADirectoryError(path) from None
-            if _is_whiteout(facts):
+            if is_whiteout(facts):
                 # Removed and made anew in one layer: nothing of the old one may shine through.
                 os.unlink(path)
                 os.mkdir(path, 0o755)
@@ -228,10 +266,12 @@ class Extractor:
         if entry.kind is not Kind.SYMLINK:
             os.chmod(path, entry.mode)  # just made or looked at by us, and no link
         for key, value in entry.xattrs.items():
-            _set_xattr(path, key, value)
+            if key != DEFAULT_ACL:
+                set_xattr(path, key, value)
         if entry.kind is Kind.FOLDER:
-            self._times[path] = entry.mtime_ns  # set at the end: what is put into it changes it
+            self._late[path] = entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
         else:
+            self._late.pop(path, None)
             os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
     def _parents(self, path: str) -> None:
@@ -245,6 +285,7 @@ class Extractor:
             missing.append(parent)
             parent = parent.rpartition("/")[0]
         for folder in reversed(missing):
+            self._account.inode(folder.rpartition("/")[2], blocks=1 + int(self._merged))
             try:
                 self._mkdir(folder)
             except (FileExistsError, NotADirectoryError) as error:
@@ -273,8 +314,9 @@ class Extractor:
         victim = f"{parent.rstrip('/')}/{hidden}"
         if self._merged:
             if victim not in self._own:
-                _remove_any(victim)
+                self._remove_lower(victim)
             return
+        self._account.inode(hidden)
         self._retrying(path, lambda: self._hide(victim))
 
     def _opaque(self, folder: str) -> None:
@@ -286,7 +328,15 @@ class Extractor:
         for name in os.listdir(folder):
             child = f"{folder.rstrip('/')}/{name}"
             if child not in self._own:
-                _remove_any(child)
+                self._remove_lower(child)
+
+    def _remove_lower(self, path: str) -> None:
+        """With ``merged``: each file and folder that goes leaves a mark, and its folder is copied up for that."""
+        remove_any(path, self._charge_removal)
+
+    def _charge_removal(self, path: str) -> None:
+        self._charge_parents(path)
+        self._account.inode(path.rpartition("/")[2])
 
     def _hide(self, victim: str) -> None:
         try:
@@ -322,48 +372,3 @@ def _device(entry: Entry) -> tuple[int, int]:
     if entry.kind is Kind.CHAR and major == minor == 0:
         raise BadLayer(f"{entry.name!r} is device 0:0, a whiteout in disguise")
     return major, minor
-
-
-def _is_whiteout(facts: os.stat_result) -> bool:
-    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
-
-
-def _set_xattr(target: int | str, key: str, value: bytes) -> None:
-    """Set those attributes that images may have. ``trusted.overlay`` would steer the kernel, and is not among them."""
-    if key not in _XATTRS and (not key.startswith("user.") or key.startswith("user.overlay.")):
-        return
-    try:
-        if isinstance(target, int):
-            os.setxattr(target, key, value)
-        else:
-            os.setxattr(target, key, value, follow_symlinks=False)
-    except OSError as error:
-        # Links and devices cannot carry user attributes, and not every file system knows all kinds.
-        if error.errno in (errno.ERANGE, errno.E2BIG):
-            raise BadLayer(f"extended attribute {key[:80]!r}: {error.strerror}") from error
-        if error.errno not in (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL):
-            # Said of a file system that has room for small attributes only, too.
-            error.filename = f"extended attribute {key} of {len(value)} bytes"
-            raise
-
-
-def _remove_any(path: str) -> None:
-    try:
-        os.unlink(path)
-    except IsADirectoryError:
-        _remove_tree(path)
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-
-
-def _remove_tree(path: str) -> None:
-    """Remove a folder of the layer. Its depth is bounded, as ``_inside`` bounds every name."""
-    folders = [path]
-    for folder in folders:
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-            else:
-                os.unlink(entry.path)
-    for folder in reversed(folders):
-        os.rmdir(folder)

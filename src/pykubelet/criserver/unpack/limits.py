@@ -17,9 +17,14 @@ class Limits:
     max_bytes: Bytes = Bytes(128 * GIB)
     """Of the uncompressed stream."""
     max_ratio: int = 600
-    """Uncompressed to compressed, looked at after ``ratio_from`` bytes. Deflate reaches 1032 with zeros alone."""
+    """Uncompressed to compressed, looked at after ``ratio_from`` bytes. Deflate reaches 1032 with zeros alone.
+
+    What is written to the disk may not be more either: hard links and parts of sparse files need few bytes.
+    """
     ratio_from: Bytes = Bytes(256 * MIB)
     max_entries: int = 4_000_000
+    max_inodes: int = 5_000_000
+    """Folders that no entry names, and those that are copied up from layers below, are files too."""
     max_name: int = 4095
     """Bytes of a path or of a link's target, as PATH_MAX."""
     max_header: Bytes = Bytes(1 * MIB)

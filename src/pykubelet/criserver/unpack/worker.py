@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from pykubelet.base.units import GIB
+from pykubelet.criserver.unpack.account import Account
 from pykubelet.criserver.unpack.extract import Extractor
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.stream import ByteStream
@@ -49,9 +50,10 @@ def _unpack(folder: str, fd: int, merged: bool, limits: Limits) -> dict[str, obj
     os.chroot(folder)
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
+    account = Account(limits, os.fstat(fd).st_size)
     stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits)
     try:
-        written = Extractor(merged=merged).extract(TarReader(stream, limits))
+        written = Extractor(account, merged=merged).extract(TarReader(stream, limits))
         return asdict(written) | {"diff_id": stream.finish()}
     finally:
         stream.close()

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import shutil
+import struct
 import subprocess
 import tarfile
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.linux.fsusage import tree_usage
 from pykubelet.linux.mounts import mount, unmount
 from tests.unit.criserver.storage.test_layers import World, entry, folder, hard, link, tar
 
@@ -45,7 +48,7 @@ async def test_sparse_files_keep_their_holes(tmp_path: Path, version: str) -> No
     for name in ("disk.img", "holes"):
         assert (made / name).read_bytes() == (source / name).read_bytes()
     assert (made / "disk.img").stat().st_blocks * 512 <= 30 * 8192 and (made / "holes").stat().st_blocks == 0
-    assert 30 * 4096 <= meta.bytes <= 30 * 4096 + 16384
+    assert tree_usage(str(made)).bytes <= meta.bytes <= 30 * 4096 + 24 * 1024
 
 
 async def test_a_full_disk_is_said_and_cleaned_up(tmp_path: Path) -> None:
@@ -107,9 +110,68 @@ async def test_of_what_comes_twice_the_last_counts(tmp_path: Path) -> None:
 async def test_what_layers_take_is_counted_when_they_are_made(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.unpack([folder("d"), entry("d/a", data=bytes(1)), entry("d/b", data=bytes(5000)), link("l", "d")])
-    assert world.layers.used() == (4096 + 4096 + 8192, 4)
+    names = 4 * 2 * (1 + 16)
+    assert world.layers.used() == (4096 + 4096 + 4096 + 8192 + names, 5)
     await world.layers.prune(())
     assert world.layers.used() == (0, 0)
+
+
+async def test_hard_link_to_lower_file_is_charged_with_the_copy_it_makes(tmp_path: Path) -> None:
+    """overlayfs copies the whole file up for it, and the folders above it."""
+    world = World(tmp_path)
+    holes = entry("in/big", data=bytes(8 << 20))
+    await world.unpack([folder("in"), holes, entry("in/small", data=b"x"), folder("deep"), folder("deep/er")])
+    links = [hard("a", "in/big"), hard("b", "in/big"), hard("deep/er/c", "in/small"), entry("deep/er/.wh.none")]
+    upper = await world.unpack(links)
+    meta, real = world.layers.get(world.stack[-1].chain_id), tree_usage(str(upper))
+    assert meta is not None and 8 << 20 <= real.bytes <= meta.bytes < (8 << 20) + (128 << 10), "copied up once"
+    assert real.inodes <= meta.inodes
+    assert (upper / "a").stat().st_size == 8 << 20
+
+
+async def test_hard_links_to_lower_files_out_of_proportion_are_refused(tmp_path: Path) -> None:
+    """A few hundred bytes of archive would fill the disk with copies of what lies below."""
+    world = World(tmp_path, Limits(ratio_from=Bytes(8 << 20), max_ratio=2))
+    for part in range(4):
+        await world.unpack([entry(f"{part}-{number}", data=os.urandom(1 << 20)) for number in range(4)])
+    world.add(tar([hard(f"c{part}-{number}", f"{part}-{number}") for part in range(4) for number in range(4)]))
+    with pytest.raises(Invalid, match=r"more than 8388608 bytes on the disk"):
+        await world.layers.ensure(world.stack)
+    assert len(list(world.layers.folder.iterdir())) == 5, "the refused layer leaves nothing"
+
+
+async def test_sparse_file_of_many_small_parts_is_charged_by_blocks(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    source = tmp_path / "source"
+    source.mkdir()
+    with (source / "islands").open("wb") as file:
+        for number in range(2000):
+            file.seek(number * 16384 + 4095)
+            file.write(b"xx")
+    packed = gnu_tar(source, "--format=gnu")
+    shutil.rmtree(source)
+    world.add(packed)
+    meta = await world.layers.ensure(world.stack)
+    assert 2000 * 8192 <= tree_usage(str(world.layers.folder / str(meta.folder))).bytes <= meta.bytes
+
+
+async def test_layer_of_more_files_than_allowed_is_refused_whether_named_or_not(tmp_path: Path) -> None:
+    """Folders that only the names of others mention take inodes too."""
+    world = World(tmp_path, Limits(max_inodes=1000))
+    world.add(tar([entry("/".join(f"{number}{part}" for part in range(100))) for number in range(11)]))
+    with pytest.raises(Invalid, match="more than 1000 files"):
+        await world.layers.ensure(world.stack)
+
+
+async def test_default_acl_of_a_folder_is_not_passed_on_to_what_lies_in_it(tmp_path: Path) -> None:
+    acl = struct.pack("<I" + "HHI" * 4, 2, 1, 7, 2**32 - 1, 2, 7, 1000, 4, 5, 2**32 - 1, 16, 7, 2**32 - 1)
+    acl += struct.pack("<HHI", 32, 5, 2**32 - 1)
+    given = {"SCHILY.xattr.system.posix_acl_default": acl.decode(errors="surrogateescape")}
+    world = World(tmp_path)
+    attributed = entry("d", tarfile.DIRTYPE, pax_headers=given)
+    root = await world.unpack([attributed, entry("d/file"), folder("d/in")])
+    assert os.getxattr(root / "d", "system.posix_acl_default") == acl
+    assert os.listxattr(root / "d/file") == os.listxattr(root / "d/in") == []
 
 
 async def test_a_window_larger_than_any_honest_one_is_refused(tmp_path: Path) -> None:

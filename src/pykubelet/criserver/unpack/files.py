@@ -1,0 +1,72 @@
+# ruff: noqa: PTH108, PTH106
+# A Path object for each entry would cost more than the calls do.
+"""What the extractor does to single files: attributes, removal. Runs in the chrooted worker only."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+
+from pykubelet.criserver.unpack.limits import BadLayer
+
+DEFAULT_ACL = "system.posix_acl_default"
+_XATTRS = ("security.capability", "system.posix_acl_access", DEFAULT_ACL)
+
+
+def allowed_xattrs(asked: dict[str, bytes]) -> dict[str, bytes]:
+    """The attributes that images may have. ``*.overlay.*`` would steer the kernel, and is not among them."""
+    return {key: value for key, value in asked.items() if key in _XATTRS or _is_plain(key)}
+
+
+def _is_plain(key: str) -> bool:
+    return key.startswith("user.") and not key.startswith("user.overlay.")
+
+
+def set_xattr(target: int | str, key: str, value: bytes) -> None:
+    """Set one attribute, never through a link. BadLayer: it is too large."""
+    try:
+        if isinstance(target, int):
+            os.setxattr(target, key, value)
+        else:
+            os.setxattr(target, key, value, follow_symlinks=False)
+    except OSError as error:
+        # Links and devices cannot carry user attributes, and not every file system knows all kinds.
+        if error.errno in (errno.ERANGE, errno.E2BIG):
+            raise BadLayer(f"extended attribute {key[:80]!r}: {error.strerror}") from error
+        if error.errno not in (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL):
+            # Said of a file system that has room for small attributes only, too.
+            error.filename = f"extended attribute {key} of {len(value)} bytes"
+            raise
+
+
+def is_whiteout(facts: os.stat_result) -> bool:
+    """Whether overlayfs takes the file for the mark of a removed one."""
+    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
+
+
+def remove_any(path: str, before: Callable[[str], None] | None = None) -> None:
+    """Remove whatever lies there; ``before`` is told of each file and directory first."""
+    try:
+        if before is not None and os.path.lexists(path):
+            before(path)
+        os.unlink(path)
+    except IsADirectoryError:
+        _remove_tree(path, before)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+
+
+def _remove_tree(path: str, before: Callable[[str], None] | None) -> None:
+    """Its depth is bounded, as every name in a layer is."""
+    folders = [path]
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if before is not None:
+                    before(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    os.unlink(entry.path)
+    for folder in reversed(folders):
+        os.rmdir(folder)
