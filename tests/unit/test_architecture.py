@@ -1,5 +1,6 @@
 """Rules of the house that import-linter cannot see by itself."""
 
+import ast
 import configparser
 import re
 from pathlib import Path
@@ -66,3 +67,64 @@ def test_what_belongs_to_one_place_stays_there(pattern: str, allowed: set[str]) 
         if "testing" not in path.parts and re.search(pattern, path.read_text())
     }
     assert found <= allowed
+
+
+_READS = {"read_text", "read_bytes", "open", "iterdir", "glob", "listdir", "scandir", "readlink"}
+_PROC_READERS = {
+    "base/safe_path.py": "opens descriptors of its own again",
+    "linux/procfs.py": "the one place",
+    "linux/mountinfo.py": "the mount table, which is read as bytes",
+    "linux/memory.py": "the table of our own mappings",
+    "linux/cgroups/moves.py": "its own cgroups, as bytes",
+    "linux/system.py": "facts of the machine, below a root that tests choose",
+}
+
+
+def _reads_proc(path: Path) -> list[int]:
+    """The lines of calls that read or list something below /proc, directly or by a name of the module."""
+    tree = ast.parse(path.read_text())
+    named = {
+        target.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and _mentions_proc(statement.value, set())
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [call.lineno for call in calls if _name_of(call.func) in _READS and _mentions_proc(call, named)]
+
+
+def _name_of(function: ast.expr) -> str:
+    match function:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _mentions_proc(tree: ast.AST, named: set[str]) -> bool:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if text == "/proc" or text.startswith("/proc/"):
+                return True
+            case ast.Name(id=name) if name in named:
+                return True
+    return False
+
+
+def test_proc_is_read_in_one_place_only() -> None:
+    product = SOURCE / "pykubelet"
+    found = {
+        f"{path.relative_to(product)}:{line}"
+        for path in OURS
+        if "testing" not in path.parts and str(path.relative_to(product)) not in _PROC_READERS
+        for line in _reads_proc(path)
+    }
+    assert found == set(), "ask pykubelet.linux.procfs: what processes say of themselves is bytes"
+
+
+def test_reads_of_proc_are_recognized(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '_P = Path("/proc")\n(_P / "1" / "stat").read_text()\nopen(f"/proc/{pid}/stat")\nopen("/etc/proc")\n'
+    )
+    assert _reads_proc(module) == [2, 3]

@@ -13,7 +13,7 @@ import click
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.endpoint import other_runtimes
 from pykubelet.criserver.config.settings import DEFAULT_RUN
-from pykubelet.linux import cgroups, fsusage, system
+from pykubelet.linux import cgroups, fsusage, procfs, system
 
 _OLDEST_KERNEL = (5, 4)
 _CNI_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
@@ -90,31 +90,31 @@ def machine_findings() -> Iterator[Finding]:
 
 
 def _filesystem(name: str) -> Finding:
-    known = Path("/proc/filesystems").read_text().split()
+    known = procfs.machine("filesystems").split()
     if name in known:
         return Finding(Verdict.OK, "overlayfs", "supported")
     return Finding(Verdict.WARNING, "overlayfs", "not loaded", f"modprobe {name}")
 
 
 def _seccomp() -> Finding:
-    if "\nSeccomp:" in Path("/proc/self/status").read_text():
+    if "Seccomp" in (procfs.status("self") or {}):
         return Finding(Verdict.OK, "seccomp", "supported")
     text = "the kernel has none; containers with a seccomp profile are refused"
     return Finding(Verdict.WARNING, "seccomp", text, "use a kernel with CONFIG_SECCOMP_FILTER")
 
 
 def _limits() -> Iterator[Finding]:
-    path = Path("/proc/sys/fs/inotify/max_user_instances")
-    if path.exists():
-        instances = int(path.read_text())
+    words = procfs.machine("sys/fs/inotify/max_user_instances").split()
+    if words:
+        instances = int(words[0])
         if instances < _MIN_INOTIFY_INSTANCES:
             remedy = "sysctl -w fs.inotify.max_user_instances=8192"
             yield Finding(Verdict.WARNING, "inotify", f"only {instances} instances", remedy)
         else:
             yield Finding(Verdict.OK, "inotify", f"{instances} instances")
-    forward = Path("/proc/sys/net/ipv4/ip_forward")
-    if forward.exists():
-        if forward.read_text().strip() == "1":
+    forward = procfs.machine("sys/net/ipv4/ip_forward").strip()
+    if forward:
+        if forward == "1":
             yield Finding(Verdict.OK, "ip_forward", "on")
         else:
             text = "off; the CNI bridge plugin turns it on when the first pod starts"

@@ -1,23 +1,17 @@
 """Processes by number and start time, so that a reused number is not taken for the process that is meant."""
 
 from contextlib import suppress
-from pathlib import Path
 
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
-
-_PROC = Path("/proc")
 
 
 def reference(pid: int) -> ProcessRef | None:
     """The process with this number as it is now; None when there is none."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # Fields follow the command in parentheses, which may itself hold any character (proc_pid_stat(5)).
-    return ProcessRef(pid, int(text.rpartition(")")[2].split()[19]))
+    found = procfs.stat(pid)
+    return ProcessRef(pid, found.started) if found else None
 
 
 def open_process(ref: ProcessRef | None) -> PidFd | None:

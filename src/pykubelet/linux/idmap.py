@@ -2,9 +2,9 @@
 
 import os
 import struct
-from pathlib import Path
 
-from pykubelet.linux import libc
+from pykubelet.base.errors import PykubeletError
+from pykubelet.linux import libc, procfs
 from pykubelet.linux.errors import wrap
 
 # System calls of Linux 5.2 and 5.12: their numbers are the same on every architecture.
@@ -14,7 +14,7 @@ _AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
 _OPEN_TREE_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _ATTR_IDMAP = 0x100000
-_MOST_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
+_MOST_NAMESPACES = "sys/user/max_user_namespaces"
 
 
 def mount_mapped(source: str, target: str, user_namespace: str, *, recursive: bool = False) -> None:
@@ -50,7 +50,7 @@ def kernel_is(at_least: tuple[int, int]) -> bool:
 def kernel_maps_overlays() -> bool:
     """Whether layers of an overlay can be such mounts (Linux 5.19), and user namespaces may be made at all."""
     try:
-        allowed = int(_MOST_NAMESPACES.read_text()) > 0
-    except (OSError, ValueError):
+        allowed = int(procfs.machine(_MOST_NAMESPACES)) > 0
+    except (PykubeletError, ValueError):
         allowed = False
     return allowed and kernel_is((5, 19))

@@ -13,6 +13,7 @@ from pykubelet.linux import libc
 _M_ARENA_MAX = -8
 _ARENAS = 2
 _MADV_DONTNEED = 4
+_MAPS = Path("/proc/self/maps")
 
 
 def limit_arenas() -> bool:
@@ -32,7 +33,7 @@ def forget_code() -> int:
     needed comes back with a page fault of a microsecond.
     """
     total = 0
-    for start, size in code_mappings(Path("/proc/self/maps").read_text()):
+    for start, size in code_mappings(_MAPS.read_text(errors="replace")):
         libc.call("madvise", start, size, _MADV_DONTNEED)
         total += size
     return total

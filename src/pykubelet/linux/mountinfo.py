@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pykubelet.linux.procfs import mount_id
+
 MOUNTINFO = "/proc/self/mountinfo"
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _ESCAPED = str.maketrans({letter: f"\\{ord(letter):03o}" for letter in " \t\n\\"})
@@ -86,8 +88,7 @@ def _mount_id(path: Path, flags: int) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
+        return mount_id(fd)
     finally:
         os.close(fd)
 

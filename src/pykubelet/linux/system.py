@@ -35,7 +35,7 @@ class HugePages:
 def meminfo(root: Path = Path("/")) -> MemInfo:
     """The machine's memory."""
     table = {}
-    for line in (root / "proc/meminfo").read_text().splitlines():
+    for line in (root / "proc/meminfo").read_text(errors="replace").splitlines():
         name, _, rest = line.partition(":")
         table[name] = Bytes(int(rest.split()[0]) * KIB if rest.endswith("kB") else int(rest))
     zero = Bytes(0)
@@ -73,12 +73,12 @@ def cpu_affinity() -> frozenset[int]:
 def pid_limit(root: Path = Path("/")) -> int:
     """How many processes and threads the kernel allows in all."""
     limits = (root / "proc/sys/kernel/pid_max", root / "proc/sys/kernel/threads-max")
-    return min(int(path.read_text()) for path in limits)
+    return min(int(path.read_bytes()) for path in limits)
 
 
 def process_count(root: Path = Path("/")) -> int:
     """How many processes and threads there are now (fourth field of /proc/loadavg)."""
-    return int((root / "proc/loadavg").read_text().split()[3].partition("/")[2])
+    return int((root / "proc/loadavg").read_bytes().split()[3].partition(b"/")[2])
 
 
 def kernel_version() -> str:
@@ -93,10 +93,7 @@ def architecture() -> str:
 
 def app_armor_enabled(root: Path = Path("/")) -> bool:
     """Whether the kernel enforces AppArmor profiles."""
-    try:
-        return (root / "sys/module/apparmor/parameters/enabled").read_text().startswith("Y")
-    except OSError:
-        return False
+    return _text(root / "sys/module/apparmor/parameters/enabled").startswith("Y")
 
 
 def hostname() -> str:
@@ -110,7 +107,7 @@ def boot_id(root: Path = Path("/")) -> str:
 
 def boot_time(root: Path = Path("/")) -> Seconds:
     """Unix time of the last boot."""
-    for line in (root / "proc/stat").read_text().splitlines():
+    for line in (root / "proc/stat").read_text(errors="replace").splitlines():
         if line.startswith("btime "):
             return float(line.split()[1])
     return 0.0
@@ -165,6 +162,6 @@ def set_oom_score_adj(pid: int, score: int) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""

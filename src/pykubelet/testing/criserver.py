@@ -216,6 +216,6 @@ class PrivateCriServer:
 def _kill(pid: int, folder: Path) -> None:
     """Kill a container's first process; its number may be another's by now, who is then in another cgroup."""
     names = (folder.name, folder.parent.name)
-    text = Path(f"/proc/{pid}/cgroup").read_text()
+    text = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
     if any(name in text for name in names):
         os.kill(pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_moun
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
 _OWNER = "owner.json"
-_FURTHER = "defkmp"
+_FURTHER = "defkmph"
 """Letters of servers that single test modules have for themselves."""
 _SUBNETS = range(1, 255)
 
@@ -119,7 +119,7 @@ def _sessions() -> Iterator[Isolation]:
 def _started(pid: int) -> int | None:
     """When a process started, in kernel ticks; None if there is none."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()[19])
     except OSError:
         return None
 

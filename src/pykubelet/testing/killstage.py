@@ -119,8 +119,8 @@ class Stage:
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdecimal() and container in (entry / "cgroup").read_text():
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
+                if entry.name.isdecimal() and container.encode() in (entry / "cgroup").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip())
             except OSError:
                 continue  # it has ended meanwhile
         return found

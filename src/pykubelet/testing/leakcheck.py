@@ -124,7 +124,7 @@ def _processes(marks: tuple[str, ...]) -> Iterator[str]:
         try:
             command = (folder / "cmdline").read_bytes()
             texts = (command, (folder / "cgroup").read_bytes(), _environment(folder))
-            started = (folder / "stat").read_text().rsplit(")", 1)[1].split()[19]
+            started = (folder / "stat").read_bytes().rsplit(b")", 1)[1].split()[19].decode()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if any(mark in text for mark in wanted for text in texts):

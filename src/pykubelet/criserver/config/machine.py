@@ -6,19 +6,16 @@ from pathlib import Path
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.spec.apparmor import PARSER
 from pykubelet.criserver.spec.capabilities import names_of
-from pykubelet.linux import cgroups, idmap, system
+from pykubelet.linux import cgroups, idmap, procfs, system
 
-_STATUS = Path("/proc/self/status")
 _LEAST = -1000
 _SELINUX = Path("/sys/fs/selinux/enforce")
 
 
 def host_facts() -> Host:
     """Read them now. Blocking."""
-    masks = {}
-    for line in _STATUS.read_text().splitlines():
-        name, _, value = line.partition(":")
-        masks[name] = value.strip()
+    masks = procfs.status("self")
+    assert masks is not None, "this process runs"
     capabilities = names_of(int(masks["CapBnd"], 16) & int(masks["CapPrm"], 16))
     layout = cgroups.detect()
     memory = layout.controllers.get("memory")
@@ -26,7 +23,7 @@ def host_facts() -> Host:
     if memory is not None:
         swap = (memory / "memory.memsw.limit_in_bytes").exists()
     hugetlb = "hugetlb" in layout.controllers or system.own_cgroup_has("hugetlb.2MB.max")
-    own_score = int(Path("/proc/self/oom_score_adj").read_text())
+    own_score = int(procfs.machine("self/oom_score_adj"))
     return Host(
         capabilities=capabilities,
         cgroup_version=layout.version,

@@ -26,7 +26,7 @@ def read_exit(exits: Path, bundle: Path, container: ContainerID) -> Exit | None:
     """The exit conmon has noted, or None when it has not (yet)."""
     path = exits / container
     try:
-        text, at = path.read_text(), path.stat().st_mtime_ns
+        text, at = path.read_text(errors="replace"), path.stat().st_mtime_ns
     except FileNotFoundError:
         return None
     # The file is renamed into place whole; an empty one can only be the trace of a full disk.

@@ -132,12 +132,12 @@ class _Receiver:
 def _launched(launch: Launch, data: bytes) -> Launched:
     try:
         reply = msgspec.json.decode(data, type=_Reply)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Transient(f"container {launch.container}: the monitor died before it created it") from error
     if reply.data <= 0:
         words = words_of_log(launch.bundle / "oci.log") or reply.message.strip()
         raise Permanent(f"failed to create container {launch.container}: {words or 'the runtime gave no reason'}")
     monitor = 0
     with suppress(OSError, ValueError):
-        monitor = int((launch.bundle / "conmon.pid").read_text())
+        monitor = int((launch.bundle / "conmon.pid").read_bytes())
     return Launched(reply.data, monitor)

@@ -43,6 +43,6 @@ class AppArmorProfiles:
 
     async def _has(self, profile: str) -> bool:
         try:
-            return is_loaded(profile, await asyncio.to_thread(self._listed.read_text))
+            return is_loaded(profile, await asyncio.to_thread(self._listed.read_text, errors="replace"))
         except OSError as error:
             raise Permanent(f"AppArmor's profiles cannot be listed: {error}; is securityfs mounted?") from error

@@ -14,20 +14,19 @@ from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.runtime import OWNER
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
 
-_PROC = Path("/proc")
 _SETTLE: Seconds = 10.0
 
 
 def noted_monitor(bundle: Path, container: str) -> ProcessRef | None:
     """The conmon whose number is in the bundle; None when that number is another process's by now."""
     try:
-        pid = int((bundle / "conmon.pid").read_text())
-        arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        pid = int((bundle / "conmon.pid").read_bytes())
     except (OSError, ValueError):
         return None
-    return reference(pid) if container.encode() in arguments else None
+    return reference(pid) if container.encode() in (procfs.arguments(pid) or ()) else None
 
 
 def monitors(program: str) -> dict[ContainerID, ProcessRef]:
@@ -46,8 +45,8 @@ def stray_runs(bundle: Path, container: str) -> bool:
     if noted_monitor(bundle, container) is not None:
         return True
     with suppress(OSError, ValueError):
-        pid = int((bundle / "pid").read_text())
-        return container in (_PROC / str(pid) / "cgroup").read_text() and is_alive(reference(pid))
+        pid = int((bundle / "pid").read_bytes())
+        return _in_cgroup_of(pid, (container,)) and is_alive(reference(pid))
     return False
 
 
@@ -59,7 +58,7 @@ async def kill_group(process: PidFd) -> None:
     with ExitStack() as handles:
         # Handles rather than the group are waited for: who has ended stays in it until somebody reaps it.
         members = [process]
-        for pid in _children(process.pid):
+        for pid in procfs.children(process.pid):
             with suppress(NotFound):
                 members.append(handles.enter_context(PidFd(pid)))
         with suppress(ProcessLookupError, PermissionError):
@@ -70,11 +69,8 @@ async def kill_group(process: PidFd) -> None:
             await member.wait()
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
-    except OSError:
-        return []
+def _in_cgroup_of(pid: int, containers: Collection[str]) -> bool:
+    return any(container in each.path for each in procfs.cgroups(pid) or () for container in containers)
 
 
 def end_commands(scratch: Path, containers: Collection[str]) -> None:
@@ -83,17 +79,9 @@ def end_commands(scratch: Path, containers: Collection[str]) -> None:
 
     The OCI runtime has noted each one's number; a process counts only while it is in a container's cgroup.
     """
-
-    def inside(pid: int) -> bool:
-        try:
-            cgroups = (_PROC / str(pid) / "cgroup").read_text()
-        except OSError:
-            return False
-        return any(container in cgroups for container in containers)
-
     for note in scratch.glob("exec-*/pid"):
         with suppress(OSError, ValueError):
-            kill_tree(int(note.read_text()), inside)
+            kill_tree(int(note.read_bytes()), lambda pid: _in_cgroup_of(pid, containers))
 
 
 async def settle(owner: str, clock: Clock) -> None:
@@ -113,18 +101,9 @@ async def settle(owner: str, clock: Clock) -> None:
 
 
 def _marked(mark: bytes) -> list[int]:
-    found = []
-    for entry in _PROC.iterdir():
-        if entry.name.isdecimal() and int(entry.name) != os.getpid():
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
+    return [pid for pid in procfs.pids() if pid != os.getpid() and mark in (procfs.environment(pid) or ())]
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
-    for entry in _PROC.iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                data = (entry / "cmdline").read_bytes()
-                yield int(entry.name), data.decode(errors="replace").split("\0")
+    for pid in procfs.pids():
+        yield pid, [word.decode(errors="replace") for word in procfs.arguments(pid) or ()]

@@ -131,6 +131,6 @@ def _started(deps: ContainerDeps) -> int:
 
 def _number(path: Path) -> int:
     try:
-        return int(path.read_text())
+        return int(path.read_bytes())
     except (OSError, ValueError):
         return 0

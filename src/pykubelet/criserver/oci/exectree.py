@@ -12,13 +12,12 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux import procfs
 
-_PROC = Path("/proc")
 _ROUNDS = 16
 
 
@@ -79,12 +78,5 @@ def _kill(row: Row, belongs: Callable[[int], bool]) -> bool:
 
 
 def _rows() -> list[Row]:
-    rows = []
-    for entry in _PROC.iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                # The command in parentheses may itself hold any byte.
-                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-                numbers = int(fields[1]), int(fields[3])
-                rows.append(Row(int(entry.name), *numbers, fields[0] in (b"Z", b"X"), int(fields[19])))
-    return rows
+    found = (procfs.stat(pid) for pid in procfs.pids())
+    return [Row(each.pid, each.parent, each.session, each.ended, each.started) for each in found if each is not None]

@@ -118,7 +118,7 @@ class OciRuntime:
             try:
                 completed = await run([self.path, "features"], timeout=_CALL, env=self._env)
                 said = msgspec.json.decode(completed.stdout, type=_Features)
-            except (ExitError, msgspec.DecodeError):
+            except (ExitError, msgspec.DecodeError, UnicodeDecodeError):
                 said = _Features(linux=_LinuxFeatures(["user"]))
             self._features = Features("rro" in said.mountOptions, "user" in said.linux.namespaces)
         return self._features
@@ -256,7 +256,7 @@ def _words(path: Path) -> str:
     found: list[str] = []
     with suppress(OSError):
         for line in path.read_bytes()[-65536:].splitlines():
-            with suppress(msgspec.DecodeError):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 entry = msgspec.json.decode(line, type=_LogLine)
                 if entry.level in ("error", "fatal"):
                     found.append(entry.msg)

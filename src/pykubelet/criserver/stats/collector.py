@@ -12,6 +12,7 @@ from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
 from pykubelet.criserver.stats.decide import Interface, Sample, parse_net_dev, rate
 from pykubelet.criserver.stats.ports import Layers, LayerUsage
+from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.namespaces import Namespace, call_in
 
@@ -100,7 +101,7 @@ class StatsCollector:
 
 def _interfaces(netns: str) -> tuple[Interface, ...]:
     try:
-        text = call_in(netns, Namespace.NET, lambda: Path("/proc/thread-self/net/dev").read_text())
+        text = call_in(netns, Namespace.NET, lambda: procfs.network_devices("thread-self"))
     except (PykubeletError, OSError):
         return ()  # it was taken down a moment ago
     return parse_net_dev(text)

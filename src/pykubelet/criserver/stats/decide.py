@@ -21,7 +21,7 @@ class Interface:
 def parse_net_dev(text: str) -> tuple[Interface, ...]:
     """/proc/net/dev (proc_pid_net(5)), without the loopback device."""
     found = []
-    for line in text.splitlines()[2:]:
+    for line in text.split("\n")[2:]:
         name, _, rest = line.partition(":")
         numbers = [int(field) for field in rest.split()]
         if name.strip() != "lo" and len(numbers) >= 12:

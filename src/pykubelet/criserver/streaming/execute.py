@@ -31,6 +31,7 @@ from pykubelet.criserver.streaming.types import (
     Size,
     Streams,
 )
+from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
 
 _log = logging.getLogger(__name__)
@@ -283,10 +284,10 @@ def _set_size(terminal: int, size: Size) -> None:
 @contextmanager
 def terminal_of(pid: int) -> Iterator[int]:
     """The terminal that an OCI runtime has made for its command, by the master's end. NotFound: it has none yet."""
-    for each in Path(f"/proc/{pid}/fd").iterdir():
-        if each.readlink().name == "ptmx":
+    for number, target in procfs.descriptors(pid):
+        if target.endswith("/ptmx"):
             with PidFd(pid) as process:
-                taken = process.take(int(each.name))
+                taken = process.take(number)
             try:
                 yield taken
             finally:

@@ -37,7 +37,7 @@ class CgroupFiles:
     def read(self, path: Path) -> str:
         """Content of a control file. NotFound when the file or the cgroup is missing."""
         try:
-            return path.read_text()
+            return path.read_text(errors="replace")
         except OSError as error:
             raise wrap(error, f"cannot read {path}") from error
 

@@ -21,7 +21,7 @@ def inner(folder: Path) -> Path:
         return folder
     child = folder / _CHILD
     try:
-        alone = child.is_dir() and not (folder / "cgroup.procs").read_text()
+        alone = child.is_dir() and not (folder / "cgroup.procs").read_bytes()
     except OSError:
         return folder
     return child if alone else folder

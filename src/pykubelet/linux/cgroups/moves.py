@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from pykubelet.linux.cgroups.detect import Layout
+from pykubelet.linux.procparse import parse_cgroups
 
 _SELF = Path("/proc/self/cgroup")
 
@@ -44,11 +45,9 @@ class Moves:
 
         Read each time, since somebody may have moved us. None also when that cgroup is above what the mount shows.
         """
-        for line in reversed(self._own.read_text().splitlines()):
-            _, controllers, path = line.split(":", 2)
-            first = controllers.partition(",")[0]
-            mount = self._layout.controllers.get(first) if first else self._layout.unified
+        for each in reversed(parse_cgroups(self._own.read_bytes())):
+            mount = self._layout.controllers.get(each.controllers[0]) if each.controllers else self._layout.unified
             if mount is not None:
                 # Outside our cgroup namespace: the path says nothing of where the mount has it.
-                return None if path.startswith("/..") else mount / path.lstrip("/") / "cgroup.procs"
+                return None if each.path.startswith("/..") else mount / each.path.lstrip("/") / "cgroup.procs"
         return None

@@ -17,7 +17,7 @@ class OomCounter:
         if self._root is None:
             return 0
         try:
-            text = (self._root / path.lstrip("/") / self._file).read_text()
+            text = (self._root / path.lstrip("/") / self._file).read_text(errors="replace")
         except OSError:
             return 0
         return flat_keyed(text).get("oom_kill", 0)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pykubelet.base.errors import Conflict
+from pykubelet.linux import procfs
 
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -51,11 +52,10 @@ def remove_tree_at(parent_fd: int, name: str) -> None:
 
 def mount_id(fd: int) -> int:
     """The kernel's number of the mount that an open file lies on; bind mounts of one file system differ in it."""
-    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as info:
-        for line in info:
-            if line.startswith("mnt_id:"):
-                return int(line.removeprefix("mnt_id:"))
-    raise OSError(errno.ENOSYS, "the kernel tells no mount ids in /proc/self/fdinfo")
+    found = procfs.mount_id(fd)
+    if found is None:
+        raise OSError(errno.ENOSYS, "the kernel tells no mount ids in /proc/self/fdinfo")
+    return found
 
 
 class _Removal:

@@ -10,7 +10,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pressure.types import Observation, Signal
 from pykubelet.kubelet.observe.stats.compute_node import machine_memory
-from pykubelet.linux import fsusage, system
+from pykubelet.linux import fsusage, procfs, system
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class MachineObserver:
             _log.debug("file system of images not known", extra={"error": str(error)})
 
     def _read(self) -> dict[Signal, Observation]:
-        memory = machine_memory(Path("/proc/meminfo").read_text(), "")
+        memory = machine_memory(procfs.machine("meminfo"), "")
         total = memory.limit or 0
         pids = system.pid_limit()
         found = {

@@ -7,6 +7,7 @@ from typing import Final
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats import compute_cgroup as compute
 from pykubelet.kubelet.types.usage import CgroupUsage, Processes
+from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.cgroups.inner import inner
 
@@ -169,27 +170,10 @@ def _pids(folder: Path) -> list[int]:
 
 def _open_files(pid: int) -> tuple[int, int]:
     """Descriptors, and how many of them are sockets."""
-    folder = f"/proc/{pid}/fd"
-    count = sockets = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                count += 1
-                sockets += _link(entry.path).startswith("socket:")
-    except OSError:
-        return count, sockets
-    return count, sockets
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)  # noqa: PTH115 - text is all that is wanted
-    except OSError:
-        return ""
+    targets = [target for _, target in procfs.descriptors(pid)]
+    return len(targets), sum(target.startswith("socket:") for target in targets)
 
 
 def _open_files_limit(pid: int) -> int | None:
-    for line in _text(Path(f"/proc/{pid}/limits")).splitlines():
-        if line.startswith("Max open files"):
-            return compute.number(line.split()[3])
-    return None
+    limit = procfs.limit(pid, "Max open files")
+    return None if limit is None else compute.number(limit)

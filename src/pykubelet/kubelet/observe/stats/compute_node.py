@@ -5,6 +5,7 @@ from typing import Final
 
 from pykubelet.kubelet.observe.stats.compute_cgroup import TICK_NS, keyed
 from pykubelet.kubelet.types.usage import CpuUsage, Interface, MemoryUsage
+from pykubelet.linux.procparse import Membership, Stat
 
 _KIB: Final = 1024
 _NOT_ITS_OWN: Final = ("lo", "veth", "docker", "nerdctl")
@@ -73,13 +74,10 @@ def default_interface(route: str, known: Sequence[Interface]) -> str:
     return "eth0" if "eth0" in names else next(iter(names), "")
 
 
-def process_usage(stat: str, page: int) -> tuple[CpuUsage, int] | None:
-    """CPU time and resident bytes of one process, from /proc/PID/stat; ``page`` is the page size."""
-    words = stat.rpartition(")")[2].split()
-    if len(words) < 22:
-        return None
-    user, system = int(words[11]) * TICK_NS, int(words[12]) * TICK_NS
-    return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), int(words[21]) * page
+def process_usage(stat: Stat, page: int) -> tuple[CpuUsage, int]:
+    """CPU time and resident bytes of one process; ``page`` is the page size."""
+    user, system = stat.user_ticks * TICK_NS, stat.system_ticks * TICK_NS
+    return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), stat.resident_pages * page
 
 
 def processors(cpuinfo: str) -> tuple[int, int]:
@@ -96,14 +94,10 @@ def processors(cpuinfo: str) -> tuple[int, int]:
     return len(cores), len({socket for socket, _ in cores})
 
 
-def own_cgroup(text: str, controllers: Iterable[str]) -> str:
-    """The cgroup of a process by its /proc/PID/cgroup, in the hierarchy of one of the controllers (version 2: "")."""
+def own_cgroup(memberships: Iterable[Membership], controllers: Iterable[str]) -> str:
+    """The cgroup of a process in the hierarchy of one of the controllers (version 2: "")."""
     wanted = set(controllers)
-    for line in text.splitlines():
-        _, names, path = line.split(":", 2)
-        if wanted & set(names.split(",")):
-            return path
-    return "/"
+    return next((each.path for each in memberships if wanted & set(each.controllers or ("",))), "/")
 
 
 def _plain(meminfo: str) -> str:

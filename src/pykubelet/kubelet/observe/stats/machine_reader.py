@@ -4,7 +4,6 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from pykubelet.base.units import Seconds
@@ -12,7 +11,7 @@ from pykubelet.kubelet.observe.stats import compute_cgroup, compute_node
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.types import Daemon
 from pykubelet.kubelet.types.usage import CgroupUsage, Interface, Machine, MemoryUsage
-from pykubelet.linux import system
+from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
 
 _CONTROLLERS: Final = ("cpuacct", "memory")
@@ -27,8 +26,8 @@ class MachineReader:
         self._cgroups = cgroups
         self._runtime_socket = runtime_endpoint.removeprefix("unix://")
         self._boot = system.boot_time()
-        self._own_netns = _netns(os.getpid())
-        self._runtime: tuple[int, str] = (0, "")
+        self._own_netns = procfs.namespace(os.getpid(), "net")
+        self._runtime: procfs.Stat | None = None
 
     @property
     def booted(self) -> Seconds:
@@ -38,13 +37,13 @@ class MachineReader:
     def usage(self, at: Seconds, *, full: bool) -> CgroupUsage:
         """The machine as the cgroup ``/``."""
         root = self._cgroups.read("/", at, full=full)
-        files = {f"{what}.pressure": _text(f"/proc/pressure/{what}") for what in ("cpu", "memory", "io")}
+        files = {f"{what}.pressure": procfs.machine(f"pressure/{what}") for what in ("cpu", "memory", "io")}
         return CgroupUsage(
             path="/",
             at=at,
             created=self._boot,
-            cpu=(root.cpu if root is not None else None) or compute_node.machine_cpu(_text("/proc/stat")),
-            memory=compute_node.machine_memory(_text("/proc/meminfo"), _text("/proc/vmstat")),
+            cpu=(root.cpu if root is not None else None) or compute_node.machine_cpu(procfs.machine("stat")),
+            memory=compute_node.machine_memory(procfs.machine("meminfo"), procfs.machine("vmstat")),
             threads=system.process_count(),
             pressure=compute_cgroup.pressure(files),
             io=root.io if root is not None else (),
@@ -52,14 +51,14 @@ class MachineReader:
 
     def network(self) -> tuple[tuple[Interface, ...], str]:
         """The machine's interfaces, and which is the default one."""
-        found = compute_node.interfaces(_text("/proc/self/net/dev"))
-        return found, compute_node.default_interface(_text("/proc/self/net/route"), found)
+        found = compute_node.interfaces(procfs.network_devices("self"))
+        return found, compute_node.default_interface(procfs.machine("self/net/route"), found)
 
     def pod_network(self, pids: Iterable[int]) -> tuple[Interface, ...]:
         """Interfaces of the network namespace of the first of these processes that is not in ours."""
         for pid in pids:
-            if _netns(pid) not in ("", self._own_netns):
-                return compute_node.interfaces(_text(f"/proc/{pid}/net/dev"))
+            if procfs.namespace(pid, "net") not in (None, self._own_netns):
+                return compute_node.interfaces(procfs.network_devices(pid))
         return ()
 
     def daemons(self, at: Seconds) -> list[Daemon]:
@@ -73,7 +72,7 @@ class MachineReader:
     def describe(self) -> Machine:
         """The machine's identity and size."""
         memory = system.meminfo()
-        cores, sockets = compute_node.processors(_text("/proc/cpuinfo"))
+        cores, sockets = compute_node.processors(procfs.machine("cpuinfo"))
         return Machine(
             machine_id=system.machine_id(),
             system_uuid=system.system_uuid(),
@@ -89,32 +88,26 @@ class MachineReader:
 
     def _runtime_pid(self) -> int:
         """The runtime's process, asked for again when the one we know is gone; 0: unknown."""
-        pid, started = self._runtime
-        if not pid or _started(_text(f"/proc/{pid}/stat")) != started:
+        known = self._runtime
+        now = procfs.stat(known.pid) if known else None
+        if known is None or now is None or now.started != known.started:
             pid = _peer(self._runtime_socket)
-            self._runtime = (pid, _started(_text(f"/proc/{pid}/stat")))
-        return pid
+            self._runtime = procfs.stat(pid) if pid else None
+        return self._runtime.pid if self._runtime else 0
 
     def _daemon(self, name: str, pid: int, at: Seconds) -> Daemon | None:
         controllers = ("",) if self._layout.mode is Mode.V2 else _CONTROLLERS
-        path = compute_node.own_cgroup(_text(f"/proc/{pid}/cgroup"), controllers)
-        stat = _text(f"/proc/{pid}/stat")
-        found = compute_node.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
-        if found is None:
+        path = compute_node.own_cgroup(procfs.cgroups(pid) or (), controllers)
+        stat = procfs.stat(pid)
+        if stat is None:
             return None
-        started = self._boot + int(_started(stat)) / os.sysconf("SC_CLK_TCK")
+        started = self._boot + stat.started / os.sysconf("SC_CLK_TCK")
         usage = self._cgroups.read(path, at, full=False) if path != "/" else None
         if usage is None or usage.cpu is None:
-            cpu, rss = found
+            cpu, rss = compute_node.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
             memory = MemoryUsage(usage=rss, working_set=rss, rss=rss)
             usage = CgroupUsage(path=f"pid:{pid}", at=at, created=started, cpu=cpu, memory=memory)
         return Daemon(name, started, usage)
-
-
-def _started(stat: str) -> str:
-    """When a process was started, in ticks since boot; empty if it is not there."""
-    words = stat.rpartition(")")[2].split()
-    return words[19] if len(words) > 19 else ""
 
 
 def _peer(path: str) -> int:
@@ -129,17 +122,3 @@ def _peer(path: str) -> int:
             return int(pid)
     except OSError:
         return 0
-
-
-def _netns(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/net")  # noqa: PTH115 - text is all that is wanted
-    except OSError:
-        return ""
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""

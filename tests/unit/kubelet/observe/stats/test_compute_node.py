@@ -1,5 +1,6 @@
 from pykubelet.kubelet.observe.stats import compute_node as compute
 from pykubelet.kubelet.types.usage import CpuUsage, Interface
+from pykubelet.linux.procparse import parse_cgroups, parse_stat
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
@@ -52,11 +53,12 @@ def test_interfaces_of_the_machine_itself() -> None:
 
 
 def test_one_process_whatever_its_name() -> None:
-    fields = ["0"] * 50
-    fields[11], fields[12], fields[21] = "7", "3", "5"
-    found = compute.process_usage(f"1 (odd ) name) S {' '.join(fields[1:])}", 4096)
+    fields = [b"0"] * 50
+    fields[11], fields[12], fields[21] = b"7", b"3", b"5"
+    stat = parse_stat(1, b"1 (odd ) \xff\nname) S " + b" ".join(fields[1:]))
+    assert stat is not None
+    found = compute.process_usage(stat, 4096)
     assert found == (CpuUsage(total_ns=100_000_000, user_ns=70_000_000, system_ns=30_000_000), 5 * 4096)
-    assert compute.process_usage("", 4096) is None
 
 
 def test_cores_and_sockets() -> None:
@@ -66,7 +68,7 @@ def test_cores_and_sockets() -> None:
 
 
 def test_the_cgroup_of_a_process() -> None:
-    hybrid = "5:cpu,cpuacct:/a\n3:memory:/b\n0::/c\n"
+    hybrid = parse_cgroups(b"5:cpu,cpuacct:/a\n3:memory:/b\n0::/c\n")
     assert compute.own_cgroup(hybrid, ("cpuacct", "memory")) == "/a"
     assert compute.own_cgroup(hybrid, ("",)) == "/c"
-    assert compute.own_cgroup("", ("",)) == "/"
+    assert compute.own_cgroup((), ("",)) == "/"

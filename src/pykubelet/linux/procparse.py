@@ -1,0 +1,74 @@
+"""What the files of /proc/PID mean. Pure: from bytes, whatever they are, to values."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One process, of proc_pid_stat(5). Its name, which it chooses itself, is left out."""
+
+    pid: int
+    state: str
+    """One letter; Z and X: it has ended."""
+    parent: int
+    group: int
+    session: int
+    user_ticks: int
+    system_ticks: int
+    started: int
+    """Ticks after the boot."""
+    resident_pages: int
+
+    @property
+    def ended(self) -> bool:
+        """A zombie, which only its parent can take away."""
+        return self.state in ("Z", "X", "x")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One line of proc_pid_cgroup(5): the cgroup of a process in one hierarchy."""
+
+    controllers: tuple[str, ...]
+    """Empty for version 2; ``name=…`` for a hierarchy without controllers."""
+    path: str
+
+
+def parse_stat(pid: int, data: bytes) -> Stat | None:
+    """From /proc/PID/stat; None when there is no process in it."""
+    # The name in parentheses may itself hold any byte, parentheses and blanks included.
+    words = data.rpartition(b")")[2].split()
+    if len(words) < 22:
+        return None
+    parent, group, session = (int(word) for word in words[1:4])
+    user, system, started, resident = (int(words[place]) for place in (11, 12, 19, 21))
+    return Stat(pid, words[0].decode("ascii"), parent, group, session, user, system, started, resident)
+
+
+def parse_status(data: bytes) -> dict[str, str]:
+    """From /proc/PID/status: the fields by name."""
+    lines = (line.partition(b":") for line in data.split(b"\n") if line)
+    return {_text(name): _text(value.strip()) for name, _, value in lines}
+
+
+def parse_cgroups(data: bytes) -> tuple[Membership, ...]:
+    """From /proc/PID/cgroup; bytes of a path that are no UTF-8 become surrogates, as in other paths."""
+    found = []
+    for line in data.split(b"\n"):
+        _, controllers, path = (*line.split(b":", 2), b"", b"")[:3]
+        if path:
+            names = tuple(name for name in _text(controllers).split(",") if name)
+            found.append(Membership(names, path.decode(errors="surrogateescape")))
+    return tuple(found)
+
+
+def parse_limit(data: bytes, name: str) -> str | None:
+    """From /proc/PID/limits: the soft limit of that name, a number or ``unlimited``."""
+    for line in data.split(b"\n"):
+        if line.startswith(name.encode()):
+            return next(iter(_text(line[len(name) :]).split()), None)
+    return None
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")

@@ -1,0 +1,131 @@
+"""Containers without any rights that try to keep the runtime server from working, and from starting again."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.agent import wait_for
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.traces import remove_cgroups
+from tests.manifests import BUSYBOX
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
+
+_SERVES = 10.0 * PATIENCE
+"""Seconds that a start may take."""
+_NOBODY = 65534
+
+
+@dataclass
+class Yard:
+    """A server, and one pod on the node's network with containers that have no rights."""
+
+    server: PrivateCriServer
+    cgroup: str
+    runner: asyncio.Runner
+    pods: list[SandboxID] = field(default_factory=list)
+
+    def do(self, act: Callable[[CriClient], Awaitable[object]]) -> None:
+        async def work() -> None:
+            async with CriClient.connect(self.server.endpoint) as client:
+                await act(client)
+
+        self.runner.run(work())
+
+    def restart(self) -> float:
+        """End the server at once and start it again; how many seconds that takes."""
+        self.server.signal(signal.SIGKILL)
+        begun = time.monotonic()
+        self.server.start()
+        return time.monotonic() - begun
+
+    async def pod(self, client: CriClient, name: str) -> tuple[SandboxID, pb.PodSandboxConfig]:
+        config = pb.PodSandboxConfig(
+            metadata=pb.PodSandboxMetadata(name=name, namespace="n", uid=name),
+            linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{self.cgroup}/{name}"),
+        )
+        config.linux.security_context.namespace_options.network = pb.NODE
+        made = await client.run_pod_sandbox(config)
+        self.pods.append(made)
+        return made, config
+
+    async def container(self, client: CriClient, name: str, script: str) -> ContainerID:
+        sandbox, pod = await self.pod(client, name)
+        config = pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name=name),
+            image=pb.ImageSpec(image=BUSYBOX),
+            command=["sh", "-c", script],
+        )
+        context = config.linux.security_context
+        context.namespace_options.pid = pb.CONTAINER
+        context.run_as_user.value = _NOBODY
+        context.no_new_privs = True
+        container = await client.create_container(sandbox, config, pod)
+        await client.start_container(container)
+        return container
+
+    async def clear(self, client: CriClient) -> None:
+        for sandbox in self.pods:
+            await client.stop_pod_sandbox(sandbox)
+            await client.remove_pod_sandbox(sandbox)
+        self.pods.clear()
+        assert not await client.list_containers()
+        assert not await client.list_pod_sandboxes()
+
+
+@pytest.fixture(scope="module")
+def yard(isolation: Isolation) -> Iterator[Yard]:
+    made = PrivateCriServer(isolation.home / "h", f"{isolation.bridge}h", isolation.further_subnet("h"))
+    cgroup = f"{isolation.cgroup_root}-h"
+    try:
+        made.write_configuration()
+        made.load(ImageSpec(BUSYBOX))
+        made.start()
+        with asyncio.Runner() as runner:
+            yield Yard(made, cgroup, runner)
+    finally:
+        made.destroy()
+        remove_cgroups(cgroup)
+
+
+def test_container_whose_name_is_no_text_is_stopped_and_removed(yard: Yard) -> None:
+    script = r"printf 'caf\303) Z 1 1' > /proc/self/comm; trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+    async def stop(client: CriClient) -> None:
+        container = await yard.container(client, "named", script)
+        await client.stop_container(container, 10)
+        ended = (await client.container_status(container)).status
+        assert (ended.state, ended.exit_code) == (pb.CONTAINER_EXITED, 0)
+        await client.remove_container(container)
+        await yard.clear(client)
+
+    yard.do(stop)
+
+
+def test_server_starts_while_a_container_runs_whose_name_is_no_text(yard: Yard) -> None:
+    container = ContainerID("")
+
+    async def begin(client: CriClient) -> None:
+        nonlocal container
+        container = await yard.container(client, "goes-on", r"printf 'caf\303' > /proc/self/comm; exec sleep 600")
+        other = await yard.container(client, "stays", r"printf 'caf\303' > /proc/self/comm; read word < /dev/zero")
+        assert other
+
+    async def look(client: CriClient) -> None:
+        assert (await client.container_status(container)).status.state == pb.CONTAINER_RUNNING
+        await yard.clear(client)
+
+    yard.do(begin)
+    assert yard.restart() < _SERVES
+    yard.do(look)
+    wait_for(lambda: yard.server.pid() is not None, 1, lambda: "the server has ended")
