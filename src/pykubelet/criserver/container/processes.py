@@ -10,6 +10,7 @@ from pathlib import Path
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.command import in_container
 from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.runtime import OWNER
 from pykubelet.criserver.processes import is_alive, reference
@@ -46,7 +47,7 @@ def stray_runs(bundle: Path, container: str) -> bool:
         return True
     with suppress(OSError, ValueError):
         pid = int((bundle / "pid").read_bytes())
-        return _in_cgroup_of(pid, (container,)) and is_alive(reference(pid))
+        return in_container(pid, container) and is_alive(reference(pid))
     return False
 
 
@@ -69,10 +70,6 @@ async def kill_group(process: PidFd) -> None:
             await member.wait()
 
 
-def _in_cgroup_of(pid: int, containers: Collection[str]) -> bool:
-    return any(container in each.path for each in procfs.cgroups(pid) or () for container in containers)
-
-
 def end_commands(scratch: Path, containers: Collection[str]) -> None:
     """Kill the commands in containers (exec) that a killed server has left running, with all they have started: nobody
     hears them. Blocking.
@@ -81,7 +78,7 @@ def end_commands(scratch: Path, containers: Collection[str]) -> None:
     """
     for note in scratch.glob("exec-*/pid"):
         with suppress(OSError, ValueError):
-            kill_tree(int(note.read_bytes()), lambda pid: _in_cgroup_of(pid, containers))
+            kill_tree(int(note.read_bytes()), lambda pid: any(in_container(pid, each) for each in containers))
 
 
 async def settle(owner: str, clock: Clock) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
-
-_PROC = Path("/proc")
 
 
 class Command:
@@ -60,13 +59,10 @@ class Command:
 
 def in_container(pid: int, container: str) -> bool:
     """Whether the process is in the cgroup of that container, or below it."""
-    with suppress(OSError):
-        return container.encode() in (_PROC / str(pid) / "cgroup").read_bytes()
-    return False
+    return any(container in each.path for each in procfs.cgroups(pid) or ())
 
 
 def parent_of(pid: int) -> int | None:
     """The number of a process's parent; None when there is no such process."""
-    with suppress(OSError):
-        return int((_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
-    return None
+    found = procfs.stat(pid)
+    return found.parent if found else None

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.criserver.oci import command as module
 from pykubelet.criserver.oci.command import Command, in_container, parent_of
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux import procfs
+from pykubelet.linux.procfs import Membership
 from tests.unit.criserver.streaming.rig import strange_process
 
 _LAST = Path("/proc/sys/kernel/ns_last_pid")
@@ -84,10 +85,8 @@ def test_command_number_reused_after_its_end_spares_the_new_process(tmp_path: Pa
 
 def test_command_in_the_cgroup_of_its_container_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with strange_process() as process:
-        entry = tmp_path / "proc" / str(process.pid)
-        entry.mkdir(parents=True)
-        (entry / "cgroup").write_text(f"0::/pods/{'0' * 64}/below\n")
-        monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
+        memberships = {process.pid: (Membership((), f"/pods/{'0' * 64}/below"),)}
+        monkeypatch.setattr(procfs, "cgroups", memberships.get)
         assert not in_container(process.pid, "1" * 64)
         _noted(tmp_path, process.pid, None).kill()
         assert process.wait(10) == -9
