@@ -11,7 +11,8 @@ import errno
 import os
 import stat
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 
@@ -68,6 +69,43 @@ def open_regular_in_root(root: str | os.PathLike[str], relative: str, flags: int
         if not stat.S_ISREG(os.fstat(pinned).st_mode):
             raise Invalid(f"{relative!r} in {os.fspath(root)} is not a regular file")
         return _reopen(pinned, flags, f"{relative!r} in {os.fspath(root)}")
+    finally:
+        os.close(pinned)
+
+
+@contextmanager
+def directory_in_root(root: str | os.PathLike[str], *names: str, make: int | None = None) -> Iterator[int]:
+    """The directory ``names[0]/names[1]/…`` below ``root``, each a single name and none a link; a descriptor.
+
+    With ``make`` missing ones are created with that mode, less the umask. The root itself is trusted and may be a
+    link. Raises OSError (ENOTDIR for a link), Invalid for a name that is none. The descriptor is closed at the end.
+    """
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in names:
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise Invalid(f"{name!r} cannot be the name of a directory in {os.fspath(root)}")
+            if make is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(name, make, dir_fd=fd)
+            below = os.open(name, _CREATED, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_regular_at(directory: int, name: str, flags: int = os.O_RDONLY) -> int:
+    """Open the regular file ``name`` in the directory of a descriptor. Returns a descriptor.
+
+    Anything else is Invalid, a link too, and is never opened for real: a FIFO cannot block us. Raises OSError.
+    """
+    pinned = os.open(name, _WALK, dir_fd=directory)
+    try:
+        if not stat.S_ISREG(os.fstat(pinned).st_mode):
+            raise Invalid(f"{name!r} is not a regular file")
+        return _reopen(pinned, flags, repr(name))
     finally:
         os.close(pinned)
 

@@ -165,7 +165,7 @@ class Kubelet:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
         await self.health.check()
         await self.actuators.resources.start()
-        there = await self.actuators.holdings.pods_on_disk()
+        there = await self.actuators.holdings.pods_before()
         await self.actuators.runtime.ledger.load(there)
         await self.actuators.users.load(there)
         self.admission.admitted_before(there)

@@ -81,7 +81,8 @@ class AgentProcess:
     def start(self, *, wait: bool = True) -> None:
         """Start the agent; with ``wait``, return when its local API answers."""
         for folder in (self.manifests, self.pod_logs):
-            folder.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # whatever it is now: it may be on a file system that fails
+                folder.mkdir(parents=True)
         configuration = {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",

@@ -9,6 +9,7 @@ import pytest
 
 from pykubelet.base import safe_path
 from pykubelet.base.errors import Conflict, Invalid, NotFound
+from pykubelet.base.safe_path import directory_in_root, open_regular_at
 
 
 def read(fd: int) -> bytes:
@@ -228,3 +229,39 @@ def test_a_symlink_swapper_never_gets_us_out(tmp_path: Path) -> None:
         thread.join()
     assert sorted(entry.name for entry in outside.iterdir()) == ["file"]
     assert seen["inside"] > 0
+
+
+def test_directory_in_root_never_goes_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "root" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "root" / "a" / "link").symlink_to("b")
+    with directory_in_root(tmp_path / "root", "a", "b") as fd:
+        assert os.fstat(fd).st_ino == (tmp_path / "root" / "a" / "b").stat().st_ino
+    for names in (("a", "link"), ("a", "absent"), ("a", "..")):
+        with pytest.raises((OSError, Invalid)), directory_in_root(tmp_path / "root", *names):
+            pytest.fail("it was opened")
+    with pytest.raises(NotADirectoryError), directory_in_root(tmp_path / "root", "a", "link", "c", make=0o755):
+        pytest.fail("it was opened")
+    assert not (tmp_path / "root" / "a" / "b" / "c").exists()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b"])
+def test_directory_in_root_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Invalid, match="cannot be the name"), directory_in_root(tmp_path, name, make=0o755):
+        pytest.fail("it was opened")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_open_regular_at_opens_nothing_but_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    with directory_in_root(tmp_path) as directory:
+        fd = open_regular_at(directory, "file")
+        assert os.read(fd, 10) == b"content"
+        os.close(fd)
+        for name in ("link", "directory", "fifo"):
+            with pytest.raises(Invalid, match="not a regular file"):
+                open_regular_at(directory, name)
+        with pytest.raises(FileNotFoundError):
+            open_regular_at(directory, "absent")

@@ -3,10 +3,13 @@
 The worker has them prepared before the sandbox is made and released after the last container has ended.
 """
 
-import asyncio
+import logging
 from dataclasses import dataclass
+from typing import Final
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
@@ -22,6 +25,9 @@ from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
 from pykubelet.kubelet.types.timeline import Step, Timeline
 from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+_LIST_SECONDS: Final[Seconds] = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +123,26 @@ class PodHoldings:
         """Pods that the runtime has."""
         return await self._deps.runtime.list_pods()
 
+    async def pods_before(self) -> set[PodUID]:
+        """Pods of an earlier agent, at the start; where directories cannot be listed, those that still run."""
+        found: set[PodUID] = set()
+        for look in (self.pods_on_disk, self._deps.resources.list_pods, self._uids_in_runtime):
+            try:
+                found |= await look()
+            except PykubeletError as error:
+                _log.error("pods of an earlier agent may be unknown", extra={"error": str(error)})
+            else:
+                if look == self.pods_on_disk:
+                    break  # all of them have a directory or a cgroup
+        return found
+
+    async def _uids_in_runtime(self) -> set[PodUID]:
+        return {pod.uid for pod in await self.runtime_pods()}
+
     async def pods_on_disk(self) -> set[PodUID]:
         """Pods that have a folder or a cgroup."""
         try:
-            folders = await asyncio.to_thread(self._deps.volumes.pods_on_disk)
+            folders = await blocking.call("pods", self._deps.volumes.pods_on_disk, deadline=_LIST_SECONDS)
         except OSError as error:
             raise Transient(f"cannot list the pods' folders: {error}") from error
         return folders | await self._deps.resources.list_pods()

@@ -1,6 +1,7 @@
 """The sync loop and housekeeping over fakes."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -225,6 +226,53 @@ async def test_what_cannot_be_purged_does_not_keep_the_rest_and_is_tried_again()
     around.failing.clear()
     await around.clock.advance(10.1)
     assert around.calls == ["purge b", "gc []", "purge a"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_orphans_that_raise_do_not_keep_the_rest(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the error: the other pods and leftovers are handled, the item is logged once and retried."""
+    around = Around(runtime=[in_runtime(A), in_runtime(B)], disk={C, PodUID("d")})
+    adopt, purge = around.adopt_orphan, around.purge
+    broken = {A, C}
+
+    def fail_to_adopt(ref: PodRef) -> None:
+        if ref.uid in broken:
+            raise ValueError("no error that anyone foresaw")
+        adopt(ref)
+
+    async def fail_to_purge(uid: PodUID) -> None:
+        if uid in broken:
+            raise RecursionError("no error that anyone foresaw")
+        await purge(uid)
+
+    monkeypatch.setattr(around, "adopt_orphan", fail_to_adopt)
+    monkeypatch.setattr(around, "purge", fail_to_purge)
+    housekeeping = Housekeeping(around.deps(), lambda: True)
+    task = asyncio.create_task(housekeeping.run())
+    await around.clock.advance(25)
+    assert {"orphan b", "purge d", "gc ['b']"} <= set(around.calls)
+    assert not {"orphan a", "purge c"} & set(around.calls)
+    assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 2
+    broken.clear()
+    await around.clock.advance(25)
+    assert {"orphan a", "purge c"} <= set(around.calls)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_pods_that_cannot_be_listed_do_not_keep_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    around = Around(runtime=[in_runtime(A)])
+
+    async def fail() -> set[PodUID]:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(around, "pods_on_disk", fail)
+    task = asyncio.create_task(Housekeeping(around.deps(), lambda: True).run())
+    await around.clock.settle()
+    assert around.calls == ["orphan a", "gc ['a']"]
     task.cancel()
     await asyncio.wait([task])
 

@@ -83,7 +83,12 @@ def is_dns_subdomain(text: str) -> bool:
 
 def pod_log_dir(log_root: str, ref: PodRef) -> str:
     """The folder of all logs of a pod."""
-    return f"{log_root}/{ref.namespace}_{ref.name}_{ref.uid}"
+    return f"{log_root}/{pod_log_name(ref)}"
+
+
+def pod_log_name(ref: PodRef) -> str:
+    """The name of that folder."""
+    return f"{ref.namespace}_{ref.name}_{ref.uid}"
 
 
 def container_log_dir(log_root: str, ref: PodRef, container: str) -> str:
@@ -132,6 +137,11 @@ def container_id_of_log_link(file_name: str) -> ContainerID | None:
         return None
     container_id = file_name.removesuffix(_LOG_SUFFIX).rpartition("-")[2]
     return ContainerID(container_id) if len(container_id) >= _MIN_CONTAINER_ID else None
+
+
+def is_log_link_name(file_name: str) -> bool:
+    """Whether a link has the name of one that this agent, or another kubelet, made to a container's log."""
+    return file_name.count("_") == 2 and container_id_of_log_link(file_name) is not None
 
 
 def _cut(hostname: str) -> str:

@@ -15,6 +15,11 @@ _ROTATED = re.compile(r"(\d{1,18})\.log\.\d{8}-\d{6}(\.gz)?(\.tmp)?", re.ASCII)
 _CURRENT = re.compile(r"(\d{1,18})\.log", re.ASCII)
 
 
+def is_log(name: str) -> bool:
+    """Whether a file is a log or was split off one; other files are left alone."""
+    return (_CURRENT.fullmatch(name) or _ROTATED.fullmatch(name)) is not None
+
+
 def current_attempt(names: Iterable[str]) -> int | None:
     """Which start of the container is the last, by its files; only that one may still be written to."""
     found = (_CURRENT.fullmatch(name) or _ROTATED.fullmatch(name) for name in names)

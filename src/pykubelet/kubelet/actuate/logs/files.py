@@ -1,95 +1,157 @@
-"""Log rotation on the disk. Everything here blocks; callers run it in a thread."""
+"""Log rotation on the disk. Everything here blocks; callers run it in a thread.
 
+A pod with a writable hostPath may have put anything into these directories: links, FIFOs, devices, files with holes.
+So each directory is opened by descriptors from the root of the logs down, never through a link, files are named
+relative to it, and only regular ones are read.
+"""
+
+import errno
 import gzip
 import os
-import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import suppress
+import time
+from contextlib import AbstractContextManager, suppress
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO, Final
 
+from pykubelet.base.errors import Invalid
+from pykubelet.base.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs import decide
 from pykubelet.kubelet.actuate.logs.types import LogPlace, RotationConfig
 
+_MODE: Final = 0o666
+"""Of the permissions of a log, its compressed form keeps these: it is read and written, never run."""
+_BLOCK: Final = 1 << 18
+_MOST_NAMES: Final = 4096
+_LONGEST: Final[Seconds] = 90.0
+"""For one file: gigabytes of log, but not exabytes of a hole."""
 
-def overgrown(config: RotationConfig) -> list[LogPlace]:
-    """The logs that are due: too large, or left without a file by an interrupted rotation."""
-    return [place for place in _places(config.root) if _is_due(place, config)]
+
+def pods(root: Path) -> list[str]:
+    """Names of the pods' directories. Raises OSError."""
+    with suppress(FileNotFoundError), directory_in_root(root) as top:
+        return [name for name in _directories(top) if name.count("_") >= 2]
+    return []
+
+
+def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[str, OSError]]:
+    """The logs of a pod that are due: too large, or without a file since a rotation was interrupted.
+
+    Also the containers whose directories cannot be read. Raises OSError if the pod's cannot.
+    """
+    places: list[LogPlace] = []
+    failed: dict[str, OSError] = {}
+    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod) as folder:
+        for container in _directories(folder):
+            try:
+                place = _overgrown(config, pod, container)
+            except OSError as error:
+                failed[container] = error
+                continue
+            if place is not None:
+                places.append(place)
+    return places, failed
+
+
+def _overgrown(config: RotationConfig, pod: str, container: str) -> LogPlace | None:
+    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod, container) as folder:
+        names = _names(folder)
+        attempt = decide.current_attempt(names)
+        if attempt is not None:
+            place = LogPlace(config.root, pod, uid_of_log_dir(pod), container, attempt)
+            return place if _is_due(folder, names, place.name, config.max_size) else None
+    return None
 
 
 def tidy(place: LogPlace, max_files: int) -> None:
-    """Remove the oldest files and compress what readers have had time to finish. Raises OSError."""
-    plan = decide.tidying(_names(place.folder), place.name, max_files)
-    for name in plan.remove:
-        (place.folder / name).unlink(missing_ok=True)
-    for name in plan.compress:
-        _compress(place.folder / name)
+    """Remove the oldest files and compress what readers have had time to finish. Raises OSError, Invalid."""
+    with _opened(place) as folder:
+        plan = decide.tidying(_names(folder), place.name, max_files)
+        for name in plan.remove:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+        for name in plan.compress:
+            _compress(folder, name)
 
 
-def put_aside(place: LogPlace, stamp: str) -> Path | None:
+def put_aside(place: LogPlace, stamp: str) -> str | None:
     """Give the log a rotated name; None if it is not there, or that name is taken. Raises OSError."""
-    rotated = place.folder / f"{place.name}.{stamp}"
-    if rotated.exists():
-        return None
-    try:
-        (place.folder / place.name).rename(rotated)
-    except FileNotFoundError:
-        return None
+    rotated = f"{place.name}.{stamp}"
+    with _opened(place) as folder:
+        try:
+            with suppress(FileNotFoundError):
+                os.stat(rotated, dir_fd=folder, follow_symlinks=False)
+                return None
+            os.rename(place.name, rotated, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileNotFoundError:
+            return None
     return rotated
 
 
-def put_back(place: LogPlace, rotated: Path) -> None:
+def put_back(place: LogPlace, rotated: str) -> None:
     """Undo `put_aside`, unless there is a new log already. Raises OSError."""
-    with suppress(FileExistsError):
-        os.link(rotated, place.folder / place.name)
-        rotated.unlink()
+    with _opened(place) as folder, suppress(FileExistsError):
+        os.link(rotated, place.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        os.unlink(rotated, dir_fd=folder)
 
 
-def _places(root: Path) -> Iterator[LogPlace]:
-    """The last log of every container. What is not as we make it is passed over."""
-    for pod in _folders(root):
-        if pod.name.count("_") >= 2:
-            for container in _folders(pod.path):
-                names = _names(container.path)
-                attempt = decide.current_attempt(names)
-                if attempt is not None:
-                    yield LogPlace(uid_of_log_dir(pod.name), container.name, attempt, Path(container.path))
+def _opened(place: LogPlace) -> AbstractContextManager[int]:
+    return directory_in_root(place.root, place.pod, place.container)
 
 
-def _names(path: str | Path) -> list[str]:
-    """What is in a folder that may go at any moment."""
+def _names(folder: int) -> list[str]:
+    """The files of logs in a directory; at most ``_MOST_NAMES``, which no container of its own accord has."""
+    with os.scandir(folder) as entries:
+        ours = (e.name for e in entries if decide.is_log(e.name) and not e.is_dir(follow_symlinks=False))
+        return list(islice(ours, _MOST_NAMES))
+
+
+def _directories(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _is_due(folder: int, names: list[str], name: str, max_size: int) -> bool:
     try:
-        with os.scandir(path) as entries:
-            return [entry.name for entry in entries]
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return []
+        return decide.is_lost(names, name)
+    return stat.S_ISREG(found.st_mode) and found.st_size >= max_size
 
 
-def _folders(path: str | Path) -> list["os.DirEntry[str]"]:
+def _compress(folder: int, name: str) -> None:
+    """Put a compressed file in the place of a rotated one; what is no regular file is removed instead."""
     try:
-        with os.scandir(path) as entries:
-            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        source = os.fdopen(open_regular_at(folder, name), "rb")
+    except Invalid:
+        os.unlink(name, dir_fd=folder)
+        return
+    temporary = f"{name}{decide.TEMPORARY}"
+    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with source:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        try:
+            with os.fdopen(os.open(temporary, new, 0o600, dir_fd=folder), "wb") as target:
+                os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode) & _MODE)
+                with gzip.GzipFile(filename="", fileobj=target, mode="wb") as packed:
+                    _copy(source, packed)
+            packed_name = f"{name}{decide.COMPRESSED}"
+            os.rename(temporary, packed_name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+    os.unlink(name, dir_fd=folder)
 
 
-def _is_due(place: LogPlace, config: RotationConfig) -> bool:
-    try:
-        found = (place.folder / place.name).lstat()
-    except FileNotFoundError:
-        return decide.is_lost(_names(place.folder), place.name)
-    return stat.S_ISREG(found.st_mode) and found.st_size >= config.max_size
-
-
-def _compress(path: Path) -> None:
-    temporary = path.with_name(f"{path.name}{decide.TEMPORARY}")
-    mode = stat.S_IMODE(path.lstat().st_mode)
-    try:
-        target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        with path.open("rb") as source, os.fdopen(target, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb") as packed:
-            shutil.copyfileobj(source, packed, 1 << 18)
-        temporary.rename(path.with_name(f"{path.name}{decide.COMPRESSED}"))
-    finally:
-        temporary.unlink(missing_ok=True)
-    path.unlink()
+def _copy(source: BinaryIO, target: gzip.GzipFile) -> None:
+    """Copy what the file holds now. OSError if that takes too long, as for a file that is one huge hole."""
+    left, until = os.fstat(source.fileno()).st_size, time.monotonic() + _LONGEST
+    while left > 0 and (data := source.read(min(_BLOCK, left))):
+        target.write(data)
+        left -= len(data)
+        if time.monotonic() > until:
+            raise TimeoutError(errno.ETIMEDOUT, f"compressing a rotated log took longer than {_LONGEST:g} s")

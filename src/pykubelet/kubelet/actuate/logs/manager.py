@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Protocol
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.base.threads import to_its_end
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_UID, parse_container
+from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs import files
 from pykubelet.kubelet.actuate.logs.types import LogPlace, RotationConfig
 from pykubelet.kubelet.types.ids import ContainerID
@@ -29,44 +31,60 @@ class Cri(Protocol):
 
 
 class LogRotation:
-    """Rotates the logs of running containers; a failure concerns one log, and is tried again at the next look."""
+    """Rotates the logs of running containers; a failure concerns one log, and is retried with a growing delay."""
 
     def __init__(self, cri: Cri, config: RotationConfig, clock: Clock) -> None:
         self._cri = cri
         self._config = config
         self._clock = clock
         self._free = asyncio.Semaphore(max(1, config.workers))
+        self._pods = Guard("log-rotation.pods", clock.monotonic)
+        self._logs = Guard("log-rotation.logs", clock.monotonic)
+        self._busy: set[str] = set()
+        """Directories of pods that are looked at, or whose logs are being rotated."""
 
     async def run(self) -> None:
-        """Until cancelled; returns at once if rotation is turned off."""
+        """Until cancelled; returns at once if rotation is turned off. A pod that takes long holds up no other."""
         if self._config.max_size < 0:
             return
-        while True:
-            await self._clock.sleep(self._config.interval)
-            await self.look()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._clock.sleep(self._config.interval)
+                await self._begin(group)
 
     async def look(self) -> None:
-        """One round over all logs."""
-        try:
-            due = await asyncio.to_thread(files.overgrown, self._config)
-        except OSError as error:
-            _log.warning("logs not looked at", extra={"path": str(self._config.root), "error": str(error)})
-            return
+        """One round over all logs, to its end."""
         async with asyncio.TaskGroup() as group:
-            for place in due:
-                group.create_task(self._take(place), name=f"rotate-log {place.uid} {place.container}")
+            await self._begin(group)
+
+    async def _begin(self, group: asyncio.TaskGroup) -> None:
+        root = self._config.root
+        with self._pods.item(str(root)):
+            pods = await blocking.call("logs", files.pods, root)
+            for pod in self._pods.due(pods):
+                if pod not in self._busy:
+                    self._busy.add(pod)
+                    group.create_task(self._look_at(pod), name=f"rotate-logs {pod}")
+
+    async def _look_at(self, pod: str) -> None:
+        try:
+            with self._pods.item(pod):
+                owner = f"pod/{uid_of_log_dir(pod)}"
+                places, failed = await blocking.call(owner, files.overgrown, self._config, pod)
+                for container, error in failed.items():
+                    self._logs.failed(f"{self._config.root}/{pod}/{container}", error)
+                for place in places:
+                    if self._logs.is_due(place.path):
+                        await self._take(place)
+        finally:
+            self._busy.discard(pod)
 
     async def _take(self, place: LogPlace) -> None:
         async with self._free:
-            try:
+            with self._logs.item(place.path), suppress(NotFound):  # gone meanwhile, and its log will follow
                 container = await self._writer(place)
                 if container is not None:
                     await self._rotate(place, container)
-            except NotFound:
-                return  # gone meanwhile, and its log will follow
-            except (PykubeletError, OSError) as error:
-                fields = {"path": str(place.folder / place.name), "error": str(error)}
-                _log.warning("log not rotated, will be tried again", extra=fields)
 
     async def _writer(self, place: LogPlace) -> ContainerID | None:
         """The container that writes there; None if it does not run, since then the log grows no more."""
@@ -81,9 +99,10 @@ class LogRotation:
         return None
 
     async def _rotate(self, place: LogPlace, container: ContainerID) -> None:
-        await to_its_end(files.tidy, place, self._config.max_files)
+        owner = f"pod/{place.uid}"
+        await blocking.call_to_end(owner, files.tidy, place, self._config.max_files)
         stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%d-%H%M%S")
-        rotated = await to_its_end(files.put_aside, place, stamp)
+        rotated = await blocking.call_to_end(owner, files.put_aside, place, stamp)
         reopened = False
         try:
             await self._cri.reopen_container_log(container)
@@ -91,13 +110,13 @@ class LogRotation:
         finally:
             if not reopened:  # whatever it was: without a file of its name the log would be lost to readers
                 await self._undo(place, rotated)
-        _log.debug("log rotated", extra={"path": str(place.folder / place.name), "id": container})
+        _log.debug("log rotated", extra={"path": place.path, "id": container})
 
-    async def _undo(self, place: LogPlace, rotated: Path | None) -> None:
+    async def _undo(self, place: LogPlace, rotated: str | None) -> None:
         if rotated is None:
             return
         try:
-            await to_its_end(files.put_back, place, rotated)
-        except OSError as error:
-            fields = {"path": str(rotated), "error": str(error)}
-            _log.error("log left under its rotated name, the next look mends it", extra=fields)
+            await blocking.call_to_end(f"pod/{place.uid}", files.put_back, place, rotated)
+        except (PykubeletError, OSError) as error:
+            fields = {"path": place.path, "rotated": rotated, "error": str(error)}
+            _log.error("log left under its rotated name; the next round restores it", extra=fields)

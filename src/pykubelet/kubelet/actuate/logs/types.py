@@ -12,7 +12,7 @@ class RotationConfig:
     """The configuration's part. `max_size` below zero turns rotation off."""
 
     root: Path
-    """Folder of all pods' logs."""
+    """Directory of all pods' logs."""
     max_size: Bytes = Bytes(10 * 1024 * 1024)
     max_files: int = 5
     """Of one container, the one being written included; at least 2."""
@@ -22,22 +22,29 @@ class RotationConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """The log of one start of a container."""
+    """The log of one start of a container, in the directory ``root/pod/container``."""
 
+    root: Path
+    pod: str
+    """The name of the pod's directory."""
     uid: PodUID
     container: str
     attempt: int
-    folder: Path
 
     @property
     def name(self) -> str:
         """The file that is written to."""
         return f"{self.attempt}.log"
 
+    @property
+    def path(self) -> str:
+        """For messages only: what is there may be changed by a pod at any moment."""
+        return f"{self.root}/{self.pod}/{self.container}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Tidying:
-    """What has to happen to older files before the newest is rotated; names within the folder."""
+    """What has to happen to older files before the newest is rotated; names within the directory."""
 
     remove: tuple[str, ...] = ()
     compress: tuple[str, ...] = ()

@@ -1,12 +1,14 @@
 """Removes what pods leave behind: dead containers, sandboxes, logs and the links to them."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime import convert
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy, garbage_containers, garbage_sandboxes
@@ -18,7 +20,7 @@ from pykubelet.kubelet.actuate.podruntime.status import StatusReader
 from pykubelet.kubelet.actuate.podruntime.together import both, together
 from pykubelet.kubelet.actuate.podruntime.types import ContainerKill
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
-from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus
+from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, ContainerSummary, SandboxSummary
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
@@ -33,17 +35,25 @@ class Collector:
         self._killer = killer
         self._logs = logs
         self._clock = clock
+        self._containers = Guard("gc.containers", clock.monotonic)
+        self._sandboxes = Guard("gc.sandboxes", clock.monotonic)
+        self._dirs = Guard("gc.logs", clock.monotonic)
+        self._links = Guard("gc.log-links", clock.monotonic)
 
     async def collect(
         self, policy: GcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
     ) -> None:
         """One round. Nothing of pods outside ``keep`` is kept, and no container of those in ``ended``.
 
-        ``keep`` is asked after the lists are read, so that a pod which came meanwhile is safe. What cannot be removed
-        is logged and left for the next round; only a failure to list is raised.
+        ``keep`` is asked after the lists are read, so that a pod which came meanwhile is safe. What cannot be listed or
+        removed is logged and retried in a later round; only a failure of the runtime to list is raised.
         """
-        folders = await asyncio.to_thread(self._logs.pod_dirs)
-        links = await asyncio.to_thread(self._logs.dead_links)
+        dirs: dict[Path, PodUID] = {}
+        links: dict[Path, ContainerID | None] = {}
+        with self._dirs.item(str(self._logs.root)):
+            dirs = await blocking.call("logs", self._logs.pod_dirs)
+        with self._links.item(str(self._logs.root)):
+            links = await blocking.call("logs", self._logs.dead_links)
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = convert.runtime_pods(sandboxes, rows)
         wanted = keep()
@@ -52,16 +62,23 @@ class Collector:
             return uid not in wanted or uid in ended
 
         by_id = {row.id: row for row in rows}
-        garbage = garbage_containers(pods, policy, removable, self._clock.now())
-        removed = {c.id for c in garbage if await self._try_remove(by_id[c.id])}
-        for sandbox in garbage_sandboxes(pods, removed, removable):
-            if error := await self._remove_sandbox(sandbox.id):
-                _log.warning("cannot remove a sandbox", extra={"sandbox": sandbox.id, "error": error})
-        await asyncio.to_thread(self._logs.remove_dirs, [f for f, uid in folders.items() if uid not in wanted])
+        removed: set[ContainerID] = set()
+        for container in self._containers.due(garbage_containers(pods, policy, removable, self._clock.now()), _id):
+            with self._containers.item(container.id):
+                await self._take(by_id[container.id])
+                removed.add(container.id)
+        for sandbox in self._sandboxes.due(garbage_sandboxes(pods, removed, removable), _id):
+            with self._sandboxes.item(sandbox.id):
+                if error := await self._remove_sandbox(sandbox.id):
+                    raise Transient(f"cannot remove sandbox {sandbox.id}: {error}")
+        for folder in self._dirs.due([folder for folder, uid in dirs.items() if uid not in wanted]):
+            with self._dirs.item(str(folder)):
+                await blocking.call_to_end(f"pod/{dirs[folder]}", self._logs.remove_dir, folder)
         # The log of a living container may be missing for a moment, while it is rotated or not yet begun.
         living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
-        dead = [link for link, container in links.items() if container not in living]
-        await asyncio.to_thread(self._logs.remove_links, dead)
+        for link in self._links.due([link for link, container in links.items() if container not in living]):
+            with self._links.item(str(link)):
+                await blocking.call("logs", self._logs.remove_link, link)
 
     async def remove_pod(self, ref: PodRef) -> None:
         """Remove all of a stopped pod: containers, sandboxes, logs. Raises Transient if something stays."""
@@ -72,7 +89,7 @@ class Collector:
         if failed:
             raise Transient(f"pod {ref} is not removed from the runtime yet: {'; '.join(failed)}")
         try:
-            await asyncio.to_thread(self._logs.remove_pod, ref)
+            await blocking.call_to_end(_owner(ref), self._logs.remove_pod, ref)
         except OSError as error:
             raise Transient(f"the logs of pod {ref} cannot be removed: {error}") from error
 
@@ -82,31 +99,35 @@ class Collector:
         A log that stays keeps the restart count, for a container of which nothing else is left.
         """
         for attempt in attempts:
-            error = await self._remove(attempt.id)
-            if error is not None:
-                fields = {"pod": str(ref), "container": attempt.name, "error": error}
-                _log.warning("cannot remove a dead container", extra=fields)
-            elif with_logs:
-                await asyncio.to_thread(self._logs.remove_attempt, ref, attempt.name, attempt.id, attempt.restart_count)
-            else:
-                await asyncio.to_thread(self._logs.unlink, ref, attempt.name, attempt.id)
+            with self._containers.item(attempt.id):
+                if error := await self._remove(attempt.id):
+                    raise Transient(f"cannot remove dead container {attempt.name} of pod {ref}: {error}")
+                if with_logs:
+                    await self._remove_log(ref, attempt.name, attempt.id, attempt.restart_count)
+                else:
+                    await blocking.call(_owner(ref), self._logs.unlink, ref, attempt.name, attempt.id)
 
-    async def _try_remove(self, row: pb.Container) -> bool:
-        """Remove a container and the logs of its attempt."""
+    async def _take(self, row: pb.Container) -> None:
+        """Remove a container and the logs of its attempt. Raises base errors or OSError for what stays."""
         container = ContainerID(row.id)
         noted = parse_container(row.labels, row.annotations)
         if noted is not None and row.state == pb.CONTAINER_UNKNOWN:
             message = "Container is in unknown state, try killing it before removal"
             kill = ContainerKill(container, noted.name, message)
             if await self._killer.kill(KillRequest(noted.ref, None), [kill]):
-                return False
-        error = await self._remove(container)
-        if error is not None:
-            _log.warning("cannot remove a dead container", extra={"id": container, "error": error})
-            return False
+                raise Transient(f"container {container} is in unknown state and cannot be killed")
+        if error := await self._remove(container):
+            raise Transient(f"cannot remove dead container {container}: {error}")
         if noted is not None:
-            await asyncio.to_thread(self._logs.remove_attempt, noted.ref, noted.name, container, noted.restart_count)
-        return True
+            await self._remove_log(noted.ref, noted.name, container, noted.restart_count)
+
+    async def _remove_log(self, ref: PodRef, name: str, container: ContainerID, restart_count: int) -> None:
+        """A log that stays does not keep its container, which is removed already; it goes with its pod."""
+        try:
+            await blocking.call_to_end(_owner(ref), self._logs.remove_attempt, ref, name, container, restart_count)
+        except (PykubeletError, OSError) as error:
+            fields = {"pod": str(ref), "container": name, "error": str(error)}
+            _log.warning("log of a removed container cannot be removed; it goes with its pod", extra=fields)
 
     async def _remove(self, container: ContainerID) -> str | None:
         try:
@@ -132,3 +153,11 @@ class Collector:
         except PykubeletError as error:
             return words(error)
         return None
+
+
+def _owner(ref: PodRef) -> str:
+    return f"pod/{ref.uid}"
+
+
+def _id(found: ContainerSummary | SandboxSummary) -> str:
+    return found.id

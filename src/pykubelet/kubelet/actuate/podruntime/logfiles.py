@@ -1,56 +1,68 @@
-"""Log folders of pods and the links to them: made before a start, removed with the pod.
+"""Log directories of pods and the links to them: made before a start, removed with the pod.
 
 Everything here blocks; callers run it in a thread. Log collectors rely on this layout
-(:mod:`pykubelet.kubelet.actuate.criconfig.names`).
+(:mod:`pykubelet.kubelet.actuate.criconfig.names`). A pod with a writable hostPath may have put anything there, so
+directories are opened by descriptors from the root down, never through a link, and files are named relative to them.
 """
 
-import logging
 import os
-import shutil
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from pykubelet.base.errors import Invalid
+from pykubelet.base.safe_path import directory_in_root, open_regular_at
 from pykubelet.kubelet.actuate.criconfig.names import (
     container_id_of_log_link,
-    container_log_dir,
+    container_log_path,
+    is_log_link_name,
     log_link_name,
     pod_log_dir,
+    pod_log_name,
     restart_count_from_logs,
     uid_of_log_dir,
     unstarted_mark,
 )
+from pykubelet.kubelet.actuate.podruntime.podfiles import tail_of
 from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
+from pykubelet.linux.removal import remove_tree_at
 
-_log = logging.getLogger(__name__)
 _DIR_MODE = 0o755
+_MARK_MODE = 0o644
 
 
 class LogFiles:
-    """The log folders and links of this node."""
+    """The log directories and links of this node."""
 
     def __init__(self, config: PodRuntimeConfig) -> None:
         self._root = config.pod_logs_dir
         self._links = Path(config.container_logs_dir) if config.container_logs_dir else None
+
+    @property
+    def root(self) -> Path:
+        """The directory of all pods' logs."""
+        return Path(self._root)
 
     def pod_dir(self, ref: PodRef) -> Path:
         """Where the logs of a pod are."""
         return Path(pod_log_dir(self._root, ref))
 
     def make_pod_dir(self, ref: PodRef) -> None:
-        """Make the pod's folder. Raises OSError."""
-        self.pod_dir(ref).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
+        """Make the pod's directory. Raises OSError."""
+        self._make_root()
+        with directory_in_root(self._root, pod_log_name(ref), make=_DIR_MODE):
+            return
 
     def prepare_container(self, ref: PodRef, container: str) -> int:
-        """Make a container's folder; gives the restart count that follows from logs already there. Raises OSError."""
-        folder = container_log_dir(self._root, ref, container)
-        Path(folder).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
-        with os.scandir(folder) as entries:
+        """Make a container's directory; gives the restart count that follows from its logs. Raises OSError."""
+        self._make_root()
+        made = directory_in_root(self._root, pod_log_name(ref), container, make=_DIR_MODE)
+        with made as folder, os.scandir(folder) as entries:
             return restart_count_from_logs(entry.name for entry in entries)
 
     def link(self, ref: PodRef, container: str, container_id: ContainerID, path: str) -> None:
-        """Make the collectors' link to a log given relative to the pod's folder. Raises OSError."""
+        """Make the collectors' link to a log given relative to the pod's directory. Raises OSError."""
         if self._links is None:
             return
         self._links.mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
@@ -60,41 +72,40 @@ class LogFiles:
     def mark_unstarted(self, ref: PodRef, container: str, restart_count: int) -> None:
         """Note that an attempt is being removed since it never ran: without it, its log shall not count as a restart.
 
-        The log itself goes after it (``remove_attempt``): should it run after all, nobody has taken its log away.
+        The log itself goes after it (``remove_attempt``): should it run after all, its log is still there.
         """
-        with suppress(FileNotFoundError):
-            (Path(container_log_dir(self._root, ref, container)) / unstarted_mark(restart_count)).touch()
+        with suppress(FileNotFoundError), self._container(ref, container) as folder, suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            os.close(os.open(unstarted_mark(restart_count), flags, _MARK_MODE, dir_fd=folder))
 
     def unmark(self, ref: PodRef, attempts: Iterable[tuple[str, int]]) -> None:
         """Attempts, by container and restart count, that have run after all or stay: their logs count."""
         for container, restart_count in attempts:
-            folder = Path(container_log_dir(self._root, ref, container))
-            (folder / unstarted_mark(restart_count)).unlink(missing_ok=True)
+            with suppress(FileNotFoundError), self._container(ref, container) as folder:
+                os.unlink(unstarted_mark(restart_count), dir_fd=folder)
 
     def remove_attempt(self, ref: PodRef, container: str, container_id: ContainerID, restart_count: int) -> None:
-        """Remove the link to and the log of one attempt, its rotated parts and its mark included."""
+        """Remove the link to and the log of one attempt, its rotated parts and its mark included. Raises OSError."""
         self.unlink(ref, container, container_id)
-        folder, log = Path(container_log_dir(self._root, ref, container)), f"{restart_count}.log"
-        with suppress(FileNotFoundError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name == log or entry.name.startswith(f"{log}."):
-                    Path(entry.path).unlink(missing_ok=True)
-            (folder / unstarted_mark(restart_count)).unlink(missing_ok=True)
+        log = Path(container_log_path(container, restart_count)).name
+        with suppress(FileNotFoundError), self._container(ref, container) as folder:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name == log or entry.name.startswith(f"{log}."):
+                        _unlink(entry.name, folder)
+            _unlink(unstarted_mark(restart_count), folder)
 
     def unlink(self, ref: PodRef, container: str, container_id: ContainerID) -> None:
-        """Remove the link to the log of a container."""
+        """Remove the link to the log of a container. Raises OSError."""
         if self._links is not None:
             (self._links / log_link_name(ref, container, container_id)).unlink(missing_ok=True)
 
     def remove_pod(self, ref: PodRef) -> None:
-        """Remove the pod's folder and every link into it. Raises OSError."""
-        folder = self.pod_dir(ref)
-        self._remove_links_into({folder})
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
+        """Remove the pod's directory and every link into it. Raises OSError, Conflict for a mount point."""
+        self.remove_dir(self.pod_dir(ref))
 
     def pod_dirs(self) -> dict[Path, PodUID]:
-        """The log folders of all pods."""
+        """The log directories of all pods. Raises OSError."""
         with suppress(FileNotFoundError), os.scandir(self._root) as entries:
             return {
                 Path(entry.path): uid_of_log_dir(entry.name)
@@ -103,35 +114,55 @@ class LogFiles:
             }
         return {}
 
-    def remove_dirs(self, folders: Collection[Path]) -> None:
-        """Remove log folders of pods that are gone, and the links into them; what resists is logged and left."""
-        self._remove_links_into(set(folders))
-        for folder in folders:
-            try:
-                shutil.rmtree(folder)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                _log.warning(
-                    "cannot remove the logs of a pod that is gone",
-                    extra={"path": str(folder), "error": str(error)},
-                )
+    def remove_dir(self, folder: Path) -> None:
+        """Remove a pod's log directory, of any depth, and the links into it. Raises OSError, Conflict."""
+        for link, target in self._all_links():
+            if target.parent.parent == folder:
+                self.remove_link(link)
+        with suppress(FileNotFoundError), directory_in_root(folder.parent) as top:
+            remove_tree_at(top, folder.name)
+
+    def read_tail(self, ref: PodRef, container: str, restart_count: int, limit: int) -> bytes | None:
+        """The last ``limit`` bytes of the log of an attempt; None if there is none, or no regular file. OSError."""
+        log = Path(container_log_path(container, restart_count)).name
+        with suppress(FileNotFoundError, Invalid), self._container(ref, container) as folder:
+            return tail_of(open_regular_at(folder, log), limit)
+        return None
 
     def dead_links(self) -> dict[Path, ContainerID | None]:
-        """Links to logs that are not there, with the container that they belong to where the name says it."""
-        return {link: container_id_of_log_link(link.name) for link, target in self._all_links() if not target.exists()}
+        """Links to logs that are not there, with the container that they belong to where the name says it.
 
-    def remove_links(self, links: Iterable[Path]) -> None:
-        """Remove links. Raises OSError."""
-        for link in links:
-            link.unlink(missing_ok=True)
+        What lies outside the pods' logs is not touched, since it may be a file system that is not responding: a link
+        that leads there is dead if it has the name of a link to a log.
+        """
+        return {link: container_id_of_log_link(link.name) for link, to in self._all_links() if self._is_dead(link, to)}
 
-    def _remove_links_into(self, folders: set[Path]) -> None:
-        if folders:
-            self.remove_links(link for link, target in self._all_links() if target.parent.parent in folders)
+    def remove_link(self, link: Path) -> None:
+        """Remove a link. Raises OSError."""
+        link.unlink(missing_ok=True)
+
+    def _is_dead(self, link: Path, target: Path) -> bool:
+        try:
+            names = target.relative_to(self._root).parts
+        except ValueError:
+            names = ()
+        if len(names) != 3 or ".." in names:
+            return is_log_link_name(link.name)
+        try:
+            with directory_in_root(self._root, *names[:2]) as folder:
+                os.stat(names[2], dir_fd=folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        return False
+
+    def _make_root(self) -> None:
+        Path(self._root).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
+
+    def _container(self, ref: PodRef, container: str) -> AbstractContextManager[int]:
+        return directory_in_root(self._root, pod_log_name(ref), container)
 
     def _all_links(self) -> Iterator[tuple[Path, Path]]:
-        """Every link of the collectors' folder and where it points; other files are none of our business."""
+        """Every link of the collectors' directory and where it points; other files are left alone."""
         if self._links is None:
             return
         with suppress(FileNotFoundError), os.scandir(self._links) as entries:
@@ -139,3 +170,8 @@ class LogFiles:
                 if entry.name.endswith(".log") and entry.is_symlink():
                     with suppress(OSError):
                         yield Path(entry.path), Path(entry.path).readlink()
+
+
+def _unlink(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

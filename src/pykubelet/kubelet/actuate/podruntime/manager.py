@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.decide_ahead import made_ahead
@@ -146,8 +147,8 @@ class PodRuntime:
         """An earlier agent may have been about to remove a container that the runtime was just starting."""
         ran = [(c.name, c.restart_count) for c in status.containers if c.state is not ContainerState.CREATED]
         if ran and ref.uid not in self._met:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._logs.unmark, ref, ran)
+            with contextlib.suppress(PykubeletError, OSError):
+                await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, ran)
         self._met.add(ref.uid)
 
     async def kill_pod(

@@ -21,6 +21,11 @@ def read_tail(folder: Path, relative: str, limit: int) -> bytes | None:
         fd = open_regular_in_root(folder, relative, os.O_RDONLY | os.O_CLOEXEC)
     except NotFound:
         return None
+    return tail_of(fd, limit)
+
+
+def tail_of(fd: int, limit: int) -> bytes:
+    """The last ``limit`` bytes of an open file, which is closed."""
     try:
         size = os.fstat(fd).st_size
         return os.pread(fd, limit, max(0, size - limit))

@@ -4,17 +4,16 @@ Nothing is remembered but containers that have ended, which never change again, 
 something of.
 """
 
-import asyncio
 import logging
 from collections.abc import Container, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.criconfig.labels import POD_UID, ParsedContainerLabels, parse_container
-from pykubelet.kubelet.actuate.criconfig.names import container_log_path
 from pykubelet.kubelet.actuate.criconfig.termination import (
     LOG_TAIL_BYTES,
     MAX_FILE_BYTES,
@@ -172,7 +171,7 @@ class StatusReader:
         file = _message_file(status, noted)
         if file is None and not _wants_log(status, noted, None):
             return status.message
-        return await asyncio.to_thread(self._read_message, status, noted, file)
+        return await blocking.call(f"pod/{noted.ref.uid}", self._read_message, status, noted, file)
 
     def _read_message(self, status: pb.ContainerStatus, noted: ParsedContainerLabels, file: str | None) -> str:
         content = tail = None
@@ -181,8 +180,7 @@ class StatusReader:
                 # Only the name is taken from the runtime: the folder is known, and nothing outside it is read.
                 content = read_tail(self._files.container(noted.ref.uid, noted.name), file, MAX_FILE_BYTES)
             if _wants_log(status, noted, content):
-                path = container_log_path(noted.name, noted.restart_count)
-                tail = read_tail(self._logs.pod_dir(noted.ref), path, LOG_TAIL_BYTES)
+                tail = self._logs.read_tail(noted.ref, noted.name, noted.restart_count, LOG_TAIL_BYTES)
         except (OSError, PykubeletError) as error:
             _log.warning(
                 "cannot read a termination message",

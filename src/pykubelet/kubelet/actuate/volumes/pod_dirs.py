@@ -13,6 +13,7 @@
 Names come from manifests, so each is checked to be a single harmless path component.
 """
 
+import logging
 import os
 import re
 import secrets
@@ -23,6 +24,7 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.types.ids import PodUID
 
+_log = logging.getLogger(__name__)
 POD_DIR_MODE: Final = 0o750
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
@@ -43,11 +45,21 @@ class PodDirs:
 
     @classmethod
     def at(cls, root: str | os.PathLike[str]) -> "PodDirs":
-        """The layout below this folder, which is made if it is missing."""
-        Path(root).mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
+        """The layout below this directory, which is made if it is missing.
+
+        A disk that fails now may recover: it is logged, and pods that come meanwhile cannot be prepared.
+        """
         dirs = cls(Path(os.path.realpath(root)))
-        dirs.pods.mkdir(mode=POD_DIR_MODE, exist_ok=True)
+        try:
+            dirs.make()
+        except OSError as error:
+            _log.error("no directory for pods: retried with each pod", extra={"error": str(error)})
         return dirs
+
+    def make(self) -> None:
+        """Make the directory of all pods. Raises OSError."""
+        self.root.mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
+        self.pods.mkdir(mode=POD_DIR_MODE, exist_ok=True)
 
     @property
     def pods(self) -> Path:
@@ -89,7 +101,8 @@ class PodDirs:
         return self.containers(uid) / component(container)
 
     def prepare(self, uid: PodUID) -> None:
-        """Make the pod's folders; does nothing where they exist."""
+        """Make the pod's directories; does nothing where they exist. Raises OSError."""
+        self.make()
         for path in (self.pod(uid), self.volumes(uid), self.plugins(uid)):
             path.mkdir(mode=POD_DIR_MODE, parents=False, exist_ok=True)
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
-from pykubelet.kubelet.actuate.volumes.removal import remove_tree
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux import mounts
+from pykubelet.linux.removal import remove_tree
 
 _log = logging.getLogger(__name__)
 

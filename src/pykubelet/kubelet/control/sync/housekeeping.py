@@ -3,11 +3,12 @@
 Runs only when every source has been read, so that a pod is never taken for an orphan because its source is slow.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.runtime import RuntimePod
@@ -50,6 +51,9 @@ class Housekeeping:
         self._deps = deps
         self._swept = swept
         self._sources_ready = sources_ready
+        self._rounds = Guard("housekeeping.rounds", deps.clock.monotonic)
+        self._pods = Guard("housekeeping.pods", deps.clock.monotonic)
+        self._leftovers = Guard("housekeeping.leftovers", deps.clock.monotonic)
 
     async def run(self) -> None:
         """Until cancelled; failures are logged and tried again in the next round.
@@ -61,28 +65,31 @@ class Housekeeping:
             await clock.sleep(STARTUP_CHECK_SECONDS)
         next_gc = clock.monotonic()
         while True:
-            try:
+            with self._rounds.item("round"):
                 await self.tidy()
                 if clock.monotonic() >= next_gc:
                     await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known()))
                     next_gc = clock.monotonic() + GC_SECONDS
-            except PykubeletError as error:
-                _log.warning("housekeeping failed, will be tried again", extra={"error": str(error)})
+            _log.debug("housekeeping round ended")
             await clock.sleep(HOUSEKEEPING_SECONDS)
 
     async def tidy(self) -> None:
         """One round. The workers are asked last, so that a pod that came meanwhile is no orphan."""
         runtime = await self._deps.holdings.runtime_pods()
-        on_disk = await self._deps.holdings.pods_on_disk()
+        on_disk: set[PodUID] = set()
+        with self._rounds.item("pods on disk"):
+            on_disk = await self._deps.holdings.pods_on_disk()
         orphans = find_orphans(self._deps.workers.known(), runtime, on_disk)
-        for ref in orphans.pods:
-            self._deps.workers.adopt_orphan(ref)
-        failed = 0
-        for uid in orphans.leftovers:
-            _log.info("removing what a pod that is gone left behind", extra={"uid": uid})
-            try:
-                await self._deps.holdings.purge(uid)
-            except PykubeletError as error:
-                failed += 1
-                _log.warning("orphan not released yet", extra={"uid": uid, "error": str(error)})
-        self._swept(len(orphans.leftovers), failed)
+        for ref in self._pods.due(orphans.pods):
+            with self._pods.item(str(ref)):
+                self._deps.workers.adopt_orphan(ref)
+        async with asyncio.TaskGroup() as group:
+            for uid in self._leftovers.due(orphans.leftovers):
+                group.create_task(self._purge(uid), name=f"purge {uid}")
+        self._swept(len(orphans.leftovers), len(self._leftovers.failing))
+
+    async def _purge(self, uid: PodUID) -> None:
+        with self._leftovers.item(uid):
+            if uid not in self._leftovers.failing:
+                _log.info("removing leftovers of a pod that is gone", extra={"uid": uid})
+            await self._deps.holdings.purge(uid)

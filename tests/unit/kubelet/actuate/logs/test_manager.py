@@ -1,6 +1,7 @@
 """Rotation with a runtime that keeps a log open by its inode, as real ones do."""
 
 import asyncio
+import errno
 import gzip
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.guard import item_failures
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
-from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
+from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig, files
+from pykubelet.kubelet.actuate.logs.types import LogPlace
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
@@ -124,8 +127,9 @@ async def test_a_runtime_that_refuses_leaves_the_log_in_its_place(
     writer.broken = Transient("not now")
     await writer.rotation().look()
     assert list(writer.files()) == ["0.log"]
-    assert "will be tried again" in caplog.text
+    assert "retries it later" in caplog.text
     writer.broken = None
+    await writer.clock.advance(10)
     await writer.rotation().look()
     assert len(writer.files()) == 2
     writer.close()
@@ -176,6 +180,50 @@ async def test_it_looks_at_intervals_and_can_be_off(writer: Writer) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    writer.close()
+
+
+async def test_log_that_cannot_be_rotated_delays_no_other(
+    writer: Writer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is wrong with one log, the others are rotated, and it is told once."""
+    bad = tmp_path / "default_bad_u1" / "app"
+    bad.mkdir(parents=True)
+    (bad / "0.log").write_text("x" * LIMIT)
+    writer.write("x" * LIMIT)
+    rotation = writer.rotation()
+
+    def fail(place: LogPlace, max_files: int) -> None:
+        if place.pod == "default_bad_u1":
+            raise ValueError("no error that anyone foresaw")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "tidy", fail)
+        for _ in range(2):
+            await rotation.look()
+    assert len(writer.files()) == 2
+    assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "ERROR"] == [str(bad / "0.log")]
+    assert item_failures()["log-rotation.logs"] >= 1
+    writer.close()
+
+
+async def test_unreadable_pod_directory_delays_no_other_log(writer: Writer, caplog: pytest.LogCaptureFixture) -> None:
+    (writer.root / "default_bad_u2").mkdir()
+    writer.write("x" * LIMIT)
+    original = files.overgrown
+
+    def fail(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[str, OSError]]:
+        if pod == "default_bad_u2":
+            raise OSError(errno.EIO, "input/output error")
+        return original(config, pod)
+
+    rotation = writer.rotation()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "overgrown", fail)
+        for _ in range(2):
+            await rotation.look()
+    assert len(writer.files()) == 2
+    assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "WARNING"] == ["default_bad_u2"]
     writer.close()
 
 

@@ -1,5 +1,7 @@
 """Log folders, links and files shared with a pod."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,13 +84,52 @@ def test_removing_a_pod_does_not_follow_links(logs: LogFiles, tmp_path: Path) ->
     assert (precious / "file").exists()
 
 
-def test_a_folder_that_resists_is_logged(logs: LogFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    logs.make_pod_dir(REF)
-    logs.remove_dirs([file, tmp_path / "gone", logs.pod_dir(REF)])
+def test_log_directory_deeper_than_recursion_is_removed(logs: LogFiles) -> None:
+    """A pod with a writable hostPath may nest directories as deep as it likes."""
+    logs.prepare_container(REF, "app")
+    fd = os.open(logs.pod_dir(REF) / "app", os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit() + 200):
+        os.mkdir("d", dir_fd=fd)
+        below = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+    logs.remove_dir(logs.pod_dir(REF))
     assert not logs.pod_dir(REF).exists()
-    assert [r.message for r in caplog.records] == ["cannot remove the logs of a pod that is gone"]
+
+
+def test_log_directory_that_is_a_link_is_refused(logs: LogFiles, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "0.log").touch()
+    logs.make_pod_dir(REF)
+    (logs.pod_dir(REF) / "app").symlink_to(precious)
+    for use in (
+        lambda: logs.prepare_container(REF, "app"),
+        lambda: logs.mark_unstarted(REF, "app", 0),
+        lambda: logs.remove_attempt(REF, "app", ID, 0),
+        lambda: logs.read_tail(REF, "app", 0, 10),
+    ):
+        with pytest.raises(NotADirectoryError):
+            use()
+    assert [path.name for path in precious.iterdir()] == ["0.log"]
+
+
+def test_unstarted_mark_is_never_written_through_a_link(logs: LogFiles, tmp_path: Path) -> None:
+    logs.prepare_container(REF, "app")
+    (logs.pod_dir(REF) / "app" / "0.unstarted").symlink_to(tmp_path / "made")
+    logs.mark_unstarted(REF, "app", 0)
+    assert not (tmp_path / "made").exists()
+
+
+def test_links_out_of_the_logs_are_not_followed(logs: LogFiles, tmp_path: Path) -> None:
+    """Their target may be on a file system that is not responding; one with another name is not ours."""
+    links = tmp_path / "containers"
+    links.mkdir()
+    (tmp_path / "there").touch()
+    (links / "web_ns_app-0123456789abcdef.log").symlink_to(tmp_path / "there")
+    (links / "mine.log").symlink_to(tmp_path / "absent")
+    assert [link.name for link in logs.dead_links()] == ["web_ns_app-0123456789abcdef.log"]
 
 
 def test_read_tail(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Garbage: which containers and sandboxes, and what goes with them."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from grpc import StatusCode
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy, garbage_containers, garbage_sandboxes
+from pykubelet.kubelet.actuate.podruntime.gc import Collector
+from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
@@ -201,6 +204,72 @@ async def test_a_container_that_resists_is_left_for_the_next_round(world: World)
     assert [c.name for c in world.cri.containers] == ["a"]
     assert len(world.cri.sandboxes) == 1
     world.cri.remove_fault(fault)
+    await world.clock.advance(60)
+    await world.runtime.gc(frozenset)
+    assert world.cri.sandboxes == []
+
+
+async def _raising(world: World, patch: pytest.MonkeyPatch, name: str, bad: str) -> set[str]:
+    """Remove two pods, or their logs, while a step fails for one of them; where the step was tried."""
+    tried: set[str] = set()
+    original = getattr(Collector if name.startswith("_") else LogFiles, name)
+
+    def fail(self: object, item: object, *rest: object) -> object:
+        told = str(getattr(item, "id", item))
+        tried.add(told)
+        if bad in told:
+            raise ValueError("no error that anyone foresaw")
+        return original(self, item, *rest)
+
+    patch.setattr(Collector if name.startswith("_") else LogFiles, name, fail)
+    for _ in range(2):
+        await world.runtime.gc(frozenset)
+    return tried
+
+
+@pytest.mark.parametrize("step", ["_take", "_remove_sandbox"])
+async def test_garbage_that_raises_does_not_keep_the_rest(
+    world: World, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pods = [pod_of(meta={"name": name, "uid": name}) for name in ("one", "two")]
+    for pod in pods:
+        await world.settle(pod)
+        await world.kill(pod)
+    of_one = world.cri.containers[0].id if step == "_take" else world.cri.sandboxes[0].id
+    assert len(await _raising(world, monkeypatch, step, of_one)) == 2
+    left = world.cri.containers if step == "_take" else world.cri.sandboxes
+    assert [each.id for each in left] == [of_one]
+    assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "ERROR"] == [of_one]
+
+
+@pytest.mark.parametrize("step", ["remove_dir", "remove_link"])
+async def test_logs_that_cannot_be_removed_do_not_keep_the_rest(
+    world: World, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a disk that has become read-only."""
+    links, logs = Path(world.config.container_logs_dir), Path(world.config.pod_logs_dir)
+    links.mkdir(parents=True, exist_ok=True)
+    for name in ("one", "two"):
+        (logs / f"ns_{name}_{name}").mkdir(parents=True)
+        (links / f"{name}_ns_app-0123456789abcdef.log").symlink_to(logs / "ns_gone_gone" / "app" / "0.log")
+    tried = await _raising(world, monkeypatch, step, "one")
+    assert len(tried) == 2
+    left = [path.name for path in (logs if step == "remove_dir" else links).iterdir()]
+    assert len(left) == 1
+    assert "one" in left[0]
+    assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 1
+
+
+async def test_logs_that_cannot_be_listed_do_not_keep_containers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    await world.kill(pod)
+
+    def fail(self: LogFiles) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(LogFiles, "pod_dirs", fail)
+    monkeypatch.setattr(LogFiles, "dead_links", fail)
     await world.runtime.gc(frozenset)
     assert world.cri.sandboxes == []
 

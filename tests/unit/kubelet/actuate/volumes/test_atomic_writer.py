@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.volumes import atomic_writer, removal
+from pykubelet.kubelet.actuate.volumes import atomic_writer
 from pykubelet.kubelet.actuate.volumes.atomic_writer import write_payload
 from pykubelet.kubelet.actuate.volumes.payload import FileProjection
+from pykubelet.linux import removal
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict
-from pykubelet.kubelet.actuate.volumes import removal
-from pykubelet.kubelet.actuate.volumes.removal import remove_tree
+from pykubelet.linux import removal
+from pykubelet.linux.removal import remove_tree
 
 
 def test_a_tree_of_all_kinds_of_files_goes(tmp_path: Path) -> None:

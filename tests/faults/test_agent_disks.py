@@ -1,0 +1,171 @@
+"""The agent's disks fail: pods run on, the agent stays, and it comes up again."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.units import MIB, Bytes
+from pykubelet.linux import mounts
+from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.manifests import pod
+from tests.nodetraces import NodeTraces
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver"), pytest.mark.timeout(240)]
+
+_NO_CONTAINER = "f" * 64
+Fault = Callable[[Path], AbstractContextManager[None]]
+_FLAGS = ("--log-level", "debug")
+
+
+@pytest.fixture
+def agent(isolation: Isolation, daemon: PrivateRuntime) -> Iterator[AgentProcess]:
+    """Its root directory and its logs are on small file systems of their own; one pod runs."""
+    made = AgentProcess(isolation.home / "disks", daemon.endpoint, f"{isolation.cgroup_root}-disks", flags=_FLAGS)
+    logs = made.pod_logs.parent
+    try:
+        for folder in (made.root, logs):
+            folder.mkdir(parents=True)
+            mounts.tmpfs(str(folder), size=Bytes(16 * MIB), mode=0o711)
+        made.start()
+        traces = NodeTraces(made, daemon)
+        made.write("one.json", pod("one"))
+        made.wait_running("one")
+        yield made
+        made.remove_all_pods()
+        traces.assert_none_left()
+        assert made.stop() == 0, made.log_tail()
+    finally:
+        made.destroy()
+
+
+@contextlib.contextmanager
+def _read_only(folder: Path) -> Iterator[None]:
+    """As after errors=remount-ro: what is open stays writable, nothing else is."""
+    mounts.bind(str(folder), str(folder), read_only=True)
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
+            (folder / "probe").touch()
+        yield
+    finally:
+        mounts.unmount(str(folder), lazy=True)
+
+
+@contextlib.contextmanager
+def _full(folder: Path) -> Iterator[None]:
+    filler = folder / "filler"
+    try:
+        with filler.open("wb", buffering=0) as file:
+            for size in (1 << 20, 1 << 12, 1):
+                with contextlib.suppress(OSError):
+                    while file.write(b"x" * size):
+                        continue
+        yield
+    finally:
+        filler.unlink()
+
+
+@contextlib.contextmanager
+def _dead_file_system(folder: Path) -> Iterator[None]:
+    """A FUSE mount whose server has ended: every access is an error."""
+    folder.mkdir(exist_ok=True)
+    server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        mounts.mount("dead", str(folder), "fuse", data=f"fd={server},rootmode=40000,user_id=0,group_id=0")
+    finally:
+        os.close(server)
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.ENOTCONN)):
+            next(folder.iterdir())
+        yield
+    finally:
+        mounts.unmount(str(folder), lazy=True)
+
+
+def _log_of_a_pod_that_is_gone(agent: AgentProcess) -> Path:
+    """A pod's directory and the link to its log, which nothing wants any more."""
+    folder = agent.pod_logs / "default_gone_0000"
+    (folder / "main").mkdir(parents=True)
+    (folder / "main" / "0.log").write_bytes(b"")
+    link = agent.container_logs / f"gone_default_main-{_NO_CONTAINER}.log"
+    link.symlink_to(folder / "main" / "0.log")
+    return folder
+
+
+def _identity(agent: AgentProcess) -> object:
+    main = container_status(agent.wait_pod("one", is_ready))
+    assert main.restart_count == 0
+    return main.container_id
+
+
+def _came_up_and_swept(agent: AgentProcess) -> None:
+    """Start the agent again and wait until it has tried to remove what nothing wants."""
+    size = agent.log.stat().st_size
+    agent.start()
+
+    def swept() -> bool:
+        assert agent.process is not None
+        assert agent.process.poll() is None, f"the agent ended with {agent.process.poll()}:\n{agent.log_tail()}"
+        return b"housekeeping round ended" in agent.log.read_bytes()[size:]
+
+    wait_for(swept, 30, agent.log_tail)
+
+
+def test_agent_with_read_only_logs_keeps_pods_and_restarts(agent: AgentProcess) -> None:
+    before = _identity(agent)
+    gone = _log_of_a_pod_that_is_gone(agent)
+    with _read_only(agent.pod_logs.parent):
+        agent.stop()
+        _came_up_and_swept(agent)
+        assert _identity(agent) == before
+        assert gone.exists()
+    agent.stop()
+    _came_up_and_swept(agent)
+    wait_for(lambda: not gone.exists(), 15, agent.log_tail)
+    assert _identity(agent) == before
+
+
+@pytest.mark.parametrize("fault", [_read_only, _full])
+def test_agent_with_broken_root_directory_keeps_pods_and_restarts(agent: AgentProcess, fault: Fault) -> None:
+    before = _identity(agent)
+    (agent.root / "pods" / "0000-gone").mkdir()
+    with fault(agent.root):
+        agent.stop()
+        _came_up_and_swept(agent)
+        assert _identity(agent) == before
+    agent.write("two.json", pod("two"))
+    agent.wait_running("two")
+    assert _identity(agent) == before
+
+
+def test_agent_with_unreadable_directories_keeps_pods_and_restarts(agent: AgentProcess) -> None:
+    """Of single pods: their logs, and what should be their directory; then of all."""
+    before = _identity(agent)
+    stray = agent.root / "pods" / "0000-file"
+    stray.touch()
+    with _dead_file_system(agent.pod_logs / "default_dead_0000"), _dead_file_system(agent.root / "pods" / "0000-dead"):
+        agent.stop()
+        _came_up_and_swept(agent)
+        agent.write("two.json", pod("two"))
+        agent.wait_running("two")
+        assert _identity(agent) == before
+    stray.unlink()
+
+
+@pytest.mark.parametrize("place", ["root", "pod_logs"])
+def test_agent_with_dead_file_system_keeps_pods_and_restarts(agent: AgentProcess, place: str) -> None:
+    before = _identity(agent)
+    folder = agent.root / "pods" if place == "root" else agent.pod_logs
+    with _dead_file_system(folder):
+        agent.stop()
+        _came_up_and_swept(agent)
+        assert _identity(agent) == before
+    agent.write("two.json", pod("two"))
+    agent.wait_running("two")
+    assert _identity(agent) == before
