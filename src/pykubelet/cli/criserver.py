@@ -11,6 +11,7 @@ import click
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
+from pykubelet.base.loop import run_daemon
 from pykubelet.base.signals import ignore_here_only
 from pykubelet.criserver.config import Settings, load_settings
 
@@ -35,7 +36,7 @@ def command(config: Path | None, kept: bool, log_level: str, log_format: str, **
         raise Invalid("the runtime server must run as root: it makes namespaces, mounts and cgroups")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_run(settings, kept))
+        run_daemon(_run(settings, kept))
 
 
 async def _run(settings: Settings, kept: bool) -> None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
+from pykubelet.base.loop import run_daemon
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import beside, embedded_server
 from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
@@ -102,7 +103,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_run(settings, server))
+        run_daemon(_run(settings, server))
 
 
 def _shown_flags() -> dict[str, str]:

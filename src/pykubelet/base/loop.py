@@ -1,0 +1,47 @@
+"""The event loop of the daemons: asyncio's own, in which one slow name server does not hold up everything.
+
+asyncio looks names up in its default executor, whose few threads all share. Names come from pods too (hosts of probes
+and hooks, registries of images): a handful that no name server answers would keep the agent from finding its API
+server. Here the lookups of each name have threads of their own (``blocking``).
+"""
+
+import asyncio
+import socket
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pykubelet.base import blocking
+from pykubelet.base.errors import Transient
+from pykubelet.base.units import Seconds
+
+_T = TypeVar("_T")
+_LOOKUP: Final[Seconds] = 30.0
+"""The C library gives up after 10 s for each name server that is not responding, with three of them at most."""
+
+
+class DaemonLoop(asyncio.SelectorEventLoop):
+    """For ``asyncio.Runner(loop_factory=DaemonLoop)``."""
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[Any]:
+        """The addresses of a name. ``gaierror``: there are none, or no name server has answered within 30 s."""
+        lookup = partial(socket.getaddrinfo, host, port, family, type, proto, flags)
+        try:
+            return await blocking.call(f"name/{host!s}", lookup, deadline=_LOOKUP)
+        except Transient as error:
+            raise socket.gaierror(socket.EAI_AGAIN, f"no answer about the name {host!s}: {error}") from error
+
+
+def run_daemon(main: Coroutine[Any, Any, _T]) -> _T:
+    """As ``asyncio.run``, in a ``DaemonLoop``."""
+    with asyncio.Runner(loop_factory=DaemonLoop) as runner:
+        return runner.run(main)
