@@ -12,6 +12,7 @@ from pykubelet.base.shield import shielded
 from pykubelet.base.threads import to_its_end
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.accounts import find_user
 from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
 from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container, userns
 from pykubelet.criserver.spec.apparmor import apparmor_profile
@@ -133,7 +134,7 @@ class Creator:
     def _write(self, work: "_Work") -> ContainerUser:
         record, config = work.record, work.config
         context = config.linux.security_context
-        user = prepare.find_user(context, work.image.user, work.rootfs)
+        user = find_user(context, work.image.user, work.rootfs)
         mounted = {mount.container_path.rstrip("/") for mount in config.mounts}
         prepare.make_volumes(work.rootfs, work.image.volumes, mounted, work.view.user)
         prepare.make_sources(list(config.mounts))

@@ -10,38 +10,18 @@ from pathlib import Path
 
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Permanent
-from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, open_regular_in_root, proc_path
+from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
 from pykubelet.criserver.spec import HostDevice
 from pykubelet.criserver.spec.types import Json
 from pykubelet.criserver.spec.userns import check_mount
-from pykubelet.criserver.spec.users import resolve_user
-from pykubelet.criserver.types import ContainerUser, UserNamespace
+from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.idmap import mount_mapped
 from pykubelet.linux.mountinfo import mount_of, mounts
 from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-_MAX_ACCOUNTS = 10 << 20
-"""Bytes of /etc/passwd or /etc/group that are read; a larger one is an attack or a mistake."""
 _MAX_PROFILE = 1 << 20
-
-
-def find_user(context: pb.LinuxContainerSecurityContext, image_user: str, rootfs: Path) -> ContainerUser:
-    """The user of the container, looked up in the image. Invalid when it has no such user or its files are absurd."""
-    return resolve_user(context, image_user, _accounts(rootfs, "etc/passwd"), _accounts(rootfs, "etc/group"))
-
-
-def _accounts(rootfs: Path, path: str) -> str:
-    try:
-        fd = open_regular_in_root(rootfs, path)
-    except (NotFound, Invalid):
-        return ""
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(_MAX_ACCOUNTS + 1)
-    if len(data) > _MAX_ACCOUNTS:
-        raise Invalid(f"the image's /{path} is larger than {_MAX_ACCOUNTS >> 20} MiB")
-    return data.decode(errors="replace")
 
 
 def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str], user: UserNamespace | None = None) -> None:

@@ -1,10 +1,14 @@
 """As whom a container runs: the request, the image's USER and the image's own passwd and group files. Pure.
 
-A number is always a user id, never the name of a user called so (CVE-2024-40635).
+A number is always a user id, never the name of a user called so (CVE-2024-40635). The files come from an image and
+may hold a million lines: they are read in blocks, and a regular expression finds the lines that matter.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.types import ContainerUser
@@ -14,6 +18,11 @@ _MAX_ID = 2**32 - 2
 _MAX_DIGITS = 20
 _MAX_MEMBERSHIPS = 65536
 """NGROUPS_MAX of the kernel."""
+_MAX_BROKEN = 1000
+"""Lines of the user that is looked for which have no id that could be one."""
+
+Blocks: TypeAlias = Callable[[], Iterable[bytes]]
+"""Reads a file of the image from its beginning, in blocks of whole lines; none when the image has no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +31,27 @@ class _Account:
     uid: int
     gid: int
     home: str
+    raw: bytes = b""
+    """The name as the image's files have it."""
 
 
-def resolve_user(context: pb.LinuxContainerSecurityContext, image_user: str, passwd: str, group: str) -> ContainerUser:
-    """The user to run as. ``passwd`` and ``group`` are the image's files, empty when it has none.
+def resolve_user(
+    context: pb.LinuxContainerSecurityContext, image_user: str, passwd: Blocks, group: Blocks
+) -> ContainerUser:
+    """The user to run as. ``passwd`` and ``group`` are the image's files.
 
     Invalid for a name that the image does not know, an id out of range, or a group without a user.
     """
     who, _, of_group = _asked(context, image_user).partition(":")
-    accounts = list(_accounts(passwd))
-    uid = _number(who)
-    if not who:
-        uid = 0
-    match = next((each for each in accounts if (each.uid == uid if uid is not None else each.name == who)), None)
+    uid = _number(who) if who else 0
+    match = _account(passwd, who if uid is None else uid)
     if uid is None and match is None:
         raise Invalid(f"user {who!r} is not in the image's /etc/passwd; use a number")
     account = match or _Account("", uid or 0, 0, "/")
     gid = _gid(context, of_group, account.gid, group)
     extra = list(context.supplemental_groups)
     if context.supplemental_groups_policy == pb.Merge and account.name:
-        extra += _memberships(group, account.name)
+        extra += islice(_memberships(group, account.raw), _MAX_MEMBERSHIPS)
     groups = tuple(dict.fromkeys([gid, *(_checked(each, "supplemental group") for each in extra)]))
     return ContainerUser(account.uid, gid, groups[:_MAX_MEMBERSHIPS], account.home or "/", account.name)
 
@@ -56,7 +66,7 @@ def _asked(context: pb.LinuxContainerSecurityContext, image_user: str) -> str:
     return image_user
 
 
-def _gid(context: pb.LinuxContainerSecurityContext, asked: str, default: int, group: str) -> int:
+def _gid(context: pb.LinuxContainerSecurityContext, asked: str, default: int, group: Blocks) -> int:
     if context.HasField("run_as_group"):
         return _checked(context.run_as_group.value, "group")
     if not asked or context.HasField("run_as_user"):
@@ -64,14 +74,15 @@ def _gid(context: pb.LinuxContainerSecurityContext, asked: str, default: int, gr
     number = _number(asked)
     if number is not None:
         return number
-    for name, gid, _ in _groups(group):
-        if name == asked:
-            return gid
+    found = next(_groups(group, _raw(asked), rb"%s:[^:\n]*" % re.escape(_raw(asked))), None)
+    if found is not None:
+        return found
     raise Invalid(f"group {asked!r} is not in the image's /etc/group; use a number")
 
 
 def _number(text: str) -> int | None:
-    if not text.lstrip("-").isdecimal() or not text.isascii():
+    """A user or group given as a number; None for a name."""
+    if not re.fullmatch("-?[0-9]+", text):
         return None
     return _checked(int(text[:24]), "user or group")
 
@@ -82,18 +93,32 @@ def _checked(number: int, what: str) -> int:
     return number
 
 
-def _accounts(passwd: str) -> Iterator[_Account]:
-    for fields in _lines(passwd, 4):
-        uid, gid = _id(fields[2]), _id(fields[3])
+def _account(passwd: Blocks, who: str | int) -> _Account | None:
+    """The first account of this name or id; lines with impossible ids count for nothing."""
+    needle = b"%d" % who if isinstance(who, int) else _raw(who)
+    front = rb"[^:\n]*:[^:\n]*:0*%s:" % needle if isinstance(who, int) else rb"%s:" % re.escape(needle)
+    for tried, line in enumerate(_lines(passwd, needle + b":", rb"%s[^\n]*" % front)):
+        fields = line.decode(errors="replace").split(":")
+        uid, gid = (_id(field.strip()) for field in fields[2:4]) if len(fields) > 3 else (None, None)
         if uid is not None and gid is not None:
-            yield _Account(fields[0], uid, gid, fields[5] if len(fields) > 5 else "/")
+            home = fields[5] if len(fields) > 5 else "/"
+            return _Account(fields[0], uid, gid, home.rstrip(), line.partition(b":")[0])
+        if tried >= _MAX_BROKEN:
+            raise Invalid(f"the image's /etc/passwd has more than {_MAX_BROKEN} broken lines for user {who!r}")
+    return None
 
 
-def _groups(group: str) -> Iterator[tuple[str, int, list[str]]]:
-    for fields in _lines(group, 3):
-        gid = _id(fields[2])
-        if gid is not None:
-            yield fields[0], gid, fields[3].split(",") if len(fields) > 3 else []
+def _memberships(group: Blocks, name: bytes) -> Iterator[int]:
+    member = rb"(?:[^\n:]*,)?%s[ \t\r]*(?:,[^\n]*)?" % re.escape(name)
+    return _groups(group, name, rb"[^:\n]*:[^:\n]*", rb":%s" % member)
+
+
+def _groups(group: Blocks, needle: bytes, front: bytes, rest: bytes = rb"(?::[^\n]*)?[ \t\r]*") -> Iterator[int]:
+    """The ids of the lines that have these expressions before and behind the id."""
+    for line in _lines(group, needle, rb"%s:[0-9]{1,%d}%s" % (front, _MAX_DIGITS, rest)):
+        found = _id(line.split(b":", 3)[2].decode().strip())
+        if found is not None:
+            yield found
 
 
 def _id(text: str) -> int | None:
@@ -103,12 +128,14 @@ def _id(text: str) -> int | None:
     return int(text)
 
 
-def _memberships(group: str, name: str) -> Iterable[int]:
-    return [gid for _, gid, members in _groups(group) if name in members]
+def _raw(name: str) -> bytes:
+    return name.encode(errors="surrogateescape")
 
 
-def _lines(text: str, least: int) -> Iterator[list[str]]:
-    for line in text.splitlines():
-        fields = line.strip().split(":")
-        if len(fields) >= least and not line.startswith("#"):
-            yield fields
+def _lines(blocks: Blocks, needle: bytes, expression: bytes) -> Iterator[bytes]:
+    """The lines that match and are no comments, without blanks before them; all of them contain the needle."""
+    pattern = re.compile(rb"\n[ \t]*+(?!#)(%s)(?=\n)" % expression)
+    for block in blocks():
+        if needle in block:
+            for match in pattern.finditer(b"\n%s\n" % block):
+                yield match[1]

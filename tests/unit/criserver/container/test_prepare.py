@@ -12,25 +12,6 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 Context = pb.LinuxContainerSecurityContext
 
 
-def test_users_of_the_image_are_found_inside_it_only(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/passwd").symlink_to("/real")
-    (tmp_path / "real").write_text("app:x:1000:1000::/home/app:/bin/sh\n")
-    assert prepare.find_user(Context(), "app", tmp_path).uid == 1000
-
-
-def test_an_image_without_users_runs_as_root(tmp_path: Path) -> None:
-    assert prepare.find_user(Context(), "", tmp_path).uid == 0
-
-
-def test_an_endless_passwd_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    with (tmp_path / "etc/passwd").open("wb") as file:
-        file.truncate(100 << 20)
-    with pytest.raises(Invalid, match="larger than 10 MiB"):
-        prepare.find_user(Context(), "app", tmp_path)
-
-
 def test_volumes_stay_inside_the_root(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()

@@ -13,8 +13,8 @@ GROUP = "root:x:0:\nstaff:x:50:app,other\nteam:x:60:app\nlone:x:70:\n"
 Context = pb.LinuxContainerSecurityContext
 
 
-def _resolve(context: Context, image: str = "") -> ContainerUser:
-    return resolve_user(context, image, PASSWD, GROUP)
+def _resolve(context: Context, image: str = "", passwd: str = PASSWD, group: str = GROUP) -> ContainerUser:
+    return resolve_user(context, image, lambda: [passwd.encode()], lambda: [group.encode()])
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,72 @@ def test_impossible_users(context: Context, image: str, message: str) -> None:
 @pytest.mark.parametrize("number", ["4294967295", "4294967296", "9" * 5000, "٣"])
 def test_lines_with_impossible_ids_count_for_nothing(number: str) -> None:
     with pytest.raises(Invalid, match="not in the image's /etc/passwd"):
-        resolve_user(Context(), "evil", f"evil:x:{number}:0::/:\n", "")
+        _resolve(Context(), "evil", f"evil:x:{number}:0::/:\n")
     with pytest.raises(Invalid, match="not in the image's /etc/group"):
-        resolve_user(Context(), "0:evil", "", f"evil:x:{number}:\n")
+        _resolve(Context(), "0:evil", "", f"evil:x:{number}:\n")
+
+
+@pytest.mark.parametrize("user", ["--5", "-" * 30 + "5", "5-", "+5", "1_0", "٣", "0x5", "²"])
+def test_user_that_only_looks_like_a_number_is_a_name(user: str) -> None:
+    with pytest.raises(Invalid, match="not in the image's /etc/passwd"):
+        _resolve(Context(), user)
+
+
+LINES = [
+    ("# app:x:1:1::/:\n\t app:x:2:3::/home:/bin/sh \r\n", (2, 3, "/home")),
+    ("xapp:x:1:1::/:\napp:x:2:3", (2, 3, "/")),
+    ("app\napp:\napp:x\napp:x:2\napp:x:y:3\napp:x:02:003:a:/b", (2, 3, "/b")),
+    ("a.p:x:9:9::/:\napp:x:2:3::", (2, 3, "/")),
+    ("app:x:2:3::/one\napp:x:4:5::/two", (2, 3, "/one")),
+]
+
+
+@pytest.mark.parametrize(("passwd", "found"), LINES)
+def test_first_sound_line_of_a_name_counts(passwd: str, found: tuple[int, int, str]) -> None:
+    user = _resolve(Context(), "app", passwd, "")
+    assert (user.uid, user.gid, user.home) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "member"),
+    [
+        ("g:x:50:app", True),
+        ("g:x:50:other,app,third", True),
+        ("g:x:50:other,app \r", True),
+        ("g::50:app", True),
+        ("g:x:50:apple", False),
+        ("g:x:50:snapp", False),
+        ("g:x:50:", False),
+        ("app:x:50:", False),
+        ("g:app:50:x", False),
+        ("#g:x:50:app", False),
+        ("g:x:-50:app", False),
+        ("g:x:50:other:app", False),
+        ("g:x:99999999999:app", False),
+    ],
+)
+def test_memberships_of_a_group_line(line: str, member: bool) -> None:
+    assert _resolve(Context(), "app", PASSWD, f"first:x:1:\n{line}\nlast:x:2:").groups == (1001, *([50] * member))
+
+
+def test_names_that_are_no_text_are_found_and_shown_as_text() -> None:
+    name = b"caf\xe9"
+    passwd, group = [b"%s:x:5:6::/h\xff:\n" % name], [b"g:x:7:a,%s\n" % name]
+    user = resolve_user(Context(run_as_user=pb.Int64Value(value=5)), "", lambda: passwd, lambda: group)
+    assert (user.name, user.home, user.groups) == ("caf\ufffd", "/h\ufffd", (6, 7))
+
+
+def test_memberships_beyond_what_the_kernel_takes_are_left_out() -> None:
+    user = _resolve(Context(), "app", PASSWD, "".join(f"g:x:{number}:app\n" for number in range(70_000)))
+    assert len(user.groups) == 65536
 
 
 @given(strategies.text(max_size=40), strategies.text(max_size=200), strategies.text(max_size=200))
 def test_no_image_breaks_it(image: str, passwd: str, group: str) -> None:
     try:
-        user = resolve_user(Context(), image, passwd, group)
+        user = resolve_user(
+            Context(), image, lambda: [passwd.encode(errors="replace")], lambda: [group.encode(errors="replace")]
+        )
     except Invalid:
         return
     assert user.gid in user.groups
