@@ -9,12 +9,15 @@ import logging
 import sqlite3
 from collections.abc import Callable
 
-from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.guard import Guard
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.store.database import Database
 
 _log = logging.getLogger(__name__)
+_RETRY: Seconds = 1.0
+_ITEM = "what is owed"
 Work = Callable[[sqlite3.Connection], None]
 
 
@@ -49,24 +52,24 @@ class Writer:
 
     async def write_owed(self) -> None:
         """For ever: try again what is owed, also when no other change comes."""
-        backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
+        guard = Guard("store.owed", self._clock.monotonic, initial=_RETRY, maximum=60 * _RETRY)
         while True:
             await self._owing.wait()
-            await self._clock.sleep(backoff.next("owed", self._clock.monotonic()))
+            await self._clock.sleep(max(_RETRY, guard.delay(_ITEM)))
             self._owing.clear()
-            await self._try()
+            with guard.item(_ITEM) as attempt:
+                await self.change(_nothing)
+            if attempt.error is not None:
+                self._owing.set()
 
     async def close(self) -> None:
         """Write what is owed, if the disk lets it, and close the file."""
-        await self._try()
-        await self._database.close()
-
-    async def _try(self) -> None:
         try:
             await self.change(_nothing)
         except PykubeletError as error:
-            self._owing.set()
-            _log.error("records are not written yet", extra={"error": str(error)})
+            _log.error("records are not written", extra={"ids": sorted(self._owed), "error": str(error)})
+        finally:
+            await self._database.close()
 
     def _all_with(self, work: Work) -> Work:
         def all_of_it(connection: sqlite3.Connection) -> None:
