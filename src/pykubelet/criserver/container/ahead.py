@@ -57,7 +57,12 @@ class Launches:
         if ahead is not None:
             ahead.taken.set()
         if ahead is not None and ahead.begun:
-            launched = await asyncio.shield(ahead.made)
+            try:
+                launched = await asyncio.shield(ahead.made)
+            except asyncio.CancelledError:
+                # What would be made after that is for nobody, and must not come after it was undone.
+                await shielded(ahead.halt)
+                raise
             if launched is not None and is_alive(ahead.process):
                 return launched
             await self._cleanup.undo_launch(container, self.runtime(container))
@@ -71,9 +76,8 @@ class Launches:
         ahead.taken.set()
         if ahead.begun:
             await asyncio.wait({ahead.made}, timeout=_HALT)
-            if not ahead.made.done() and ahead.task is not None:
-                ahead.task.cancel()
-                await asyncio.wait({ahead.task})
+            if not ahead.made.done():
+                await ahead.halt()
             await self._cleanup.undo_launch(container, self.runtime(container))
         return True
 
@@ -83,6 +87,7 @@ class Launches:
 
     async def _launch(self, container: Container) -> Launched:
         record, config = container.record, container.config
+        container.launched = True
         return await self._deps.conmon.launch(
             Launch(
                 container=record.id,
@@ -97,6 +102,17 @@ class Launches:
 
     async def _launch_ahead(self, container: Container, ahead: "_Ahead") -> None:
         try:
+            await self._launch_and_wait(container, ahead)
+        except Exception as error:
+            # A task group would end the whole server over one launch; the start launches it again.
+            extra = {"container": container.id, "error": repr(error)}
+            _log.error("a container was not launched ahead", extra=extra, exc_info=error)
+        finally:
+            if not ahead.made.done():
+                ahead.made.set_result(None)
+
+    async def _launch_and_wait(self, container: Container, ahead: "_Ahead") -> None:
+        try:
             async with self._turns:
                 if ahead.taken.is_set():
                     return  # whoever took it launches it himself
@@ -109,7 +125,6 @@ class Launches:
         except TimeoutError:
             await self._expire(container, ahead)
         except asyncio.CancelledError:
-            ahead.made.cancel()
             if ahead.begun and not ahead.taken.is_set():
                 await shielded(lambda: self._quietly_undone(container))
             raise
@@ -136,7 +151,7 @@ class Launches:
     async def _quietly_undone(self, container: Container) -> None:
         try:
             await self._cleanup.undo_launch(container, self.runtime(container))
-        except PykubeletError as error:
+        except (PykubeletError, OSError) as error:
             _log.warning("a launch was not undone yet", extra={"container": container.id, "error": str(error)})
 
 
@@ -151,3 +166,9 @@ class _Ahead:
         self.taken = asyncio.Event()
         """Somebody else minds it now."""
         self.made: asyncio.Future[Launched | None] = asyncio.get_running_loop().create_future()
+
+    async def halt(self) -> None:
+        """Cut the launch, if it goes on; nothing is made after this."""
+        if self.task is not None and not self.made.done():
+            self.task.cancel()
+            await asyncio.wait({self.task})

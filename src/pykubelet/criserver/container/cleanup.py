@@ -2,47 +2,54 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base import blocking
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.ports import Folders
-from pykubelet.criserver.container.processes import kill_group, noted_monitor
+from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import open_process
-from pykubelet.criserver.types import ContainerID
+from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux.cgroups import CgroupDriver
-from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.linux.pidfd import PidFd
 
 _log = logging.getLogger(__name__)
+_KILLED: Seconds = 30.0
+_T = TypeVar("_T")
 _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 
 
 class Cleanup:
     """For containers in any state, also half-made ones."""
 
-    def __init__(self, folders: Folders, cgroups: CgroupDriver) -> None:
+    def __init__(self, folders: Folders, cgroups: CgroupDriver, conmon: str) -> None:
+        """``conmon`` is the monitors' program."""
         self._folders = folders
         self._cgroups = cgroups
+        self._conmon = conmon
 
     async def undo_start(self, container: Container, runtime: OciRuntime) -> None:
         """Kill and remove what a start has left, the monitor first, so that it makes nothing more."""
-        record, bundle = container.record, self._folders.bundles / container.id
-        monitor = open_process(record.monitor) or open_process(noted_monitor(bundle, container.id))
+        monitor = open_process(container.record.monitor) or open_process(await self._monitor(container.id))
         if monitor is not None:
             with monitor:
-                await kill_group(monitor)
+                await _die(container.id, monitor)
         await self.delete(container, runtime)
-        await asyncio.to_thread(self._remove_start_files, container.id)
+        await self._call(container, self._remove_start_files, container.id)
+        container.launched = False
 
     async def delete(self, container: Container, runtime: OciRuntime) -> None:
         """Remove the cgroup of one whose first process has ended, with whatever runs in it, and the runtime's state."""
         ours = bool(container.record.cgroup) and not runtime.systemd
         if ours:
-            await asyncio.to_thread(self._cgroups.delete, container.record.cgroup)
+            await self._call(container, self._cgroups.delete, container.record.cgroup)
         # Hooks of devices are the OCI runtime's to run.
         await runtime.delete(container.id, emptied=ours and not container.config.CDI_devices)
 
@@ -50,22 +57,33 @@ class Cleanup:
         """The same for a container whose program has not run: there is nothing in its log."""
         await self.undo_start(container, runtime)
         if container.record.log_path:
-            await asyncio.to_thread(_remove_empty, Path(container.record.log_path))
+            await self._call(container, _remove_empty, Path(container.record.log_path))
 
     async def let_volumes_go(self, container: Container) -> None:
         """Drop its mapped mounts, which would keep volumes busy that its client wants to unmount."""
         if any(mount.uidMappings for mount in container.config.mounts):
             try:
-                await asyncio.to_thread(prepare.drop_mapped, self._folders.mapped / container.id)
-            except PykubeletError as error:
+                await self._call(container, prepare.drop_mapped, self._folders.mapped / container.id)
+            except (PykubeletError, OSError) as error:
                 _log.warning(
                     "a volume is still mounted until its container is removed",
                     extra={"container": container.id, "error": str(error)},
                 )
 
-    async def remove_files(self, container: ContainerID) -> None:
+    async def remove_files(self, container: Container) -> None:
         """Remove its bundle, exit file and mapped mounts."""
-        await asyncio.to_thread(self._remove_files, container)
+        await self._call(container, self._remove_files, container.id)
+
+    async def _monitor(self, container: ContainerID) -> ProcessRef | None:
+        """Its conmon. One that was cut off from its server early has not written its number yet, and is looked for."""
+        bundle = self._folders.bundles / container
+        if (bundle / "conmon.pid").exists():
+            return noted_monitor(bundle, container)
+        return (await blocking.call(f"container/{container}", monitors, self._conmon)).get(container)
+
+    async def _call(self, container: Container, function: Callable[[_T], None], argument: _T) -> None:
+        # To its end: what comes next works on the same files.
+        await blocking.call_to_end(f"container/{container.id}", function, argument)
 
     def _remove_files(self, container: ContainerID) -> None:
         prepare.drop_mapped(self._folders.mapped / container)
@@ -99,19 +117,9 @@ def image_mounts(container: Container) -> list[ContainerID]:
     return [ContainerID(f"{container.id}-image-{index}") for index, mount in mounts if mount.HasField("image")]
 
 
-def rewrite_limits(bundle: Path, resources: Mapping[str, object]) -> None:
-    """Change the limits in the spec of a container that does not run yet. Blocking."""
-    spec = prepare.read_bundle(bundle)
-    linux = spec["linux"]
-    assert isinstance(linux, dict), "our own file"
-    linux["resources"] = {**resources, "devices": linux["resources"]["devices"]}
-    prepare.write_bundle(bundle, spec)
-
-
-def merge_limits(into: pb.LinuxContainerResources, changes: pb.LinuxContainerResources) -> None:
-    """Take over the fields that are set; maps and lists replace the old ones when they are not empty."""
-    if changes.unified:
-        into.ClearField("unified")
-    if changes.hugepage_limits:
-        into.ClearField("hugepage_limits")
-    into.MergeFrom(changes)
+async def _die(container: ContainerID, monitor: PidFd) -> None:
+    try:
+        async with asyncio.timeout(_KILLED):
+            await kill_group(monitor)
+    except TimeoutError as error:
+        raise Transient(f"container {container}: its monitor does not die; it hangs in the kernel") from error

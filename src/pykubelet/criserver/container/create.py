@@ -1,19 +1,23 @@
 """CreateContainer: from a request to a record, a root file system and a bundle. Nothing runs yet."""
 
-import asyncio
-from collections.abc import Callable
+import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
 
-from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.base import blocking
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.shield import shielded
-from pykubelet.base.threads import to_its_end
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.accounts import find_user
+from pykubelet.criserver.container.decide import made_before, move
 from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
+from pykubelet.criserver.container.registry import Registry
+from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.stop import Stopper
+from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.spec import ContainerInput, HostDevice, SandboxView, build_container, userns
 from pykubelet.criserver.spec.apparmor import apparmor_profile
 from pykubelet.criserver.spec.seccomp import runtime_default
@@ -21,6 +25,7 @@ from pykubelet.criserver.spec.signals import signal_number, stop_signal
 from pykubelet.criserver.spec.types import Json
 from pykubelet.criserver.types import (
     ContainerID,
+    ContainerPhase,
     ContainerRecord,
     ContainerUser,
     SandboxID,
@@ -30,36 +35,78 @@ from pykubelet.criserver.types import (
 )
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-PidNamespaceOf = Callable[[pb.NamespaceOption, SandboxID], str | None]
+_log = logging.getLogger(__name__)
 
 
 class Creator:
-    """Makes one container at a time out of nothing; the manager keeps it."""
+    """Makes containers out of nothing."""
 
-    def __init__(self, deps: ContainerDeps, pid_namespace: PidNamespaceOf) -> None:
+    def __init__(self, deps: ContainerDeps, registry: Registry, stopper: Stopper) -> None:
         self._deps = deps
-        self._pid_namespace = pid_namespace
+        self._registry = registry
+        self._stopper = stopper
 
-    def draft(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[ContainerRecord, ImageFacts]:
+    async def create(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[Container, bool]:
+        """Make one; whether it is new: a retry of a request gets what the first made, if that has not been started.
+
+        Errors: NotFound, Invalid, Conflict (the name is taken), Permanent, Transient.
+        """
+        await self._clear(sandbox, _name(config))
+        record, image = self._draft(sandbox, config)
+        for holder in self._registry.of_sandbox(sandbox):
+            if holder.record.name == record.name:
+                return self._registry.get(made_before(holder.record, record.request)), False
+        # Until the call is under way nothing is awaited: who stops the sandbox sees it, or it sees that.
+        container = self._registry.add(record)
+        container.launched = False
+        try:
+            with container.underway.call(f"the creation of container {record.name}"):
+                await self._deps.store.add_container(record)
+                user = await self._make(record, config, image)
+                await self._registry.put(container, move(record, ContainerPhase.CREATED, user=user))
+        except BaseException:
+            await shielded(lambda: self._undo(container, record))
+            raise
+        self._registry.publish(container.record, EventKind.CREATED, record.created_at)
+        return container, True
+
+    async def _clear(self, sandbox: SandboxID, name: str) -> None:
+        """Finish the removal of what holds the name only because it could not be removed."""
+        for holder in self._registry.of_sandbox(sandbox):
+            if holder.record.name == name and holder.leftover:
+                await self._stopper.remove(holder)
+
+    async def _undo(self, container: Container, drafted: ContainerRecord) -> None:
+        try:
+            # Half made, so nobody sees it and the next server removes it.
+            await self._registry.note(container, drafted)
+            await self._stopper.purge(container)
+        except (PykubeletError, OSError) as error:
+            # The next one of its name tries again, and the removal of its sandbox, and the next server.
+            extra = {"container": container.id, "error": str(error)}
+            _log.warning("a container that could not be created was not removed yet", extra=extra)
+
+    def _draft(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[ContainerRecord, ImageFacts]:
         """The record to reserve. NotFound: sandbox or image; Permanent: the sandbox is not ready; Invalid."""
         view = self._deps.sandboxes.view(sandbox)
-        name = config.metadata.name
-        if not name:
+        if not config.metadata.name:
             raise Invalid("a container needs a name (metadata.name)")
         userns.check_container(config.linux.security_context.namespace_options, view.user.ids if view.user else None)
         image = self._deps.images.find(config.image.image)
         if image is None:
-            raise NotFound(f"image {config.image.image!r} of container {name} is not present; pull it first")
+            raise NotFound(
+                f"image {config.image.image!r} of container {config.metadata.name} is not present; pull it first"
+            )
         signal_name = stop_signal(config, image.stop_signal)
         signal_number(signal_name)
         identity = ContainerID(new_id())
         runtime = self._deps.runtimes[self._deps.sandboxes.handler(sandbox)]
         record = ContainerRecord(
             id=identity,
-            name=f"{name}_{config.metadata.attempt}",
+            name=_name(config),
             sandbox_id=sandbox,
             config=self._resolved(config).SerializeToString(),
-            created_at=int(self._deps.clock.now() * 1e9),
+            created_at=self._registry.creation_time(sandbox),
             image_id=image.id,
             image_ref=image.reference,
             log_path=_log_path(view.config.log_directory, config.log_path),
@@ -69,7 +116,7 @@ class Creator:
         )
         return record, image
 
-    async def make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
+    async def _make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
         """Root file system, user and bundle; what was made is undone when something fails. Returns the user."""
         await self._check_recursive(record, config)
         if profile := apparmor_profile(config.linux.security_context, self._deps.host):
@@ -79,14 +126,12 @@ class Creator:
             view = self._deps.sandboxes.view(record.sandbox_id)
             rootfs = await self._deps.images.prepare(image.id, record.id, view.user)
             sources = await self._image_mounts(record, config, view.user, undo)
-            undo.push_async_callback(asyncio.to_thread, prepare.drop_mapped, self._deps.folders.mapped / record.id)
-            sources |= await to_its_end(
-                prepare.map_mounts, self._deps.folders.mapped / record.id, config.mounts, view.user
-            )
+            mapped, owner = self._deps.folders.mapped / record.id, f"container/{record.id}"
+            undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
+            sources |= await blocking.call_to_end(owner, prepare.map_mounts, mapped, config.mounts, view.user)
             pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
-            user = await asyncio.to_thread(
-                self._write, _Work(record, config, image, view, rootfs, sources, pid_namespace)
-            )
+            work = _Work(record, config, image, view, rootfs, sources, pid_namespace)
+            user = await blocking.call_to_end(owner, self._write, work)
             undo.pop_all()
         return user
 
@@ -128,8 +173,26 @@ class Creator:
             name = ContainerID(f"{record.id}-image-{index}")
             undo.push_async_callback(shielded, lambda name=name: self._deps.images.release(name))
             folder = await self._deps.images.prepare(image.id, name, user)
-            sources[mount.container_path] = await asyncio.to_thread(prepare.sub_path, folder, mount.image_sub_path)
+            owner = f"container/{record.id}"
+            sources[mount.container_path] = await blocking.call(owner, prepare.sub_path, folder, mount.image_sub_path)
         return sources
+
+    def _pid_namespace(self, options: pb.NamespaceOption, sandbox: SandboxID) -> str | None:
+        match options.pid:
+            case pb.NODE:
+                return None
+            case pb.CONTAINER:
+                return ""
+            case pb.TARGET:
+                target = self._registry.running(options.target_id)
+                if target.record.sandbox_id != sandbox or target.record.process is None:
+                    raise Invalid(f"container {options.target_id} is not in this sandbox; its processes cannot be seen")
+                return f"/proc/{target.record.process.pid}/ns/pid"
+            case _:
+                pid = self._deps.sandboxes.infra_pid(sandbox)
+                if not pid:
+                    raise Invalid("the sandbox was made without a shared PID namespace")
+                return f"/proc/{pid}/ns/pid"
 
     def _write(self, work: "_Work") -> ContainerUser:
         record, config = work.record, work.config
@@ -192,6 +255,11 @@ class _Work:
     rootfs: Path
     sources: dict[str, str]
     pid_namespace: str | None
+
+
+def _name(config: pb.ContainerConfig) -> str:
+    """What may exist once in a sandbox."""
+    return f"{config.metadata.name}_{config.metadata.attempt}"
 
 
 def _log_path(folder: str, name: str) -> str:

@@ -3,42 +3,36 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.shield import shielded
 from pykubelet.base.supervise import supervise
-from pykubelet.criserver.cni import AttachRequest
 from pykubelet.criserver.events import Event, EventKind
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, open_process
 from pykubelet.criserver.sandbox.decide import (
     adopted_phase,
-    attach_request,
     made_before,
     move,
     name_of,
-    namespace_options,
     namespaces,
-    needs_infra,
     own_network,
 )
-from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.infra import Infra
+from pykubelet.criserver.sandbox.parts import Parts, owner_of
 from pykubelet.criserver.sandbox.ports import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec import SandboxView
-from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import (
-    ProcessRef,
     SandboxID,
     SandboxPhase,
     SandboxRecord,
-    UserNamespace,
     new_id,
     request_digest,
 )
@@ -56,6 +50,7 @@ class SandboxManager:
         self._deps = deps
         self._sandboxes: dict[SandboxID, Sandbox] = {}
         self._infra = Infra(deps)
+        self._parts = Parts(deps, self._infra)
         self.leftovers = asyncio.Event()
         """Set when an address could not be taken back."""
 
@@ -63,16 +58,20 @@ class SandboxManager:
 
     def all(self) -> Iterator[Sandbox]:
         """Every sandbox that is fully made."""
-        hidden = (SandboxPhase.MAKING, SandboxPhase.REMOVING)
-        return (each for each in self._sandboxes.values() if each.record.phase not in hidden)
+        return (each for each in tuple(self._sandboxes.values()) if each.whole)
 
-    def get(self, sandbox: str) -> Sandbox:
-        """One sandbox by its id or an unambiguous beginning of it. NotFound."""
+    def find(self, sandbox: str) -> Sandbox | None:
+        """One by its id or an unambiguous beginning of it; None when there is none that is fully made."""
         found = self._sandboxes.get(SandboxID(sandbox))
         if found is None and sandbox:
             matches = [each for key, each in self._sandboxes.items() if key.startswith(sandbox)]
             found = matches[0] if len(matches) == 1 else None
-        if found is None or found.record.phase is SandboxPhase.MAKING:
+        return None if found is None or found.record.phase is SandboxPhase.MAKING else found
+
+    def get(self, sandbox: str) -> Sandbox:
+        """The same. NotFound."""
+        found = self.find(sandbox)
+        if found is None:
             raise NotFound(f"sandbox {sandbox!r} does not exist")
         return found
 
@@ -81,16 +80,18 @@ class SandboxManager:
         found = self.get(sandbox)
         if not found.ready:
             raise Permanent(f"sandbox {sandbox} is not ready")
-        files = self._files(found.id)
+        if found.stopping:
+            raise Permanent(f"sandbox {sandbox} is being stopped")
+        files = self._parts.files(found.id)
         return SandboxView(
             hostname=found.config.hostname or hostname(),
             config=found.config,
-            namespaces=self._namespace_paths(found),
+            namespaces=self._parts.namespace_paths(found),
             resolv_conf=str(files.resolv_conf),
             hosts=str(files.hosts),
             hostname_file=str(files.hostname),
             shm=str(files.shm),
-            user=self._user_namespace(found),
+            user=self._parts.user_namespace(found),
         )
 
     def handler(self, sandbox: SandboxID) -> str:
@@ -119,12 +120,14 @@ class SandboxManager:
         if handler not in self._deps.runtimes:
             known = ", ".join(sorted(self._deps.runtimes))
             raise Invalid(f"no runtime is configured for handler {handler!r}; there are: {known}")
+        name = name_of(config)
+        await self._clear(name)
         record = SandboxRecord(
             id=SandboxID(new_id()),
-            name=name_of(config),
+            name=name,
             handler=handler,
             config=config.SerializeToString(),
-            created_at=self._now(),
+            created_at=self._creation_time(config),
             request=request_digest(config),
         )
         for holder in self._sandboxes.values():
@@ -135,13 +138,15 @@ class SandboxManager:
                 f"sandbox {record.name}: user namespaces are not supported here; they need Linux 5.19, unshare, "
                 "user.max_user_namespaces above 0, and folders of this server that others may walk through"
             )
-        await self._deps.store.add_sandbox(record)
         sandbox = self._sandboxes[record.id] = Sandbox(record)
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(self.undo, sandbox)
-            ips, infra = await self._make(sandbox)
-            await self._put(sandbox, move(record, SandboxPhase.READY, ips=ips, infra=infra))
-            undo.pop_all()
+        async with sandbox.lock:
+            try:
+                await self._deps.store.add_sandbox(record)
+                ips, infra = await self._parts.make(sandbox)
+                await self._put(sandbox, move(record, SandboxPhase.READY, ips=ips, infra=infra))
+            except BaseException:
+                await shielded(lambda: self._undo_creation(sandbox))
+                raise
         self._watch_infra(sandbox)
         for kind in (EventKind.CREATED, EventKind.STARTED):
             self._publish(sandbox, kind)
@@ -150,9 +155,11 @@ class SandboxManager:
     async def stop(self, identity: str) -> None:
         """Kill its containers and free its network. Can be repeated; an error means that it must be.
 
-        NotFound when there is no such sandbox.
+        Done when it does not exist.
         """
-        sandbox = self.get(identity)
+        sandbox = self.find(identity)
+        if sandbox is None:
+            return
         async with sandbox.lock:
             if sandbox.record.phase is SandboxPhase.REMOVING:
                 return
@@ -163,9 +170,8 @@ class SandboxManager:
 
     async def remove(self, identity: str) -> None:
         """Remove it and its containers, stopping them first; done is done when it does not exist."""
-        try:
-            sandbox = self.get(identity)
-        except NotFound:
+        sandbox = self.find(identity)
+        if sandbox is None:
             return
         async with sandbox.lock:
             if sandbox.id not in self._sandboxes:
@@ -192,7 +198,6 @@ class SandboxManager:
             config.linux.overhead.CopyFrom(overhead)
             config.linux.resources.CopyFrom(resources)
             await self._put(sandbox, replace(sandbox.record, config=config.SerializeToString()))
-            sandbox.config = config
 
     async def network_problem(self, sandbox: Sandbox) -> str:
         """What the network's plugins miss of its attachment (CNI CHECK); empty when nothing, or it is not attached."""
@@ -231,8 +236,8 @@ class SandboxManager:
 
     async def look_at(self, sandbox: Sandbox) -> None:
         """See whether a ready one is still whole, and follow it if it is."""
-        paths = self._namespace_paths(sandbox).values()
-        whole = await asyncio.to_thread(lambda: all(is_mount_point(path) for path in paths))
+        paths = self._parts.namespace_paths(sandbox).values()
+        whole = await blocking.call(owner_of(sandbox), lambda: all(is_mount_point(path) for path in paths))
         infra = sandbox.record.infra
         phase = adopted_phase(sandbox.record, namespaces_there=whole, infra_alive=infra is None or is_alive(infra))
         if phase is SandboxPhase.STOPPED:
@@ -243,45 +248,32 @@ class SandboxManager:
 
     # Inside
 
-    async def _make(self, sandbox: Sandbox) -> tuple[tuple[str, ...], ProcessRef | None]:
-        config, identity = sandbox.config, sandbox.id
-        own_name = config.hostname or hostname()
-        wanted = namespaces(config)
-        await self._deps.namespaces.make(identity, wanted)
-        await asyncio.to_thread(self._files(identity).make_folder, wanted.ids)
-        # These need nothing of each other. When one fails the others have ended too before anything is undone.
-        ips = asyncio.ensure_future(self._attach(sandbox))
-        infra = asyncio.ensure_future(self._start_infra(sandbox))
-        files = asyncio.ensure_future(asyncio.to_thread(self._files(identity).make, config, own_name))
-        works = {ips, infra, files}
-        try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            ips.cancel()  # it takes back what it has made; no effect when it is done
-            await shielded(lambda: asyncio.wait(works))
-        failed = [error for work in (files, infra, ips) if not work.cancelled() and (error := work.exception())]
-        if failed:
-            raise failed[0]
-        return ips.result(), infra.result()
+    async def _clear(self, name: str) -> None:
+        """Finish the removal of what holds the name only because it could not be removed."""
+        for holder in tuple(self._sandboxes.values()):
+            if holder.record.name == name and holder.leftover:
+                async with holder.lock:
+                    await self.undo(holder)
 
-    async def _attach(self, sandbox: Sandbox) -> tuple[str, ...]:
-        if not own_network(sandbox.config):
-            return ()
-        return (await self._deps.network.attach(self._attachment(sandbox))).ips
+    async def _undo_creation(self, sandbox: Sandbox) -> None:
+        try:
+            await self.undo(sandbox)
+        except (PykubeletError, OSError) as error:
+            # The next one of its name tries again, and so does the next server.
+            extra = {"sandbox": sandbox.id, "error": str(error)}
+            _log.warning("a sandbox that could not be made was not removed yet", extra=extra)
 
     async def _detach(self, sandbox: Sandbox) -> None:
-        await self._deps.network.detach(sandbox.id, self._attachment(sandbox) if sandbox.record.ips else None)
-
-    def _attachment(self, sandbox: Sandbox) -> AttachRequest:
-        netns = str(self._deps.namespaces.path(sandbox.id, Kind.NETWORK))
-        return attach_request(sandbox.id, sandbox.config, netns)
-
-    async def _start_infra(self, sandbox: Sandbox) -> ProcessRef | None:
-        if not needs_infra(sandbox.config):
-            return None
-        return await self._infra.start(sandbox, self._namespace_paths(sandbox), self._user_namespace(sandbox))
+        await self._deps.network.detach(sandbox.id, self._parts.attachment(sandbox) if sandbox.record.ips else None)
 
     async def _stop(self, sandbox: Sandbox) -> None:
+        sandbox.stopping = True
+        try:
+            await self._stop_parts(sandbox)
+        finally:
+            sandbox.stopping = False
+
+    async def _stop_parts(self, sandbox: Sandbox) -> None:
         await self._deps.containers.stop_all(sandbox.id)
         if sandbox.released:
             return
@@ -289,8 +281,9 @@ class SandboxManager:
         if sandbox.ready:
             await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
         try:
-            await asyncio.gather(self._detach(sandbox), asyncio.to_thread(self._files(sandbox.id).unmount))
-        except PykubeletError:
+            unmount = blocking.call_to_end(owner_of(sandbox), self._parts.files(sandbox.id).unmount)
+            await asyncio.gather(self._detach(sandbox), unmount)
+        except (PykubeletError, OSError):
             self.leftovers.set()
             raise
         if sandbox.record.ips:
@@ -304,7 +297,8 @@ class SandboxManager:
         if not sandbox.released:
             await self._infra.stop(sandbox.id, self._runtime(sandbox), sandbox.config)
             await self._deps.namespaces.release(sandbox.id)
-        await asyncio.to_thread(self._files(sandbox.id).remove, mounted=not sandbox.released)
+        remove = partial(self._parts.files(sandbox.id).remove, mounted=not sandbox.released)
+        await blocking.call_to_end(owner_of(sandbox), remove)
         await self._deps.store.delete_sandbox(sandbox.id)
         self._sandboxes.pop(sandbox.id, None)
 
@@ -326,30 +320,32 @@ class SandboxManager:
             await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
         self._publish(sandbox, EventKind.STOPPED)
 
-    def _namespace_paths(self, sandbox: Sandbox) -> dict[str, str]:
-        kinds = namespaces(sandbox.config).kinds
-        return {kind.value: str(self._deps.namespaces.path(sandbox.id, kind)) for kind in kinds}
-
-    def _user_namespace(self, sandbox: Sandbox) -> UserNamespace | None:
-        ids = id_map(namespace_options(sandbox.config))
-        if ids is None:
-            return None
-        return UserNamespace(str(self._deps.namespaces.path(sandbox.id, Kind.USER)), ids)
-
     def _runtime(self, sandbox: Sandbox) -> OciRuntime:
         return self._deps.runtimes[self.handler(sandbox.id)]
 
-    def _files(self, sandbox: SandboxID) -> SandboxFiles:
-        return SandboxFiles(self._deps.folders.sandboxes / sandbox)
-
     async def _put(self, sandbox: Sandbox, record: SandboxRecord) -> None:
-        await self._deps.store.put_sandbox(record)
-        sandbox.record = record
+        """Replace the record in the database and in memory at once, whatever happens to the caller."""
+
+        async def work() -> None:
+            await self._deps.store.put_sandbox(record)
+            sandbox.record = record
+
+        await shielded(work)
 
     async def _note(self, sandbox: Sandbox, record: SandboxRecord) -> None:
-        """As ``_put``, for what a full disk must not hold up: the machine shows it to the next server."""
-        await self._deps.store.note_sandbox(record)
-        sandbox.record = record
+        """The same, for what a full disk must not hold up: the machine shows it to the next server."""
+
+        async def work() -> None:
+            await self._deps.store.note_sandbox(record)
+            sandbox.record = record
+
+        await shielded(work)
+
+    def _creation_time(self, config: pb.PodSandboxConfig) -> int:
+        """Now; after that of the pod's other sandboxes, wherever the clock was set meanwhile."""
+        uid = config.metadata.uid
+        earlier = (each.record.created_at for each in self._sandboxes.values() if each.config.metadata.uid == uid)
+        return max((self._now(), *(at + 1 for at in earlier)))
 
     def _publish(self, sandbox: Sandbox, kind: EventKind) -> None:
         self._deps.events.publish(Event(sandbox.id, sandbox.id, kind, self._now()))

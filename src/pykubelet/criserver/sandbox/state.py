@@ -10,17 +10,49 @@ class Sandbox:
     """Record and parsed request. The record is replaced, never changed."""
 
     def __init__(self, record: SandboxRecord) -> None:
-        self.record = record
+        self._record = record
         self.config = pb.PodSandboxConfig.FromString(record.config)
+        """What the record says was asked for."""
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
+        self.stopping = False
+        """A stop is under way: nothing may begin in it any more."""
         self.released = False
         """This server has stopped it to the end: what is left is files, ended containers, and records."""
 
     @property
+    def record(self) -> SandboxRecord:
+        return self._record
+
+    @record.setter
+    def record(self, record: SandboxRecord) -> None:
+        if record.config != self._record.config:
+            self.config = pb.PodSandboxConfig.FromString(record.config)
+        self._record = record
+
+    @property
     def id(self) -> SandboxID:
-        return self.record.id
+        return self._record.id
 
     @property
     def ready(self) -> bool:
-        return self.record.phase is SandboxPhase.READY
+        return self._record.phase is SandboxPhase.READY
+
+    @property
+    def whole(self) -> bool:
+        """Whether others may see it: it is fully made and not being removed.
+
+        One that could not be removed is seen again, so that its client tries once more.
+        """
+        match self._record.phase:
+            case SandboxPhase.MAKING:
+                return False
+            case SandboxPhase.REMOVING:
+                return not self.lock.locked()
+            case _:
+                return True
+
+    @property
+    def leftover(self) -> bool:
+        """It was not made to its end, or not removed, and no call is at it now."""
+        return self._record.phase in (SandboxPhase.MAKING, SandboxPhase.REMOVING) and not self.lock.locked()

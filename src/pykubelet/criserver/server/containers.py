@@ -3,9 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import Container, ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
@@ -57,14 +56,12 @@ class ContainerCalls:
 
     async def stop(self, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
         """Stop one; done is done when it does not exist."""
-        with suppress(NotFound):
-            await self._containers.stop(request.container_id, float(max(0, request.timeout)))
+        await self._containers.stop(request.container_id, float(max(0, request.timeout)))
         return pb.StopContainerResponse()
 
     async def remove(self, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
         """Remove one."""
         await self._containers.remove(request.container_id)
-        self._once.forget(ContainerID(request.container_id))
         return pb.RemoveContainerResponse()
 
     async def listed(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:

@@ -1,7 +1,7 @@
-"""Retried creations: a client whose deadline passed asks for the same thing again, and must get the first one.
+"""Creations under way: a client whose deadline passed asks for the same thing again, and joins the first call.
 
-A creation goes on when its caller is gone. A second request of the same content joins it, or takes its result if
-nobody has received it yet.
+A creation goes on when its caller is gone. When it is over, the managers know by the name and the request who asks
+again, and give what was made.
 """
 
 import asyncio
@@ -9,51 +9,31 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from pykubelet.base.errors import Conflict
+from pykubelet.criserver.server.finish import caught
 
 T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Creations under way or not yet received, by name."""
+    """By name; only what is under way is held."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         self._pending: dict[str, tuple[bytes, asyncio.Task[T | Exception]]] = {}
 
     async def run(self, name: str, content: bytes, create: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of ``create``, called at most once for a name until its result was received.
+        """The result of ``create``, which runs at most once for a name at a time.
 
         Conflict when another request for this name, of other content, is under way.
         """
         known = self._pending.get(name)
-        if known is not None and known[0] != content and not known[1].done():
+        if known is not None and known[0] != content:
             raise Conflict(f"{name!r} is reserved for a request that is under way")
-        if known is None or known[0] != content:
-            task = self._tasks.create_task(_caught(create), name=f"create-{name[:40]}")
+        if known is None:
+            task = self._tasks.create_task(caught(create), name=f"create-{name[:40]}")
             known = self._pending[name] = (content, task)
-            task.add_done_callback(lambda _: self._failed(name, task))
+            task.add_done_callback(lambda _: self._pending.pop(name))
         outcome = await asyncio.shield(known[1])
-        # Only now has the caller received it; a cancelled one has not, and its result waits for the retry.
-        self._pending.pop(name, None)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
-
-    def forget(self, result: T) -> None:
-        """A result was removed by other means: nobody may be given it any more."""
-        for name, (_, task) in list(self._pending.items()):
-            if task.done() and not task.cancelled() and task.result() == result:
-                del self._pending[name]
-
-    def _failed(self, name: str, task: "asyncio.Task[T | Exception]") -> None:
-        known = self._pending.get(name)
-        if known is not None and known[1] is task and (task.cancelled() or isinstance(task.result(), Exception)):
-            del self._pending[name]
-
-
-async def _caught(create: Callable[[], Coroutine[Any, Any, T]]) -> T | Exception:
-    # A task group would end the whole server over one failed creation.
-    try:
-        return await create()
-    except Exception as error:
-        return error

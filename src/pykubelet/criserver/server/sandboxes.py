@@ -3,10 +3,9 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
@@ -37,7 +36,8 @@ class SandboxCalls:
         calls.unary("PodSandboxStatus", pb.PodSandboxStatusRequest, self.status)
         calls.unary("ListPodSandbox", pb.ListPodSandboxRequest, self.listed)
         calls.stream("StreamPodSandboxes", pb.StreamPodSandboxesRequest, self.stream)
-        calls.unary("UpdatePodSandboxResources", pb.UpdatePodSandboxResourcesRequest, self.update)
+        update = finishing(self._tasks, self.update)
+        calls.unary("UpdatePodSandboxResources", pb.UpdatePodSandboxResourcesRequest, update)
 
     async def run(self, request: pb.RunPodSandboxRequest) -> pb.RunPodSandboxResponse:
         """Make a sandbox; a retry of the same request gets what the first one made."""
@@ -51,14 +51,12 @@ class SandboxCalls:
 
     async def stop(self, request: pb.StopPodSandboxRequest) -> pb.StopPodSandboxResponse:
         """Stop one; done is done when it does not exist."""
-        with suppress(NotFound):
-            await self._sandboxes.stop(request.pod_sandbox_id)
+        await self._sandboxes.stop(request.pod_sandbox_id)
         return pb.StopPodSandboxResponse()
 
     async def remove(self, request: pb.RemovePodSandboxRequest) -> pb.RemovePodSandboxResponse:
         """Remove one."""
         await self._sandboxes.remove(request.pod_sandbox_id)
-        self._once.forget(SandboxID(request.pod_sandbox_id))
         return pb.RemovePodSandboxResponse()
 
     async def update(self, request: pb.UpdatePodSandboxResourcesRequest) -> pb.UpdatePodSandboxResourcesResponse:

@@ -6,19 +6,25 @@ import pytest
 
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.server.finish import finishing
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.wait import until
+
+
+def _asked(number: int) -> pb.StopContainerRequest:
+    return pb.StopContainerRequest(container_id="c", timeout=number)
 
 
 async def test_it_goes_on_when_the_caller_vanishes() -> None:
     begun, go, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def work(request: int) -> int:
+    async def work(request: pb.StopContainerRequest) -> int:
         begun.set()
         await go.wait()
         done.set()
-        return request
+        return int(request.timeout)
 
     async with asyncio.TaskGroup() as tasks:
-        call = asyncio.ensure_future(finishing(tasks, work)(7))
+        call = asyncio.ensure_future(finishing(tasks, work)(_asked(7)))
         await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -28,32 +34,32 @@ async def test_it_goes_on_when_the_caller_vanishes() -> None:
 
 
 async def test_results_and_errors_come_back_and_end_nothing_else() -> None:
-    async def double(request: int) -> int:
-        if request < 0:
+    async def double(request: pb.StopContainerRequest) -> int:
+        if request.timeout < 0:
             raise NotFound("no")
-        return 2 * request
+        return 2 * int(request.timeout)
 
     async with asyncio.TaskGroup() as tasks:
         call = finishing(tasks, double)
         with pytest.raises(NotFound):
-            await call(-1)
-        assert await call(4) == 8
+            await call(_asked(-1))
+        assert await call(_asked(4)) == 8
 
 
 async def test_the_end_of_the_server_cuts_it() -> None:
     begun, cut = asyncio.Event(), asyncio.Event()
 
-    async def work(request: int) -> int:
+    async def work(request: pb.StopContainerRequest) -> int:
         begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             cut.set()
-        return request
+        return int(request.timeout)
 
     async def serve() -> None:
         async with asyncio.TaskGroup() as tasks:
-            await finishing(tasks, work)(1)
+            await finishing(tasks, work)(_asked(1))
 
     server = asyncio.ensure_future(serve())
     await begun.wait()
@@ -61,3 +67,26 @@ async def test_the_end_of_the_server_cuts_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await server
     assert cut.is_set()
+
+
+async def test_call_retried_while_under_way_is_joined() -> None:
+    """A client that asks every minute for what hangs for an hour costs one call."""
+    begun, go = list[int](), asyncio.Event()
+
+    async def work(request: pb.StopContainerRequest) -> int:
+        begun.append(request.timeout)
+        await go.wait()
+        return len(begun)
+
+    async with asyncio.TaskGroup() as tasks:
+        call = finishing(tasks, work)
+        for _ in range(100):
+            waiting = asyncio.ensure_future(call(_asked(1)))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        last, other = asyncio.ensure_future(call(_asked(1))), asyncio.ensure_future(call(_asked(2)))
+        await until(lambda: begun == [1, 2])
+        go.set()
+        assert await last == await other == 2
+        assert await call(_asked(1)) == 3, "what is over is not joined"

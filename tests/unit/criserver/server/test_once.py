@@ -6,6 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Conflict, Transient
 from pykubelet.criserver.server.once import Once
+from pykubelet.testing.wait import until
 
 
 class Maker:
@@ -37,7 +38,7 @@ async def test_a_second_caller_joins_the_first() -> None:
     assert maker.made == 1
 
 
-async def test_a_creation_outlives_its_caller_and_waits_for_the_retry() -> None:
+async def test_creation_caller_gone_goes_on_and_is_joined_by_the_retry() -> None:
     async with asyncio.TaskGroup() as tasks:
         once: Once[str] = Once(tasks)
         maker = Maker()
@@ -46,25 +47,27 @@ async def test_a_creation_outlives_its_caller_and_waits_for_the_retry() -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        maker.go.set()
+        retry = asyncio.ensure_future(once.run("a", b"x", maker.create))
         await asyncio.sleep(0)
-        assert await once.run("a", b"x", maker.create) == "id-1"
-        # It was received now, so the name's next request is a new one.
-        assert await once.run("a", b"x", maker.create) == "id-2"
+        maker.go.set()
+        assert await retry == "id-1"
 
 
-async def test_a_result_that_was_removed_is_not_given_out() -> None:
+async def test_creation_that_is_over_is_not_held() -> None:
+    """Whether anybody has received it or not: the next request is the manager's to answer."""
     async with asyncio.TaskGroup() as tasks:
         once: Once[str] = Once(tasks)
         maker = Maker()
         maker.go.set()
-        call = asyncio.ensure_future(once.run("a", b"x", maker.create))
+        for number in range(3):
+            call = asyncio.ensure_future(once.run(str(number), b"x", maker.create))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+        await until(lambda: maker.made == 3)
         await asyncio.sleep(0)
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        await asyncio.sleep(0)
-        once.forget("id-1")
-        assert await once.run("a", b"x", maker.create) == "id-2"
+        assert once._pending == {}
+        assert await once.run("0", b"other", maker.create) == "id-4"
 
 
 async def test_a_failure_is_told_and_ends_nothing_else() -> None:

@@ -1,0 +1,64 @@
+"""UpdateContainerResources."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pykubelet.base import blocking
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.ahead import Launches
+from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.registry import Registry
+from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.spec import build_resources
+from pykubelet.criserver.types import ContainerPhase
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+class Updater:
+    """Changes limits."""
+
+    def __init__(self, deps: ContainerDeps, registry: Registry, launches: Launches) -> None:
+        self._deps = deps
+        self._registry = registry
+        self._launches = launches
+
+    async def update(self, container: Container, resources: pb.LinuxContainerResources) -> None:
+        """Change its limits; fields that are zero stay as they are. Permanent: it has ended."""
+        async with container.lock:
+            record, launched = container.record, False
+            config = pb.ContainerConfig.FromString(record.config)
+            _merge(config.linux.resources, resources)
+            wanted = build_resources(config.linux.resources, self._deps.host)
+            match record.phase:
+                case ContainerPhase.RUNNING:
+                    await self._launches.runtime(container).update(container.id, wanted)
+                case ContainerPhase.CREATED:
+                    launched = await self._launches.undo(container)
+                    bundle = self._deps.folders.bundles / container.id
+                    await blocking.call_to_end(f"container/{container.id}", _rewrite, bundle, wanted)
+                case _:
+                    raise Permanent(f"container {container.id} has ended; its limits cannot be changed")
+            await self._registry.put(container, replace(record, config=config.SerializeToString()))
+            if launched:
+                self._launches.begin(container)
+
+
+def _rewrite(bundle: Path, resources: Mapping[str, object]) -> None:
+    """Change the limits in the spec of a container that does not run yet. Blocking."""
+    spec = prepare.read_bundle(bundle)
+    linux = spec["linux"]
+    assert isinstance(linux, dict), "our own file"
+    linux["resources"] = {**resources, "devices": linux["resources"]["devices"]}
+    prepare.write_bundle(bundle, spec)
+
+
+def _merge(into: pb.LinuxContainerResources, changes: pb.LinuxContainerResources) -> None:
+    """Take over the fields that are set; maps and lists replace the old ones when they are not empty."""
+    if changes.unified:
+        into.ClearField("unified")
+    if changes.hugepage_limits:
+        into.ClearField("hugepage_limits")
+    into.MergeFrom(changes)

@@ -1,0 +1,418 @@
+"""Calls about one container, or one sandbox, that meet each other half-way."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched
+from pykubelet.criserver.container import Container, cleanup
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import reference
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef, UserNamespace
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.wait import until
+from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, Rig, rig_in
+
+
+@dataclass
+class Gate:
+    """A place at which work waits."""
+
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def passed(self) -> None:
+        self.reached.set()
+        await self.opened.wait()
+
+
+def _before_launch(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate, launch = Gate(), Conmon.launch
+
+    async def late(conmon: Conmon, what: Launch) -> Launched:
+        await gate.passed()
+        return await launch(conmon, what)
+
+    monkeypatch.setattr(Conmon, "launch", late)
+    return gate
+
+
+def _before_start(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate, start = Gate(), OciRuntime.start
+
+    async def late(runtime: OciRuntime, container: ContainerID, process: ProcessRef | None = None) -> None:
+        await gate.passed()
+        await start(runtime, container, process)
+
+    monkeypatch.setattr(OciRuntime, "start", late)
+    return gate
+
+
+def _after_start(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """The program runs; the record does not say so yet."""
+    gate, start = Gate(), OciRuntime.start
+
+    async def late(runtime: OciRuntime, container: ContainerID, process: ProcessRef | None = None) -> None:
+        await start(runtime, container, process)
+        await gate.passed()
+
+    monkeypatch.setattr(OciRuntime, "start", late)
+    return gate
+
+
+def _before_note(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate, note = Gate(), rig.store.note_container
+
+    async def late(record: object) -> None:
+        await gate.passed()
+        await note(record)  # type: ignore[arg-type]  # as the store's
+
+    monkeypatch.setattr(rig.store, "note_container", late)
+    return gate
+
+
+async def _stop(rig: Rig, container: Container) -> None:
+    await rig.manager.stop(container.id, 0)
+
+
+async def _stop_all(rig: Rig, container: Container) -> None:
+    rig.sandbox.ready = False  # as the sandbox's manager does first
+    await rig.manager.stop_all(SANDBOX)
+
+
+async def _remove(rig: Rig, container: Container) -> None:
+    await rig.manager.remove(container.id)
+
+
+async def _remove_all(rig: Rig, container: Container) -> None:
+    rig.sandbox.ready = False
+    await rig.manager.remove_all(SANDBOX)
+
+
+def _lives(container: Container, folder: Path) -> bool:
+    """Whether any process of it runs, or its state is there."""
+    marks = [str(folder / "bundles" / container.id), str(folder / "oci" / container.id)]
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace") if entry.name.isdecimal() else ""
+            ended = line and (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] in b"ZX"
+        except OSError:
+            continue
+        if not ended and any(mark in line for mark in marks):
+            return True
+    return (folder / "oci" / container.id).exists()
+
+
+@pytest.mark.parametrize("where", [_before_launch, _before_start, _after_start, _before_note])
+@pytest.mark.parametrize("act", [_stop, _stop_all, _remove, _remove_all])
+async def test_start_under_way_when_stopped_does_not_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[Rig, Container], Awaitable[None]],
+    where: Callable[[Rig, pytest.MonkeyPatch], Gate],
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        gate = where(rig, monkeypatch)
+        container = await rig.create("sleep", "60")
+        start = asyncio.ensure_future(rig.manager.start(container.id))
+        await gate.reached.wait()
+        stop = asyncio.ensure_future(act(rig, container))
+        await asyncio.wait({stop}, timeout=0.1)
+        gate.opened.set()
+        await stop
+        assert not container.running
+        with suppress(Permanent):
+            await start
+        assert not container.running
+        assert container.record.phase in (ContainerPhase.EXITED, ContainerPhase.REMOVING)
+        await until(lambda: not _lives(container, tmp_path))
+        rows = {record.id: record for record in (await rig.store.load())[1]}
+        if act is _remove:
+            assert rows == {}
+        elif act is not _remove_all:
+            assert rows == {container.id: container.record}
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_start_queued_behind_a_removal_is_refused(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        calls = [rig.manager.remove(container.id), rig.manager.start(container.id), rig.manager.remove(container.id)]
+        removed, _, again = await asyncio.gather(*calls, return_exceptions=True)
+        assert (removed, again) == (None, None)
+        assert list(rig.manager.all()) == []
+        assert (await rig.store.load())[1] == []
+        await until(lambda: not _lives(container, tmp_path))
+
+
+@pytest.mark.parametrize("act", [_stop_all, _remove_all])
+async def test_creation_under_way_when_its_sandbox_is_stopped_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Rig, Container | None], Awaitable[None]]
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        gate, prepare = Gate(), rig.images.prepare
+
+        async def late(image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+            found = await prepare(image_id, container, user)
+            await gate.passed()
+            return found
+
+        monkeypatch.setattr(rig.images, "prepare", late)
+        creation = asyncio.ensure_future(rig.create())
+        await gate.reached.wait()
+        await act(rig, None)
+        with pytest.raises(Permanent, match="creation of container app_0 was ended: its sandbox was"):
+            await creation
+        assert list(rig.manager.all()) == rig.manager.of_sandbox(SANDBOX) == []
+        assert (await rig.store.load())[1] == []
+        assert rig.images.held == set()
+        assert list((tmp_path / "bundles").iterdir()) == []
+
+
+async def test_failed_creation_that_cannot_be_undone_gives_its_name_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        prepare, release = rig.images.prepare, rig.images.release
+
+        async def broken(*_: object) -> Path:
+            raise Transient("an I/O error")
+
+        monkeypatch.setattr(rig.images, "prepare", broken)
+        monkeypatch.setattr(rig.images, "release", broken)
+        with pytest.raises(Transient, match="an I/O error"):
+            await rig.create()
+        assert list(rig.manager.all()) == []
+        assert len(rig.manager.rootfs_names()) == 1, "it is remembered"
+        monkeypatch.setattr(rig.images, "prepare", prepare)
+        with pytest.raises(Transient, match="an I/O error"):
+            await rig.create()
+        monkeypatch.setattr(rig.images, "release", release)
+        container = await rig.create()
+        assert rig.manager.of_sandbox(SANDBOX) == [container]
+        assert [record.id for record in (await rig.store.load())[1]] == [container.id]
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_failed_creation_leaves_neither_record_nor_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+
+        async def broken(*_: object) -> Path:
+            raise OSError(5, "an I/O error")
+
+        monkeypatch.setattr(rig.images, "prepare", broken)
+        with pytest.raises(OSError, match="an I/O error"):
+            await rig.create()
+        assert rig.manager.of_sandbox(SANDBOX) == []
+        assert await rig.store.load() == ([], [])
+
+
+@pytest.mark.parametrize("error", [Permanent("refused"), ValueError("unforeseen")])
+async def test_failed_start_is_undone_and_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await until((rig.manager.bundle(container.id) / "pid").exists)
+
+        async def refused(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(OciRuntime, "start", refused)
+        with pytest.raises(type(error)):
+            await rig.manager.start(container.id)
+        assert not _lives(container, tmp_path)
+        record = container.record
+        assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 128, "StartError")
+        assert (await rig.store.load())[1] == [record]
+        await rig.manager.remove(container.id)
+
+
+async def test_container_that_could_not_be_removed_is_listed_and_removed_by_a_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        release = rig.images.release
+
+        async def broken(name: ContainerID) -> None:
+            assert container not in list(rig.manager.all()), "it is being removed"
+            raise Transient("an I/O error")
+
+        monkeypatch.setattr(rig.images, "release", broken)
+        with pytest.raises(Transient, match="an I/O error"):
+            await rig.manager.remove(container.id)
+        assert list(rig.manager.all()) == [container]
+        assert (await rig.store.load())[1] == [container.record]
+        monkeypatch.setattr(rig.images, "release", release)
+        await rig.manager.remove(container.id)
+        assert list(rig.manager.all()) == []
+
+
+async def test_stop_all_one_container_fails_the_others_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        first, second = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
+        for container in (first, second):
+            await rig.manager.start(container.id)
+        stop = rig.manager._stopper.stop
+
+        async def hanging(container: Container, grace: float, why: str = "") -> None:
+            if container is first:
+                raise Transient("it hangs in the kernel")
+            await stop(container, grace, why)
+
+        monkeypatch.setattr(rig.manager._stopper, "stop", hanging)
+        with pytest.raises(Transient, match="it hangs"):
+            await rig.manager.stop_all(SANDBOX)
+        assert (first.running, second.running) == (True, False)
+        monkeypatch.setattr(rig.manager._stopper, "stop", stop)
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_finish_called_again_changes_nothing(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sh", "-c", "exit 3")
+        await rig.manager.start(container.id)
+        await container.ended.wait()
+        record = container.record
+        await rig.manager.finish(container, Exit(9, record.finished_at + 5, True))
+        await rig.manager.finish(container, None)
+        assert container.record == record
+        await rig.manager.remove(container.id)
+        gone = replace(record, phase=ContainerPhase.REMOVING)
+        await rig.manager.finish(container, Exit(9, 1, False))
+        assert container.record == gone
+
+
+@pytest.mark.parametrize("noted", [Exit(0, 1, False), None])
+async def test_finish_clock_set_back_is_not_before_the_start(tmp_path: Path, noted: Exit | None) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.manager.start(container.id)
+        later = container.record.started_at + 3600 * 10**9
+        await rig.manager.put(container, replace(container.record, started_at=later))
+        await rig.manager.finish(container, noted)
+        assert container.record.finished_at >= later
+        await rig.manager.remove(container.id)
+
+
+async def test_creation_clock_set_back_is_after_the_sandbox_s_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        first = await rig.create()
+        now = rig.deps.clock.now()
+        monkeypatch.setattr(type(rig.deps.clock), "now", lambda clock: now - 3600)
+        second = await rig.create(attempt=1)
+        assert second.record.created_at > first.record.created_at
+        assert rig.manager.of_sandbox(SANDBOX) == [first, second]
+        await rig.manager.start(second.id)
+        assert second.record.started_at >= second.record.created_at
+        await rig.manager.remove_all(SANDBOX)
+
+
+async def test_update_that_is_not_stored_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create()
+
+        async def full(record: object) -> None:
+            raise Transient("disk full")
+
+        monkeypatch.setattr(rig.store, "put_container", full)
+        resources = pb.LinuxContainerResources(cpu_shares=7)
+        with pytest.raises(Transient, match="disk full"):
+            await rig.manager.update(container.id, resources)
+        assert container.config.linux.resources.cpu_shares == 0
+        await rig.manager.remove(container.id)
+
+
+async def test_command_in_a_container_removed_meanwhile_is_not_found(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.manager.remove(container.id)
+        with pytest.raises(NotFound, match="has no bundle any more"):
+            await rig.manager.exec_process(container, ["true"])
+
+
+async def test_launch_cut_before_its_monitor_notes_its_number_leaves_no_monitor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        gate, launch = Gate(), Conmon.launch
+
+        async def unnoted(conmon: Conmon, what: Launch) -> Launched:
+            found = await launch(conmon, what)
+            (what.bundle / "conmon.pid").unlink()
+            await gate.passed()
+            return found
+
+        monkeypatch.setattr(Conmon, "launch", unnoted)
+        # The script's name is not the first word of its command line, as the program's would be.
+        monkeypatch.setattr(cleanup, "monitors", lambda program: _monitors(program))
+        container = await rig.create("sleep", "60")
+        start = asyncio.ensure_future(rig.manager.start(container.id))
+        await gate.reached.wait()
+        await _stop_all(rig, container)
+        with pytest.raises(Permanent, match="was ended"):
+            await start
+        assert not _lives(container, tmp_path)
+        await rig.manager.remove_all(SANDBOX)
+
+
+def _monitors(program: str) -> dict[ContainerID, ProcessRef]:
+    found = {}
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (
+                (entry / "cmdline").read_bytes().decode(errors="replace").split("\0") if entry.name.isdecimal() else []
+            )
+            process = reference(int(entry.name)) if program in words else None
+            if process is not None:
+                found[ContainerID(words[words.index("-c") + 1])] = process
+    return found
+
+
+async def test_launch_ahead_unforeseen_error_is_left_to_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        tries, launch = [], Conmon.launch
+
+        async def broken_once(conmon: Conmon, what: Launch) -> Launched:
+            tries.append(what)
+            if len(tries) == 1:
+                raise ValueError("unforeseen")
+            return await launch(conmon, what)
+
+        monkeypatch.setattr(Conmon, "launch", broken_once)
+        container = await rig.create("sleep", "60")
+        await until(lambda: tries)
+        await rig.manager.start(container.id)
+        assert container.running
+        assert len(tries) == 2
+        await rig.manager.remove(container.id)
+
+
+async def test_recovered_container_that_was_half_made_goes_with_its_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create()
+        await rig.manager.stop(container.id, 0)
+        half = replace(container.record, phase=ContainerPhase.MAKING)
+        rig.manager.adopt(half)
+        await rig.manager.remove_all(SANDBOX)
+        assert rig.manager.of_sandbox(SANDBOX) == []
+        assert rig.images.held == set()
+        assert cast(NoCgroups, rig.deps.cgroups).deleted

@@ -1,0 +1,156 @@
+"""Calls about one sandbox that meet each other half-way, or fail there."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
+from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.sandbox.files import SandboxFiles
+from pykubelet.criserver.types import SandboxID, SandboxPhase, Spared
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.sandbox.test_manager import Rig, config, rig_in
+
+
+async def test_sandbox_being_stopped_takes_nothing_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        seen = []
+
+        async def stop_all(sandbox: SandboxID) -> None:
+            with pytest.raises(Permanent, match="is being stopped"):
+                rig.manager.view(sandbox)
+            seen.append(rig.manager.get(sandbox).ready)
+            raise Transient("one does not die")
+
+        monkeypatch.setattr(rig.containers, "stop_all", stop_all)
+        with pytest.raises(Transient, match="does not die"):
+            await rig.manager.stop(identity)
+        assert seen == [True]
+        assert rig.manager.view(identity).hostname == "web", "it was not stopped"
+        assert rig.manager.get(identity).record.phase is SandboxPhase.READY
+
+
+async def test_stop_part_not_found_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a sandbox that does not exist is stopped already."""
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+
+        async def release(sandbox: SandboxID) -> None:
+            raise NotFound("no such device")
+
+        monkeypatch.setattr(rig.namespaces, "release", release)
+        with pytest.raises(NotFound, match="no such device"):
+            await rig.manager.stop(identity)
+        await rig.manager.stop("absent")
+
+
+def _break_removal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(files: SandboxFiles, *, mounted: bool = True) -> None:
+        raise Transient("an I/O error")
+
+    monkeypatch.setattr(SandboxFiles, "remove", broken)
+
+
+async def test_sandbox_that_could_not_be_removed_is_listed_and_its_removal_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        with monkeypatch.context() as patch:
+            _break_removal(patch)
+            with pytest.raises(Transient, match="an I/O error"):
+                await rig.manager.remove(identity)
+        assert [(each.id, each.ready) for each in rig.manager.all()] == [(identity, False)]
+        (record,), _ = await rig.store.load()
+        assert record.phase is SandboxPhase.REMOVING
+        again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
+        again.recovery.recover([record])
+        await again.recovery.tidy(Spared())
+        assert list(again.manager.all()) == []
+        assert await rig.store.load() == ([], [])
+
+
+async def test_failed_creation_that_cannot_be_undone_gives_its_name_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.network.fail_attach = True
+        with monkeypatch.context() as patch:
+            _break_removal(patch)
+            with pytest.raises(Transient, match="no address"):
+                await rig.manager.run(config(), "")
+        assert list(rig.manager.all()) == []
+        assert len((await rig.store.load())[0]) == 1, "it is remembered"
+        rig.network.fail_attach = False
+        identity = await rig.manager.run(config(), "")
+        assert [record.id for record in (await rig.store.load())[0]] == [identity]
+        assert [path.name for path in rig.folder.iterdir()] == [identity]
+
+
+async def test_creation_under_way_holds_its_name(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.network.go.clear()
+        first = asyncio.ensure_future(rig.manager.run(config(), ""))
+        await asyncio.sleep(0)
+        with pytest.raises(Conflict, match="which is making"):
+            await rig.manager.run(config(), "")
+        rig.network.go.set()
+        identity = await first
+        assert [each.id for each in rig.manager.all()] == [identity]
+
+
+async def test_stop_and_removal_at_once_are_told_once(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig, aclosing(rig.manager._deps.events.subscribe()) as events:
+        seen = []
+
+        async def watch() -> None:
+            async for event in events:
+                seen.append(event.kind)
+
+        watcher = asyncio.ensure_future(watch())
+        await asyncio.sleep(0)
+        identity = await rig.manager.run(config(), "")
+        await asyncio.gather(*(rig.manager.stop(identity) for _ in range(3)), rig.manager.remove(identity))
+        await asyncio.gather(rig.manager.stop(identity), rig.manager.remove(identity))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert seen == [EventKind.CREATED, EventKind.STARTED, EventKind.STOPPED, EventKind.DELETED]
+        watcher.cancel()
+        await asyncio.gather(watcher, return_exceptions=True)
+
+
+async def test_creation_clock_set_back_is_after_the_pod_s_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet takes the newest sandbox for the pod's own."""
+    async with rig_in(tmp_path) as rig:
+        first = rig.manager.get(await rig.manager.run(config(), ""))
+        await rig.manager.stop(first.id)
+        rig.clock.jump_wall(-3600)
+        again = config()
+        again.metadata.attempt = 1
+        second = rig.manager.get(await rig.manager.run(again, ""))
+        assert second.record.created_at > first.record.created_at
+        other = config()
+        other.metadata.uid = "u2"
+        third = rig.manager.get(await rig.manager.run(other, ""))
+        assert third.record.created_at < first.record.created_at
+
+
+async def test_update_caller_gone_is_in_memory_as_in_the_database(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        identity = await rig.manager.run(config(), "")
+        limits = pb.LinuxContainerResources(cpu_shares=3)
+        for _ in range(5):
+            limits.cpu_shares += 1
+            call = asyncio.ensure_future(rig.manager.update(identity, pb.LinuxContainerResources(), limits))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            sandbox = rig.manager.get(identity)
+            (record,), _ = await rig.store.load()
+            assert sandbox.record == record
+            assert sandbox.config == pb.PodSandboxConfig.FromString(record.config)
