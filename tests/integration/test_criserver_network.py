@@ -8,9 +8,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
+from pykubelet.base.errors import PykubeletError
 from pykubelet.base.proc import run
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -73,9 +75,31 @@ def _queues() -> str:
     return subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=True).stdout
 
 
-async def test_what_the_plugins_are_asked_for(runtime: Runtime, daemon: PrivateRuntime) -> None:
-    """Capabilities ips, mac, portMappings and bandwidth, as the kernel has them afterwards."""
+@pytest.fixture
+def allowing(daemon: PrivateRuntime) -> Iterator[PrivateCriServer]:
+    """The server, told to let pods choose their addresses."""
     assert isinstance(daemon, PrivateCriServer)
+    other = replace(daemon, cni={**daemon.cni, "pod_addresses": True})
+    daemon.stop()
+    other.start()
+    yield other
+    other.stop()
+    daemon.start()
+
+
+async def test_pod_that_asks_for_the_address_of_another_is_refused(runtime: Runtime) -> None:
+    first = await runtime.sandbox()
+    address = (await runtime.client.pod_sandbox_status(first)).status.network.ip
+    for annotation, wanted in (("cni.pykubelet/mac", _MAC), ("cni.pykubelet/ips", address)):
+        pod = runtime.pod_config(attempt=1)
+        pod.annotations[annotation] = wanted
+        with pytest.raises(PykubeletError, match="asks for an address by its annotations"):
+            await runtime.sandbox(pod)
+
+
+async def test_what_the_plugins_are_asked_for(runtime: Runtime, allowing: PrivateCriServer) -> None:
+    """Capabilities ips, mac, portMappings and bandwidth, as the kernel has them afterwards."""
+    daemon = allowing
     wanted = str(ipaddress.ip_network(daemon.subnet)[200])
     port = _free_port()
     pod = runtime.pod_config()

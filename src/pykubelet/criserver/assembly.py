@@ -152,6 +152,7 @@ def _network(settings: Settings) -> Network:
         cni.default_subnet,
         settings.root / "ipam",
         lambda sandbox: PinnedNamespaces(settings.namespaces).path(sandbox, Kind.NETWORK),
+        pod_addresses=cni.pod_addresses,
     )
     return Network(config, Plugins(cni.bin_dirs, cni.timeout, {OWNER: str(settings.scratch)}))
 

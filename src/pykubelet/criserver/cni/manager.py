@@ -49,6 +49,8 @@ class NetworkConfig:
     ipam_dir: Path = Path("/var/lib/cni/networks")
     netns_of: Callable[[SandboxID], Path] = Path
     """Where the network namespace of a sandbox is pinned."""
+    pod_addresses: bool = False
+    """Whether pods may choose their addresses, and so take those of others."""
     clock: Clock = SystemClock()
 
 
@@ -108,8 +110,13 @@ class Network:
     async def attach(self, request: AttachRequest) -> Attached:
         """Call ADD of each plugin. On failure everything is taken back, or stays in ``held`` if that fails too.
 
-        Transient when there is no network yet or a plugin fails.
+        Transient when there is no network yet or a plugin fails; Invalid when it asks for an address and may not.
         """
+        if (request.ips or request.mac) and not self._config.pod_addresses:
+            raise Invalid(
+                f"pod {request.namespace}/{request.pod} asks for an address by its annotations, which this node does "
+                "not allow; remove them, or set pod_addresses of cni in the configuration of the runtime server"
+            )
         network = self._current
         if network is None:
             raise Transient(f"the network is not ready: {self._why}")

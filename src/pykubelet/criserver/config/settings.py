@@ -34,6 +34,9 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Write a bridge network when there is none."""
     default_bridge: str = "pyk0"
     default_subnet: str = "10.88.0.0/16"
+    pod_addresses: bool = False
+    """Let pods choose their addresses by the annotations ``cni.pykubelet/ips`` and ``cni.pykubelet/mac``, where the
+    network's configuration has these capabilities. A pod can then take the address of another one of its network."""
     timeout: Seconds = 60.0
     """For one plugin."""
 

@@ -5,10 +5,12 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
@@ -67,6 +69,21 @@ async def test_plugins_are_chained_and_undone_in_reverse(rig: Rig) -> None:
     await rig.network.detach(ID)
     assert rig.calls() == ["ADD first", "ADD second", "CHECK first", "CHECK second", "DEL second", "DEL first"]
     assert rig.network.held() == []
+
+
+@pytest.mark.parametrize("asked", [{"ips": ("10.9.0.7",)}, {"mac": "02:00:00:00:00:01"}])
+async def test_address_of_a_pods_choice_is_refused_unless_it_is_configured(rig: Rig, asked: dict[str, Any]) -> None:
+    """Else a pod takes the hardware address of another one, and gets what is sent to that."""
+    request = replace(REQUEST, **asked)
+    with pytest.raises(Invalid, match=r"pod default/web asks for an address .* pod_addresses"):
+        await rig.network.attach(request)
+    assert rig.calls() == [] and rig.network.held() == []
+    folder = rig.folder
+    config = NetworkConfig(folder / "conf", folder / "attachments", pod_addresses=True)
+    allowing = Network(config, Plugins((folder,), 10.0))
+    await allowing.start()
+    await allowing.attach(request)
+    await allowing.detach(ID)
 
 
 async def test_a_failed_add_is_taken_back(rig: Rig) -> None:
