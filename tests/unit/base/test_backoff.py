@@ -58,11 +58,20 @@ def test_default_staleness_is_twice_the_maximum() -> None:
     assert backoff.next("c", 80.1) == 1
 
 
+def test_given_staleness_is_kept() -> None:
+    backoff = Backoff(1, 20, reset_after=5)
+    backoff.next("c", 0)
+    assert backoff.next("c", 5) == 2
+    assert backoff.next("c", 10.1) == 1
+
+
 def test_remaining_counts_down_from_the_last_update() -> None:
     backoff = Backoff(10, 300)
     backoff.next("c", 100)
     assert backoff.remaining("c", 104) == 6
     assert backoff.remaining("c", 111) == 0
+    assert backoff.remaining("c", 104, since=1000) == 0.0
+    assert isinstance(backoff.remaining("c", 104, since=1000), float), "the series is stale, which is no None"
     assert backoff.remaining("c", 104, since=98) == 4
 
 
