@@ -15,13 +15,17 @@ from pykubelet.testing.fake_api.store import Place
 
 
 class QuickClock(SystemClock):
-    """Waits a hundredth of the time; ``shift`` moves the wall clock."""
+    """Waits a hundredth of the time; ``shift`` is time that has passed besides, ``jump`` moves the wall clock alone."""
 
     def __init__(self) -> None:
         self.shift = 0.0
+        self.jump = 0.0
 
     def now(self) -> float:
-        return super().now() + self.shift
+        return super().now() + self.shift + self.jump
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.shift
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds / 100)

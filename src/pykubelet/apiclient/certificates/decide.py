@@ -14,5 +14,6 @@ def rotate_at(validity: Validity, chance: float) -> Seconds:
 
 
 def is_valid(validity: Validity | None, now: Seconds) -> bool:
-    """Whether a certificate may be used now."""
-    return validity is not None and validity.not_before <= now < validity.not_after
+    """Whether a certificate has not expired. One that begins later by our clock is kept: the clock was set back, and
+    the API server, by whose clock it was signed, takes it."""
+    return validity is not None and now < validity.not_after

@@ -73,7 +73,10 @@ class CertificateManager:
                 continue
             try:
                 await self.request(template)
-                backoff.reset("")
+                if await self._until_due() > 0:
+                    backoff.reset("")
+                    continue
+                raise Transient("the certificate has expired by this node's clock as soon as it was issued")
             except PykubeletError as error:
                 delay = backoff.next("", self._clock.monotonic())
                 told = {"subject": template.common_name, "signer": template.signer, "error": str(error)}

@@ -75,7 +75,7 @@ class ImageError(PykubeletError):
     """The image cannot be had now.
 
     `reason` and `message` are what the waiting container shows. With `transient` it mends by waiting;
-    `retry_at` (Unix seconds) is when a new try makes sense, None where no time is known.
+    `retry_at` (monotonic seconds) is when a new try makes sense, None where no time is known.
     """
 
     def __init__(

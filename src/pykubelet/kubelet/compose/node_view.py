@@ -132,7 +132,7 @@ class NodeView:
         found = await self.cri.list_pod_sandboxes(wanted)
         if not found:
             raise NotFound(f"the pod with uid {uid} has no sandbox that runs")
-        newest = max(found, key=lambda sandbox: sandbox.created_at)
+        newest = max(found, key=lambda sandbox: sandbox.metadata.attempt)
         return await self.cri.port_forward(SandboxID(newest.id), list(ports))
 
 

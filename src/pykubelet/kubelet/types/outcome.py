@@ -49,7 +49,7 @@ class Outcome:
     """Something in the runtime was changed, so its state should be read again at once."""
     failures: tuple[Failure, ...] = ()
     wake_at: float | None = None
-    """Unix time at which the pod should be synced again for a known cause (a back-off ends); None: no need."""
+    """Monotonic time at which the pod should be synced again for a known cause (a back-off ends); None: no need."""
     started: tuple[str, ...] = field(default=())
     """Names of the containers that were started."""
 

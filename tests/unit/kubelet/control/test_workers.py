@@ -165,7 +165,7 @@ async def test_one_stuck_pod_does_not_hold_up_another() -> None:
 async def test_a_back_off_is_waited_for_exactly() -> None:
     node = Node()
     async with running(node) as workers:
-        node.outcomes = [Outcome(failures=(WAITING,), wake_at=node.clock.now() + 20)]
+        node.outcomes = [Outcome(failures=(WAITING,), wake_at=node.clock.monotonic() + 20)]
         workers.update(make_pod("u1"))
         await node.clock.advance(19.9)
         assert node.calls == ["sync u1"]
@@ -420,3 +420,47 @@ async def test_a_pod_marked_for_deletion_while_the_agent_was_away_is_only_stoppe
         await node.clock.settle()
         assert node.running == {} and "kill u1 grace=7" in node.calls
         assert not any(call.startswith("sync") for call in node.calls)
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_retry_after_the_wall_clock_jumped_comes_when_it_was_due(jump: float) -> None:
+    node = Node(outcomes=[Outcome(failures=(BROKEN,))])
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        node.clock.jump_wall(jump)
+        await node.clock.advance(9.9)
+        assert node.calls == ["sync u1"]
+        await node.clock.advance(5.2)
+        assert node.running == {U1: "web"}
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_back_off_after_the_wall_clock_jumped_is_waited_for_exactly(jump: float) -> None:
+    node = Node()
+    async with running(node) as workers:
+        node.outcomes = [Outcome(failures=(WAITING,), wake_at=node.clock.monotonic() + 20)]
+        workers.update(make_pod("u1"))
+        await node.clock.advance(10)
+        node.clock.jump_wall(jump)
+        await node.clock.advance(9.9)
+        assert node.calls == ["sync u1"]
+        await node.clock.advance(0.2)
+        assert node.running == {U1: "web"}
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_active_deadline_after_the_wall_clock_jumped_ends_the_pod_on_time(jump: float) -> None:
+    node = Node()
+    node.start_time = node.clock.now() - 100
+    pod = make_pod("u1")
+    pod = replace(pod, spec=replace(pod.spec, active_deadline_seconds=105))
+    async with running(node) as workers:
+        workers.update(pod)
+        await node.clock.advance(1)
+        node.clock.jump_wall(jump)
+        await node.clock.advance(3.5)
+        assert U1 in node.running
+        await node.clock.advance(1)
+        assert U1 not in node.running
+        assert node.reports[-1][1].terminal_reason == "DeadlineExceeded"

@@ -24,7 +24,7 @@ class GcPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
-    """What is known of one image. Times are unix seconds."""
+    """What is known of one image. Times are monotonic seconds."""
 
     id: str
     size: Bytes
@@ -67,7 +67,7 @@ def seen(
 def removable(records: Mapping[str, ImageRecord], used: Collection[str]) -> list[ImageRecord]:
     """Images that may go at all, in the order in which they go."""
     free = (record for record in records.values() if not record.pinned and record.id not in used)
-    return sorted(free, key=lambda record: (record.last_used or 0.0, record.first_seen))
+    return sorted(free, key=lambda record: (record.last_used is not None, record.last_used or 0.0, record.first_seen))
 
 
 def too_old(free: Iterable[ImageRecord], policy: GcPolicy, started: Seconds, now: Seconds) -> list[ImageRecord]:

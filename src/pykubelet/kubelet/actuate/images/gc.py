@@ -67,7 +67,7 @@ class ImageGc:
         self._deps = deps
         self._policy = policy
         self._records: dict[str, ImageRecord] = {}
-        self._started = deps.clock.now()
+        self._started = deps.clock.monotonic()
         self._turn = asyncio.Lock()
         self._failures = 0
 
@@ -87,7 +87,7 @@ class ImageGc:
     async def collect(self) -> Bytes:
         """One round; the bytes of the images removed. Raises Transient when that was not enough."""
         async with self._turn:
-            now = self._deps.clock.now()
+            now = self._deps.clock.monotonic()
             free = await self._look(now)
             old = decide_gc.too_old(free, self._policy, self._started, now)
             freed = await self._remove(old, AGE)
@@ -109,7 +109,7 @@ class ImageGc:
     async def remove_unused(self) -> Bytes:
         """Remove every image that may go, whatever its age: the disk is needed. The bytes that were freed."""
         async with self._turn:
-            free = await self._look(self._deps.clock.now())
+            free = await self._look(self._deps.clock.monotonic())
             return await self._remove(free, SPACE)
 
     async def _look(self, now: Seconds) -> list[ImageRecord]:

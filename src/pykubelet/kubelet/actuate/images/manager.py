@@ -179,7 +179,7 @@ class ImageManager:
             ImageReason.IMAGE_PULL_BACK_OFF,
             decide.back_off_message(wanted.image, self._last_error.get(key, "")),
             transient=True,
-            retry_at=self._clock.now() + remaining,
+            retry_at=self._clock.monotonic() + remaining,
         )
 
     def _back_off(self, key: tuple[PodUID, str], text: str) -> ImageError:
@@ -191,7 +191,7 @@ class ImageManager:
         reason, message = decide.pull_failure(key[1], text)
         delay = self._backoff.next(key, now)
         self._last_error[key] = f"{reason}: {message}"
-        return ImageError(reason, message, retry_at=self._clock.now() + delay)
+        return ImageError(reason, message, retry_at=now + delay)
 
     async def _pull_shared(
         self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]

@@ -56,8 +56,8 @@ def runtime_pods(sandboxes: Iterable[pb.PodSandbox], containers: Iterable[pb.Con
     return [
         RuntimePod(
             ref,
-            tuple(sorted(boxes.get(uid, ()), key=_age)),
-            tuple(sorted(rows.get(uid, ()), key=_age)),
+            tuple(sorted(boxes.get(uid, ()), key=newness)),
+            tuple(sorted(rows.get(uid, ()), key=newness)),
         )
         for uid, ref in refs.items()
     ]
@@ -69,11 +69,12 @@ def seen_pod(sandbox: pb.PodSandboxStatus, containers: Iterable[pb.ContainerStat
     if ref is None or not sandbox.id:
         return None
     rows = (_container_summary(each, SandboxID(sandbox.id)) for each in containers)
-    return RuntimePod(ref, (sandbox_summary(sandbox),), tuple(sorted(rows, key=_age)))
+    return RuntimePod(ref, (sandbox_summary(sandbox),), tuple(sorted(rows, key=newness)))
 
 
-def _age(row: SandboxSummary | ContainerSummary | SandboxStatus) -> tuple[float, int]:
-    return (-row.created_at, -row.attempt)
+def newness(row: SandboxSummary | ContainerSummary | SandboxStatus) -> tuple[int, float]:
+    """Sorts the newest first: by attempt, since the wall clock may have been set back between two of them."""
+    return (-row.attempt, -row.created_at)
 
 
 def container_summary(row: pb.Container) -> ContainerSummary:
@@ -119,13 +120,13 @@ def sandbox_status(status: pb.PodSandboxStatus) -> SandboxStatus:
 
 
 def newest_first(statuses: Iterable[SandboxStatus]) -> tuple[SandboxStatus, ...]:
-    """Sandboxes by age; two of the same instant by attempt."""
-    return tuple(sorted(statuses, key=_age))
+    """Sandboxes by attempt; two of the same attempt by age."""
+    return tuple(sorted(statuses, key=newness))
 
 
 def containers_newest_first(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
-    """Containers by age; two of the same instant by restart count."""
-    return tuple(sorted(statuses, key=lambda c: (-c.created_at, -c.restart_count)))
+    """Containers by restart count; two of the same count by age."""
+    return tuple(sorted(statuses, key=lambda c: (-c.restart_count, -c.created_at)))
 
 
 def container_status(status: pb.ContainerStatus, sandbox: SandboxID, message: str) -> ContainerStatus:

@@ -2,10 +2,11 @@
 
 The delay doubles with each start that follows an exit and begins anew when a container has run long enough. After a
 restart of the agent it is worked out from the attempts that the runtime still has, so nobody gets a fresh start from
-killing the agent. Pure bookkeeping: times are passed in.
+killing the agent. Pure bookkeeping: times are passed in, all of one clock that does not jump.
 """
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pykubelet.base.backoff import Backoff
@@ -27,13 +28,21 @@ class Wait:
     delay: Seconds
     """The whole delay, for messages."""
     until: Seconds
-    """Unix time of its end."""
+    """Time of its end."""
 
 
 class CrashLoop:
-    """Back-off of all containers, by pod, name and spec: a changed image starts anew."""
+    """Back-off of all containers, by pod, name and spec: a changed image starts anew.
 
-    def __init__(self, config: PodRuntimeConfig) -> None:
+    ``ended`` says when an attempt has ended, on the clock that the times given to the methods are of.
+    """
+
+    def __init__(
+        self,
+        config: PodRuntimeConfig,
+        ended: Callable[[ContainerStatus], Seconds] = operator.attrgetter("finished_at"),
+    ) -> None:
+        self._ended = ended
         self._reset_after = config.crash_reset_after
         self._backoff = Backoff(config.crash_initial, config.crash_maximum, reset_after=config.crash_reset_after)
 
@@ -42,12 +51,12 @@ class CrashLoop:
         exits = _exits(status, container.name)
         if not exits:
             return None
-        key = self._key(status.uid, container)
+        key, ended = self._key(status.uid, container), self._ended(exits[0])
         if not self._backoff.delay(key) and exits[0].hash == container_hash(container):
             # Replay what happened before this agent was there; attempts of another image are of another series.
+            began = ended - max(0.0, exits[0].finished_at - exits[0].started_at)
             for _ in range(min(crash_streak(exits, self._reset_after), _LONGEST_STREAK) - 1):
-                self._backoff.next(key, exits[0].started_at)
-        ended = exits[0].finished_at
+                self._backoff.next(key, began)
         if self._backoff.remaining(key, now, ended) <= 0:
             return None
         delay = self._backoff.delay(key)
@@ -57,7 +66,7 @@ class CrashLoop:
         """The container is about to be started: if it has ended before, the next wait is a longer one."""
         exits = _exits(status, container.name)
         if exits:
-            self._backoff.next(self._key(status.uid, container), now, exits[0].finished_at)
+            self._backoff.next(self._key(status.uid, container), now, self._ended(exits[0]))
 
     def collect(self, now: Seconds) -> None:
         """Forget what would start anew anyhow."""

@@ -37,7 +37,7 @@ def garbage_containers(
     for pod in pods:
         by_name: dict[str, list[ContainerSummary]] = {}
         for container in pod.containers:
-            if container.state is not ContainerState.RUNNING and container.created_at <= now - policy.min_age:
+            if container.state is not ContainerState.RUNNING and max(0.0, now - container.created_at) >= policy.min_age:
                 by_name.setdefault(container.name, []).append(container)
         if removable(pod.uid):
             garbage += (c for unit in by_name.values() for c in unit)

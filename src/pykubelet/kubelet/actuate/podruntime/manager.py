@@ -186,7 +186,7 @@ class PodRuntime:
         ``keep`` names the pods that anybody still wants or works on; it is asked after the runtime. With ``ended``,
         dead containers of those pods go too although they are kept (disk pressure).
         """
-        self._starter.crashes.collect(self._deps.clock.now())
+        self._starter.crashes.collect(self._deps.clock.monotonic())
         await self._collector.collect(policy or GcPolicy(), keep, ended)
 
     async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report) -> None:
@@ -245,7 +245,7 @@ class PodRuntime:
             failure = Failure(SyncAction.CREATE_SANDBOX, pod.metadata.name, error.reason, str(error), error.conflict)
             report.failures.append(failure)
             if error.conflict:
-                report.wake(self._deps.clock.now() + self._config.conflict_retry)
+                report.wake(self._deps.clock.monotonic() + self._config.conflict_retry)
             return None
         report.changed = True
         self._reader.expect_sandbox(status.uid, sandbox.id)

@@ -15,7 +15,7 @@ class Report:
     started: list[str] = field(default_factory=list)
 
     def wake(self, at: float | None) -> None:
-        """The pod should be synced again at that Unix time at the latest; None: no need."""
+        """The pod should be synced again at that monotonic time at the latest; None: no need."""
         if at is not None:
             self.wake_at = at if self.wake_at is None else min(at, self.wake_at)
 

@@ -46,7 +46,7 @@ class Reset:
         found = find_container(pod, name)
         if found is None:
             return False
-        now = self._clock.now()
+        now = self._clock.monotonic()
         wait = self._crashes.wait(status, found[1], now)
         if wait is None:
             self._crashes.starting(status, found[1], now)

@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import suppress
 
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.moments import Moments
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.ahead import Ahead, Made
 from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
@@ -38,7 +39,7 @@ _REFUSALS = 20
 class StartError(PykubeletError):
     """A container was not started. ``reason`` and ``message`` are what it shows while it waits.
 
-    ``retry_at`` (Unix seconds) is when another try makes sense, None where no time is known.
+    ``retry_at`` (monotonic seconds) is when another try makes sense, None where no time is known.
     """
 
     def __init__(self, reason: str, message: str, *, transient: bool = False, retry_at: Seconds | None = None) -> None:
@@ -61,7 +62,8 @@ class ContainerStarter:
         self._hooks = hooks
         self._killer = killer
         self._describer = ContainerDescriber(deps, config)
-        self.crashes = CrashLoop(config)
+        moments = Moments(deps.clock)
+        self.crashes = CrashLoop(config, lambda attempt: moments.monotonic(attempt.id, attempt.finished_at))
         self.conflicts = NameConflicts()
         self.ahead = Ahead()
         self._refused: Counter[ContainerID] = Counter()
@@ -70,7 +72,7 @@ class ContainerStarter:
     def check_back_off(self, job: StartJob) -> None:
         """Raises StartError while the container has to wait after its last exit."""
         name, ref = job.container.name, ref_of(job.pod)
-        wait = self.crashes.wait(job.status, job.container, self._deps.clock.now())
+        wait = self.crashes.wait(job.status, job.container, self._deps.clock.monotonic())
         if wait is None:
             return
         pod = f"{ref.name}_{ref.namespace}({ref.uid})"
@@ -149,7 +151,7 @@ class ContainerStarter:
             raise _image_error(error) from error
         except (PykubeletError, OSError) as error:
             raise self._failed(job, StartReason.CONFIG, error) from error
-        self.crashes.starting(job.status, job.container, self._deps.clock.now())
+        self.crashes.starting(job.status, job.container, self._deps.clock.monotonic())
         if made is not None and made.fits(job.sandbox.id, config):
             container = made.id
         else:
@@ -194,7 +196,7 @@ class ContainerStarter:
             with suppress(OSError):
                 await asyncio.to_thread(self._logs.unmark, ref, [(name, restart_count)])
             message = f"an interrupted start has to be undone first: {words(error)}"
-            retry_at = self._deps.clock.now() + self._config.conflict_retry
+            retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
 
     async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
@@ -233,7 +235,7 @@ class ContainerStarter:
         uid = ref_of(job.pod).uid
         if reason is StartReason.CREATE and isinstance(error, PykubeletError) and is_name_conflict(error):
             self.conflicts.note(uid, job.container.name)
-            retry_at = self._deps.clock.now() + self._config.conflict_retry
+            retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
             return StartError(reason, message, transient=True, retry_at=retry_at)
         return StartError(reason, message)
 

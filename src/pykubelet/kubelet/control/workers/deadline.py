@@ -1,11 +1,10 @@
 """activeDeadlineSeconds: how long a pod may be active on its node (pure)."""
 
-from pykubelet.models.core_v1 import Pod, PodStatus
+from pykubelet.base.units import Seconds
+from pykubelet.models.core_v1 import Pod
 
 
-def deadline_of(pod: Pod, status: PodStatus) -> float | None:
-    """Unix time at which the pod's active deadline ends; None without one, or before the pod has started."""
+def deadline_of(pod: Pod, started: Seconds | None) -> Seconds | None:
+    """When the pod's active deadline ends, on the clock of ``started``; None: it has none, or has not started."""
     seconds = pod.spec.active_deadline_seconds
-    if seconds is None or status.start_time is None:
-        return None
-    return status.start_time.timestamp() + seconds
+    return None if seconds is None or started is None else started + seconds

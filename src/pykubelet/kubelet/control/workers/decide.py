@@ -127,7 +127,7 @@ def _error_delay(state: WorkerState, result: StepResult) -> float:
 
 
 def retry_at(state: WorkerState, result: StepResult, now: float, jitter: float) -> float:
-    """Unix time of the next unasked-for look at the pod.
+    """Monotonic time of the next unasked-for look at the pod.
 
     ``jitter`` is a random number in [0, 1). Known causes (a back-off that ends) come exactly on time; errors are
     retried after 10 s, what mends by waiting after 1 s, and a healthy pod is looked at once a minute, each longer

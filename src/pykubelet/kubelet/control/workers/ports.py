@@ -1,11 +1,12 @@
 """What the pod workers need of the other stages."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.journal import Journal
+from pykubelet.base.moments import Moments
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
@@ -128,6 +129,11 @@ class WorkerDeps:
     meter: Meter
     watch_closely: Callable[[PodUID], None]
     """Tells PLEG that the pod was changed, so that it looks soon where the runtime sends no events."""
+    moments: Moments = field(init=False)
+    """When pods have started, by uid."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moments", Moments(self.clock))
 
 
 class Conditions(Protocol):

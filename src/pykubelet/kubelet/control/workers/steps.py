@@ -7,6 +7,7 @@ except the failures that the pod's status shows as waiting reasons.
 from typing import assert_never
 
 from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.deadline import deadline_of
 from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
 from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
@@ -47,7 +48,7 @@ async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult
     except Transient as error:
         if error.retry_after is None:
             _report_failure(state, deps, error)
-        wake = None if error.retry_after is None else deps.clock.now() + error.retry_after
+        wake = None if error.retry_after is None else deps.clock.monotonic() + error.retry_after
         return StepResult(failures=(_step_failure(state, error, transient=True),), wake_at=wake)
     except PykubeletError as error:
         _report_failure(state, deps, error)
@@ -67,12 +68,11 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
     pod = state.pod
     runtime = await deps.runtime.pod_status(state.ref)
     deps.probes.sync_pod(pod, runtime)
-    now = deps.clock.now()
     api = _report(state, pod, runtime, deps)
     if api.phase in ("Succeeded", "Failed"):
         return StepResult(finished=True)
-    deadline = deadline_of(pod, api)
-    if deadline is not None and now >= deadline:
+    deadline = deadline_of(pod, _started(pod, api, deps))
+    if deadline is not None and deps.clock.monotonic() >= deadline:
         message = "Pod was active on the node longer than the specified deadline"
         return StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message=message)
     no_network = _network_failure(pod, deps)
@@ -87,6 +87,11 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
         _report(state, pod, runtime, deps, outcome.failures)
     wake = min((t for t in (deadline, outcome.wake_at) if t is not None), default=None)
     return StepResult(again=outcome.changed, wake_at=wake, failures=outcome.failures)
+
+
+def _started(pod: Pod, api: PodStatus, deps: WorkerDeps) -> Seconds | None:
+    """Monotonic time of the pod's start, which its status has in wall time."""
+    return None if api.start_time is None else deps.moments.monotonic(pod.metadata.uid, api.start_time.timestamp())
 
 
 def _report(

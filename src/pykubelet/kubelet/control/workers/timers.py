@@ -14,8 +14,7 @@ _LONGEST_SLEEP = 30.0
 class WakeTimers:
     """A heap of wake-up times, one live entry per pod, served by a single task.
 
-    Times are wall-clock unix seconds; the clock is looked at again at least every 30 s, so a clock that jumps
-    delays a wake-up by no more than that.
+    Times are monotonic seconds, so that a wall clock that jumps neither delays a wake-up nor hastens it.
     """
 
     def __init__(self, clock: Clock, wake: Callable[[PodUID], None]) -> None:
@@ -40,7 +39,7 @@ class WakeTimers:
     async def run(self) -> None:
         """Wake pods as their times come, until cancelled."""
         while True:
-            now = self._clock.now()
+            now = self._clock.monotonic()
             while self._heap and (self._heap[0][0] <= now or self._due.get(self._heap[0][1]) != self._heap[0][0]):
                 at, uid = heapq.heappop(self._heap)
                 if self._due.get(uid) == at:
@@ -52,7 +51,7 @@ class WakeTimers:
     async def _sleep(self, seconds: float) -> None:
         """Sleep that long, or until an earlier time is set."""
         seconds = min(seconds, _LONGEST_SLEEP)
-        self._sleeping_until = self._clock.now() + seconds
+        self._sleeping_until = self._clock.monotonic() + seconds
         async with asyncio.TaskGroup() as group:
             sleeper = group.create_task(self._clock.sleep(seconds), name="pod-timers-sleep")
             watcher = group.create_task(self._sooner.wait(), name="pod-timers-sooner")

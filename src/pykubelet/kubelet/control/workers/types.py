@@ -65,7 +65,7 @@ class StepResult:
     again: bool = False
     """Something changed: take the step again at once."""
     wake_at: float | None = None
-    """Unix time at which to look again for a known cause."""
+    """Monotonic time at which to look again for a known cause."""
     failures: tuple[Failure, ...] = field(default=())
     terminal_reason: str = ""
     terminal_message: str = ""

@@ -60,7 +60,7 @@ class PodWorker:
             self._note(phase, result)
             if result.again or result.finished or self.state.phase is not phase:
                 continue
-            self._set_timer(decide.retry_at(self.state, result, self._deps.clock.now(), random.random()))
+            self._set_timer(decide.retry_at(self.state, result, self._deps.clock.monotonic(), random.random()))
             await self._news.wait()
 
     def _note(self, phase: Phase, result: StepResult) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.moments import Moments
 from pykubelet.kubelet.desired.admission.decide_resize import rank
 from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
@@ -61,6 +62,7 @@ class Resizes:
         self._deps = deps
         self._wishes: dict[PodUID, Pod] = {}
         self._pending: dict[PodUID, PendingResize] = {}
+        self._moments = Moments(deps.clock)
 
     def pending(self, uid: PodUID) -> PendingResize | None:
         """Why the pod does not have what its spec says."""
@@ -80,6 +82,7 @@ class Resizes:
 
     def drop(self, uid: PodUID) -> None:
         """The pod has what it wants, or wants nothing any more."""
+        self._moments.forget(uid)
         self._wishes.pop(uid, None)
         self._pending.pop(uid, None)
 
@@ -89,11 +92,12 @@ class Resizes:
         return [resized for resized in changed if resized is not None]
 
     def _in_order(self) -> list[PodUID]:
-        now = self._deps.clock.now()
+        now = self._deps.clock.monotonic()
 
         def key(uid: PodUID) -> tuple[bool, int, bool, float]:
             pod, pending = self._wishes[uid], self._pending.get(uid)
-            return rank(pod, self._as_allotted(pod), pending.since if pending is not None else now)
+            since = self._moments.monotonic(uid, pending.since) if pending is not None else now
+            return rank(pod, self._as_allotted(pod), since)
 
         return sorted(self._wishes, key=key)
 
@@ -124,6 +128,7 @@ class Resizes:
     def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> Resized | None:
         before, generation = self._pending.get(uid), pod.metadata.generation
         since = before.since if before is not None else self._deps.clock.now()
+        self._moments.monotonic(uid, since)  # from here on, though the clock may jump before they are put in order
         now = self._pending[uid] = PendingResize(reason, message, generation, since)
         if before == now:
             return None

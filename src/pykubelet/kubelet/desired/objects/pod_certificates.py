@@ -46,6 +46,7 @@ class Credentials:
     key: bytes
     chain: bytes
     refresh_at: Seconds
+    """Monotonic time."""
 
 
 @dataclass(slots=True)
@@ -186,7 +187,8 @@ class PodCertificates:
         entry.request = ""
         if decided.type == _ISSUED:
             begin = request.status.begin_refresh_at
-            refresh_at = (begin.timestamp() if begin else self._clock.now()) + random.random() * _JITTER
+            wait = begin.timestamp() - self._clock.now() if begin else 0.0
+            refresh_at = self._clock.monotonic() + wait + random.random() * _JITTER
             entry.current = Credentials(entry.key, chain(request.status.certificate_chain), refresh_at)
         else:
             told = f'reason="{decided.reason}" message="{decided.message}"'
@@ -199,7 +201,7 @@ class PodCertificates:
         await self._wanted.wait()
         while True:
             await self._clock.sleep(_LOOK_EVERY)
-            now = self._clock.now()
+            now = self._clock.monotonic()
             for place, entry in list(self._entries.items()):
                 due = entry.current is not None and entry.current.refresh_at <= now
                 if not due or entry.request or entry.refusal:

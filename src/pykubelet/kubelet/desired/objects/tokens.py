@@ -42,10 +42,12 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token and when to renew it."""
+    """A token and when to renew it; times are monotonic but for ``expires``."""
 
     value: bytes
     expires: Seconds
+    """Unix time, as the API server gave it."""
+    ends_at: Seconds
     renew_at: Seconds
 
 
@@ -66,7 +68,7 @@ class ServiceAccountTokens:
             self._group = group
             while True:
                 await self._clock.sleep(_LOOK_EVERY)
-                now = self._clock.now()
+                now = self._clock.monotonic()
                 for wanted in [key for key, token in self._tokens.items() if token.renew_at <= now]:
                     await self._renew(wanted)
 
@@ -80,12 +82,11 @@ class ServiceAccountTokens:
 
     async def ready(self, pod: Pod) -> None:
         """Get the tokens that the pod's volumes show, unless they are there. Raises the API server's error."""
-        now = self._clock.now()
         for wanted in _wanted_by(pod):
             if (early := self._early.get(wanted)) is not None:
                 await asyncio.wait((early,))
             token = self._tokens.get(wanted)
-            if token is None or token.expires <= now:
+            if token is None or token.ends_at <= self._clock.monotonic():
                 await self._ask(wanted)
 
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
@@ -100,7 +101,7 @@ class ServiceAccountTokens:
         """A token for a storage driver and when it expires (Unix seconds); kept, and renewed as the others."""
         wanted = _Wanted(ref_of(pod), pod.spec.service_account_name or "default", audience, life or _DEFAULT_LIFE)
         token = self._tokens.get(wanted)
-        if token is None or token.expires <= self._clock.now():
+        if token is None or token.ends_at <= self._clock.monotonic():
             await self._ask(wanted)
             token = self._tokens[wanted]
         return token.value, token.expires
@@ -142,13 +143,15 @@ class ServiceAccountTokens:
             ),
         )
         target = SERVICE_ACCOUNTS.at(ref.namespace, wanted.account, "token").typed(TokenRequest)
-        begun = self._clock.now()
+        begun, now = self._clock.monotonic(), self._clock.now()
         answer = await self._client.create(target, request)
         end = answer.status.expiration_timestamp
-        expires = end.timestamp() if end is not None else begun + wanted.life
-        # By what was given, which may be more or less than what was asked for.
-        renew = begun + min((expires - begun) * _RENEW_AT, _MAX_AGE) - random.random() * _JITTER
-        self._tokens[wanted] = _Token(answer.status.token.encode(), expires, renew)
+        expires = end.timestamp() if end is not None else now + wanted.life
+        # By what was given, which may be more or less than what was asked for. A token lives on the API server's clock:
+        # ours may jump without its life becoming longer or shorter.
+        life = expires - now
+        renew = begun + min(life * _RENEW_AT, _MAX_AGE) - random.random() * _JITTER
+        self._tokens[wanted] = _Token(answer.status.token.encode(), expires, begun + life, renew)
 
 
 def _wanted_by(pod: Pod) -> Iterator[_Wanted]:

@@ -182,7 +182,7 @@ def _merged(pod: RuntimePod, seen: RuntimePod) -> RuntimePod:
 
 
 def _newest_first(rows: Mapping[_Id, _Row]) -> tuple[_Row, ...]:
-    return tuple(sorted(rows.values(), key=lambda row: (-row.created_at, -row.attempt)))
+    return tuple(sorted(rows.values(), key=lambda row: (-row.attempt, -row.created_at)))
 
 
 def _sandbox_after(sandbox: SandboxSummary, event: RuntimeEvent) -> SandboxSummary:

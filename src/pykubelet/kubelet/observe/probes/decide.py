@@ -63,7 +63,7 @@ class ProbeState:
     """How many times in a row the last result has come."""
 
 
-def initial_state(target: Target, agent_started_at: Seconds) -> ProbeState:
+def initial_state(target: Target, *, inherited: bool) -> ProbeState:
     """Where a target begins.
 
     A new container is not ready, lives, and has not started. Of one that ran under an agent before us nothing is
@@ -72,7 +72,7 @@ def initial_state(target: Target, agent_started_at: Seconds) -> ProbeState:
     known: ProbeResult | None = None
     if target.probe_type is ProbeType.STARTUP and target.was_started:
         known = ProbeResult.SUCCESS
-    elif not is_inherited(target, agent_started_at):
+    elif not inherited:
         known = _initial_conclusion(target.probe_type)
     return ProbeState(target.probe_type, known)
 
@@ -104,22 +104,22 @@ def is_news(old: ProbeState, new: ProbeState) -> bool:
     return not (new.probe_type is ProbeType.LIVENESS and new.conclusion is ProbeResult.SUCCESS)
 
 
-def is_inherited(target: Target, agent_started_at: Seconds) -> bool:
-    """Whether the container was started under an agent before this one.
+def is_inherited(started: Seconds, agent_started: Seconds) -> bool:
+    """Whether the container was started under an agent before this one. Both times are monotonic.
 
     The reference takes containers of its last ten seconds for new, and so makes pods unready that were ready.
     """
-    return target.started_at < agent_started_at
+    return started < agent_started
 
 
-def first_delay(target: Target, now: Seconds) -> Seconds:
-    """Seconds from `now` (Unix time) to the first probe: until ``initialDelaySeconds`` after the container's start.
+def first_delay(target: Target, started: Seconds, now: Seconds) -> Seconds:
+    """Seconds from ``now`` to the first probe: until ``initialDelaySeconds`` after the container's start.
 
-    The reference looks at the delay once a period only, and so adds up to a period to it.
+    ``started`` is that start, both are monotonic: a wall clock that jumps must neither prolong the wait nor end it. The
+    reference looks at the delay once a period only, and so adds up to a period to it.
     """
     initial = timing(target.probe).initial_delay
-    # A clock that was set back must not prolong the wait.
-    return min(max(0.0, target.started_at + initial - now), initial)
+    return min(max(0.0, started + initial - now), initial)
 
 
 def _initial_conclusion(probe_type: ProbeType) -> ProbeResult:

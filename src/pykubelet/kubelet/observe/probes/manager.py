@@ -16,6 +16,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
+from pykubelet.base.moments import Moments
 from pykubelet.base.supervise import RestartPolicy, supervise
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes import decide
@@ -41,7 +42,8 @@ class ProbeManager:
         self._workers: dict[ProbeKey, ProbeWorker] = {}
         self._of_pod: dict[PodUID, set[ProbeKey]] = defaultdict(set)
         self._stopping: set[PodUID] = set()
-        self._started_at = deps.clock.now()
+        self._started_at = deps.clock.monotonic()
+        self._moments = Moments(deps.clock)
         self._next_inherited: Seconds = deps.clock.monotonic()
         self._group: asyncio.TaskGroup | None = None
         self._ready: list[ProbeWorker] = []
@@ -104,10 +106,12 @@ class ProbeManager:
 
     def _add(self, uid: PodUID, target: Target) -> None:
         clock = self._deps.clock
-        state = decide.initial_state(target, self._started_at)
+        started = self._started(target)
+        inherited = decide.is_inherited(started, self._started_at)
+        state = decide.initial_state(target, inherited=inherited)
         worker = ProbeWorker(target, state, self._deps, self._concluded)
-        worker.first_delay = decide.first_delay(target, clock.now())
-        if decide.is_inherited(target, self._started_at):
+        worker.first_delay = decide.first_delay(target, started, clock.monotonic())
+        if inherited:
             slot = max(self._next_inherited, clock.monotonic())
             self._next_inherited = slot + _INHERITED_GAP
             worker.first_delay = max(worker.first_delay, slot - clock.monotonic())
@@ -115,6 +119,10 @@ class ProbeManager:
         self._of_pod[uid].add(target.key)
         if target.probe_type is ProbeType.STARTUP or self._has_started(target):
             self._start(worker)
+
+    def _started(self, target: Target) -> Seconds:
+        """Monotonic time of the container's start, as worked out when it was first seen."""
+        return self._moments.monotonic(target.container_id, target.started_at)
 
     def _has_started(self, target: Target) -> bool:
         """Whether the startup probe, if there is one, lets the others begin."""
@@ -163,11 +171,11 @@ class ProbeManager:
         self._deps.on_change(ProbeUpdate(target.ref.uid, target.container_id, target.probe_type, conclusion))
 
     def _start_gated(self, startup: Target) -> None:
-        now = self._deps.clock.now()
+        now = self._deps.clock.monotonic()
         for probe_type in (ProbeType.LIVENESS, ProbeType.READINESS):
             worker = self._workers.get(ProbeKey(startup.container_id, probe_type))
             if worker is not None and worker.task is None:
-                worker.first_delay = decide.first_delay(worker.target, now)
+                worker.first_delay = decide.first_delay(worker.target, self._started(startup), now)
                 self._start(worker)
 
     def _conclusion(self, container_id: ContainerID, probe_type: ProbeType) -> ProbeResult | None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.events.correlate import Correlator
 from pykubelet.kubelet.report.events.types import Correlated, EventConfig, Occurrence
 from pykubelet.kubelet.report.watchtable import WatchTable
@@ -41,6 +42,8 @@ class EventLog:
         self._correlator = Correlator(config)
         self.table: WatchTable[Event] = WatchTable(int(clock.now() * 1000), config.capacity)
         """What is kept, to be listed and watched; the event told last comes last."""
+        self._told_at: dict[str, Seconds] = {}
+        """Monotonic time at which each of them was told last."""
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         """Record an event of a pod, or with None of the node."""
@@ -63,21 +66,23 @@ class EventLog:
 
     def expire(self) -> None:
         """Forget the events that were not repeated for long."""
-        oldest = self._clock.now() - self._config.keep_for
-        while (stalest := self.table.stalest()) is not None:
-            told = stalest.value.last_timestamp
-            if told is not None and told.timestamp() >= oldest:
-                return
-            self.table.forget(stalest.key)
+        oldest = self._clock.monotonic() - self._config.keep_for
+        while (stalest := self.table.stalest()) is not None and self._told_at.get(stalest.key, oldest - 1) < oldest:
+            self._forget(stalest.key)
 
     def _keep(self, told: Correlated) -> None:
         self.expire()
         namespace = told.occurrence.involved.namespace or "default"
         key = f"{namespace}/{told.name}"
         self.table.put(key, lambda version: self._object(told, namespace, version))
+        self._told_at[key] = self._clock.monotonic()
         stalest = self.table.stalest()
         if stalest is not None and len(self.table) > self._config.capacity:
-            self.table.forget(stalest.key)
+            self._forget(stalest.key)
+
+    def _forget(self, key: str) -> None:
+        self.table.forget(key)
+        self._told_at.pop(key, None)
 
     def _object(self, told: Correlated, namespace: str, version: int) -> Event:
         shown = told.occurrence

@@ -155,3 +155,19 @@ def test_the_real_disk() -> None:
     found = disk_use("/")
     assert 0 < found.available < found.capacity
     assert 0 <= found.percent <= 100
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_images_after_the_wall_clock_jumped_are_as_old_as_before(jump: float) -> None:
+    node = Node(available=100)
+    node.add("a")
+    gc = node.gc(GcPolicy(maximum_age=1000))
+    with pytest.raises(Transient):
+        await gc.collect()
+    node.clock.jump_wall(jump)
+    await node.clock.advance(100)
+    with pytest.raises(Transient):
+        await gc.collect()
+    await node.clock.advance(21)
+    assert await gc.collect() == 100
+    assert node.counted == ["space"]

@@ -152,7 +152,7 @@ async def test_crash_loop(world: World) -> None:
     await world.sync(pod)
     for _ in range(8):
         await world.clock.advance(1)
-        ended = world.clock.now()
+        ended = world.clock.monotonic()
         outcome = await world.sync(pod)
         if outcome.changed:
             waits.append(0.0)
@@ -183,7 +183,7 @@ async def test_the_back_off_survives_the_agent(world: World) -> None:
         await world.clock.advance(1)
         outcome = await world.sync(pod)
         if outcome.wake_at is not None:
-            await world.clock.advance(outcome.wake_at - world.clock.now() + 0.001)
+            await world.clock.advance(outcome.wake_at - world.clock.monotonic() + 0.001)
             await world.sync(pod)
     await world.clock.advance(1)
     before = await world.sync(pod)
@@ -196,7 +196,10 @@ async def test_the_back_off_survives_the_agent(world: World) -> None:
 
 async def test_one_container_that_fails_does_not_stop_the_others(world: World) -> None:
     world.images.errors["a"] = ImageError(
-        ImageReason.IMAGE_PULL_BACK_OFF, 'Back-off pulling image "x"', transient=True, retry_at=world.clock.now() + 7
+        ImageReason.IMAGE_PULL_BACK_OFF,
+        'Back-off pulling image "x"',
+        transient=True,
+        retry_at=world.clock.monotonic() + 7,
     )
     outcome = await world.sync(pod_of(("a", "b")))
     assert world.running() == ["b"]
@@ -204,7 +207,7 @@ async def test_one_container_that_fails_does_not_stop_the_others(world: World) -
     assert (failure.action, failure.target, failure.reason) == (SyncAction.START_CONTAINER, "a", "ImagePullBackOff")
     assert failure.message == 'Back-off pulling image "x"'
     assert failure.transient
-    assert outcome.wake_at == world.clock.now() + 7
+    assert outcome.wake_at == world.clock.monotonic() + 7
     assert "Failed[a]: Error: ImagePullBackOff" in world.events.seen
 
 
@@ -380,7 +383,7 @@ async def test_restart_all_containers(world: World) -> None:
     await world.clock.advance(5)
     outcome = await world.sync(pod)
     assert outcome.wake_at is not None, "a pod that resets itself again and again has to wait"
-    assert round(outcome.wake_at - world.clock.now()) == 10
+    assert round(outcome.wake_at - world.clock.monotonic()) == 10
     await world.clock.advance(10.1)
     await world.settle(pod)
     assert {c.name: c.restart_count for c in (await world.status(pod)).containers} == {"i": 2, "a": 2, "b": 2}
@@ -419,3 +422,60 @@ async def test_list_pods_and_remove(world: World) -> None:
     assert world.cri.containers == []
     assert world.cri.sandboxes == []
     await world.runtime.remove_pod(ref_of(pod))
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_sandbox_replaced_after_the_wall_clock_jumped_is_replaced_once(world: World, jump: float) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    world.cri.end_sandbox(world.cri.sandboxes[0])
+    world.clock.jump_wall(jump)
+    assert (await world.settle(pod)).ok
+    for _ in range(3):
+        assert not (await world.sync(pod)).changed
+    assert [s.ready for s in world.cri.sandboxes] == [False, True]
+    status = await world.status(pod)
+    assert [s.attempt for s in status.sandboxes] == [1, 0]
+    assert [c.restart_count for c in status.containers] == [1, 0]
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_crash_loop_while_the_wall_clock_jumps_waits_as_long_as_without(world: World, jump: float) -> None:
+    world.cri.script(Script(exit_after=1, exit_code=1))
+    pod = pod_of()
+    waits = []
+    await world.sync(pod)
+    for _ in range(6):
+        await world.clock.advance(1)
+        ended = world.clock.monotonic()
+        outcome = await world.sync(pod)
+        if outcome.changed:
+            waits.append(0.0)
+            continue
+        world.clock.jump_wall(jump)
+        assert (await world.sync(pod)).wake_at == outcome.wake_at
+        assert outcome.wake_at is not None
+        waits.append(outcome.wake_at - ended)
+        await world.clock.advance(outcome.wake_at - ended - 0.001)
+        assert not (await world.sync(pod)).changed
+        await world.clock.advance(0.002)
+        assert (await world.sync(pod)).started == ("app",)
+        world.clock.jump_wall(-jump)
+    assert [round(w) for w in waits] == [0, 10, 20, 40, 80, 160]
+
+
+async def test_dead_containers_after_the_wall_clock_was_set_back_are_collected(world: World) -> None:
+    world.cri.script(Script(exit_after=1, exit_code=1))
+    pod = pod_of()
+    await world.sync(pod)
+    for _ in range(2):
+        await world.clock.advance(1)
+        outcome = await world.sync(pod)
+        if outcome.wake_at is not None:
+            await world.clock.advance(outcome.wake_at - world.clock.monotonic())
+            await world.sync(pod)
+    await world.clock.advance(1)
+    world.clock.jump_wall(-3600.0)
+    await world.runtime.gc(lambda: frozenset({ref_of(pod).uid}))
+    status = await world.status(pod)
+    assert [c.restart_count for c in status.containers] == [2]

@@ -206,7 +206,7 @@ async def test_an_interrupted_start_is_no_restart(world: World, policy: str) -> 
     outcome = await world.sync(pod)
     (failure,) = outcome.failures
     assert (failure.reason, failure.transient) == ("CreateContainerError", True)
-    assert outcome.wake_at == world.clock.now() + 0.5
+    assert outcome.wake_at == world.clock.monotonic() + 0.5
     assert len(world.cri.containers) == 1
     world.cri.remove_fault(busy)
     await world.settle(pod)
@@ -263,7 +263,7 @@ async def test_a_taken_container_name_is_waited_for(world: World) -> None:
         outcome = await world.sync(pod)
         (failure,) = outcome.failures
         assert failure.transient
-        assert outcome.wake_at == world.clock.now() + 0.5
+        assert outcome.wake_at == world.clock.monotonic() + 0.5
     await world.settle(pod)
     assert world.cri.containers[0].config.metadata.attempt == 0
     await check_runs(world, pod)
@@ -289,7 +289,7 @@ async def test_a_sandbox_name_that_stays_taken_is_given_up(world: World) -> None
     for _ in range(3):
         outcome = await world.sync(pod)
         assert outcome.failures[0].transient
-        assert outcome.wake_at == world.clock.now() + 0.5
+        assert outcome.wake_at == world.clock.monotonic() + 0.5
     fault.times = fault.hits
     await world.settle(pod)
     assert world.cri.sandboxes[0].config.metadata.attempt == 1

@@ -225,3 +225,19 @@ def test_equal_resources_however_written() -> None:
     assert same_resources(a.containers["c"], b.containers["c"])
     assert not same_resources(a.containers["c"], None)
     assert same_resources(None, None)
+
+
+async def test_wishes_while_the_wall_clock_is_set_back_are_granted_in_their_order() -> None:
+    around = Surroundings()
+    admission = around.admission()
+    pods = [wants(uid, "300m") for uid in "abc"]
+    for pod in pods:
+        admission.admit(pod)
+    running(around, *pods)
+    for uid in "ab":
+        admission.updated(wants(uid, "450m", 2))
+        admission.grant()
+        around.clock.jump_wall(-3600.0)
+        await around.clock.advance(1)
+    around.running.pop()
+    assert [granted.pod.metadata.uid for granted in admission.grant()] == ["a", "b"]

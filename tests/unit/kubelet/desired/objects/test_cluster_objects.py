@@ -291,3 +291,19 @@ async def test_a_token_that_cannot_be_renewed_stays_in_use(rig: Rig) -> None:
     rig.api.clock.shift = 3700
     with pytest.raises(NotFound):
         await rig.objects.ready(value)
+
+
+@pytest.mark.parametrize("jump", [3600.0 * 2, -3600.0 * 2])
+async def test_token_after_the_wall_clock_jumped_is_renewed_in_time(rig: Rig, jump: float) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    value = pod("1", token=True)
+    await rig.use(value)
+    first = rig.objects.token(value, TOKEN)
+    rig.api.clock.jump = jump
+    rig.api.clock.shift = 3600 * 0.79 - 20
+    await rig.use(value)
+    await settle()
+    assert rig.objects.token(value, TOKEN) == first and rig.api.fake.count("POST") == 1
+    rig.api.clock.shift = 3600 * 0.81
+    await until(lambda: rig.touched)
+    assert rig.objects.token(value, TOKEN) != first

@@ -6,6 +6,7 @@ from pykubelet.kubelet.observe.probes.decide import (
     ProbeState,
     first_delay,
     initial_state,
+    is_inherited,
     is_news,
     is_over,
     observe,
@@ -86,13 +87,13 @@ def test_what_the_api_server_remembers() -> None:
     [(STARTUP, UNKNOWN, None), (LIVENESS, SUCCESS, None), (READINESS, FAILURE, None)],
 )
 def test_initial_conclusions(probe_type: ProbeType, fresh: ProbeResult, inherited: ProbeResult | None) -> None:
-    assert initial_state(target_of(probe_type, 100.0), agent_started_at=100.0).conclusion is fresh
-    assert initial_state(target_of(probe_type, 100.0), agent_started_at=100.5).conclusion is inherited
+    assert initial_state(target_of(probe_type, 100.0), inherited=is_inherited(100.0, 100.0)).conclusion is fresh
+    assert initial_state(target_of(probe_type, 100.0), inherited=is_inherited(100.0, 100.5)).conclusion is inherited
 
 
 def test_a_container_that_had_started_need_not_start_again() -> None:
-    assert initial_state(target_of(STARTUP, 1.0, was_started=True), 100.0).conclusion is SUCCESS
-    assert initial_state(target_of(READINESS, 1.0, was_started=True), 100.0).conclusion is None
+    assert initial_state(target_of(STARTUP, 1.0, was_started=True), inherited=True).conclusion is SUCCESS
+    assert initial_state(target_of(READINESS, 1.0, was_started=True), inherited=True).conclusion is None
 
 
 def test_defaults() -> None:
@@ -107,7 +108,7 @@ def test_defaults() -> None:
     [(100, 0, 100, 0), (100, 5, 101, 4), (100, 5, 200, 0), (100, 5, 40, 5), (100, 0, 40, 0)],
 )
 def test_first_delay(started_at: float, delay: int, now: float, expected: float) -> None:
-    assert first_delay(target_of(LIVENESS, started_at, delay=delay), now) == expected
+    assert first_delay(target_of(LIVENESS, 0.0, delay=delay), started_at, now) == expected
 
 
 @pytest.mark.parametrize(

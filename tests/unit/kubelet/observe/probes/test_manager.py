@@ -268,3 +268,30 @@ async def test_results_read_while_a_conclusion_is_told_are_the_new_ones() -> Non
         node.manager.sync_pod(pod, at)
         await node.clock.advance(1)
     assert seen == [ContainerProbes(startup=SUCCESS)]
+
+
+async def test_container_started_after_the_wall_clock_was_set_back_is_new() -> None:
+    node = Node()
+    pod = pod_with(readiness=probe(delay=30), liveness=probe(delay=7))
+    async with node.running():
+        await node.clock.advance(1)
+        node.clock.jump_wall(-3600.0)
+        at = now_running(node)
+        node.manager.sync_pod(pod, at)
+        assert node.results("1", at) == ContainerProbes(None, SUCCESS, FAILURE)
+        await node.clock.advance(20)
+        assert node.times(LIVENESS) == [8, 18]
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_initial_delay_after_the_wall_clock_jumped_is_as_long_as_before(jump: float) -> None:
+    """The other probes begin when the container has started; their delay counts from its start."""
+    node = Node(answers={STARTUP: (BAD, OK)})
+    pod, at = pod_with(startup=probe(period=3), liveness=probe(delay=20)), now_running(node)
+    async with node.running():
+        node.manager.sync_pod(pod, at)
+        await node.clock.advance(1)
+        node.clock.jump_wall(jump)
+        await node.clock.advance(30)
+        assert node.times(STARTUP) == [0, 3]
+        assert node.times(LIVENESS) == [20, 30]

@@ -116,3 +116,16 @@ def test_events_are_logged_and_too_many_are_not_shown(caplog: pytest.LogCaptureF
     fields = record.__dict__
     assert (fields["pod"], fields["reason"]) == ("ns/web", "BackOff")
     assert [e.reason for e in log.list()] == ["BackOff"]
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+async def test_events_after_the_wall_clock_jumped_are_kept_for_an_hour(jump: float) -> None:
+    clock = VirtualClock(NOW)
+    log = event_log(clock)
+    log.event(REF, NORMAL, "Started", "a")
+    clock.jump_wall(jump)
+    await clock.advance(1800)
+    log.event(REF, NORMAL, "Started", "b")
+    assert [e.message for e in log.list()] == ["a", "b"]
+    await clock.advance(1801)
+    assert [e.message for e in log.list()] == ["b"]
