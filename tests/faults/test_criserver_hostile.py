@@ -59,16 +59,20 @@ class Yard:
         self.pods.append(made)
         return made, config
 
-    async def container(self, client: CriClient, name: str, script: str) -> ContainerID:
+    async def container(
+        self, client: CriClient, name: str, script: str, *, env: dict[str, str] | None = None, host_root: bool = False
+    ) -> ContainerID:
+        """``host_root``: it is root with the node's PID namespace, which a pod may ask for."""
         sandbox, pod = await self.pod(client, name)
         config = pb.ContainerConfig(
             metadata=pb.ContainerMetadata(name=name),
             image=pb.ImageSpec(image=BUSYBOX),
             command=["sh", "-c", script],
+            envs=[pb.KeyValue(key=key, value=value.encode()) for key, value in (env or {}).items()],
         )
         context = config.linux.security_context
-        context.namespace_options.pid = pb.CONTAINER
-        context.run_as_user.value = _NOBODY
+        context.namespace_options.pid = pb.NODE if host_root else pb.CONTAINER
+        context.run_as_user.value = 0 if host_root else _NOBODY
         context.no_new_privs = True
         container = await client.create_container(sandbox, config, pod)
         await client.start_container(container)
@@ -129,3 +133,23 @@ def test_server_starts_while_a_container_runs_whose_name_is_no_text(yard: Yard) 
     assert yard.restart() < _SERVES
     yard.do(look)
     wait_for(lambda: yard.server.pid() is not None, 1, lambda: "the server has ended")
+
+
+@pytest.mark.parametrize("host_root", [False, True], ids=["unprivileged", "root with the node's processes"])
+def test_server_does_not_wait_for_a_container_with_the_mark_of_its_programs(yard: Yard, host_root: bool) -> None:
+    name = f"marked-{'root' if host_root else 'nobody'}"
+    former = (yard.server.home / "run" / "marks").read_text().split("\n")[-1]
+    script = "while :; do env -i PYKUBELET_CRISERVER=$OLD sleep 0.2 & sleep 0.1; done"
+
+    async def begin(client: CriClient) -> None:
+        env = {"PYKUBELET_CRISERVER": former, "OLD": str(yard.server.home / "run" / "tmp")}
+        await yard.container(client, name, script, env=env, host_root=host_root)
+
+    async def look(client: CriClient) -> None:
+        (container,) = await client.list_containers()
+        assert container.state == pb.CONTAINER_RUNNING, "it was taken for a program of the last server"
+        await yard.clear(client)
+
+    yard.do(begin)
+    assert yard.restart() < _SERVES
+    yard.do(look)

@@ -110,6 +110,30 @@ def open_regular_at(directory: int, name: str, flags: int = os.O_RDONLY) -> int:
         os.close(pinned)
 
 
+def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes, whatever lies at the path; links are followed.
+
+    Nothing else is opened for real: a FIFO cannot block us. OSError: there is none, it is something else (EINVAL), or
+    longer (EFBIG).
+    """
+    pinned = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        found = os.fstat(pinned)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        if found.st_size > limit:
+            raise OSError(errno.EFBIG, f"longer than {limit} bytes", os.fspath(path))
+        fd = os.open(proc_path(pinned), os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(pinned)
+    with open(fd, "rb") as file:
+        data = file.read(limit + 1)
+    # A file that grows, or one of the kernel's, is longer than it said.
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"longer than {limit} bytes", os.fspath(path))
+    return data
+
+
 def mkdir_in_root(root: str | os.PathLike[str], relative: str, mode: int = 0o750) -> int:
     """Make `relative` and its missing parents inside the root; returns an O_PATH descriptor of it.
 

@@ -20,7 +20,7 @@ from pykubelet.criserver.folders import closed_folder, make_folder
 from pykubelet.criserver.image_rooms import ImageRooms
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.oci.runtime import OWNER
+from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.store import Store
@@ -65,7 +65,7 @@ class Pods:
     recovery: ContainerRecovery
 
 
-def open_machine(settings: Settings) -> Machine:
+def open_machine(settings: Settings, marks: Marks) -> Machine:
     """Look at the machine. Permanent: what the server cannot do without is not installed. Blocking."""
     host = host_facts()
     closed = closed_folder(settings.root_filesystems, settings.sandboxes)
@@ -74,9 +74,9 @@ def open_machine(settings: Settings) -> Machine:
     return Machine(
         host=replace(host, user_namespaces=host.user_namespaces and closed is None),
         cgroups=cgroups.open_driver(),
-        runtimes=_runtimes(settings),
+        runtimes=_runtimes(settings, marks),
         conmon=Conmon(settings.conmon, settings.exits),
-        network=_network(settings),
+        network=_network(settings, marks),
     )
 
 
@@ -143,7 +143,7 @@ def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager)
     )
 
 
-def _network(settings: Settings) -> Network:
+def _network(settings: Settings, marks: Marks) -> Network:
     cni = settings.cni
     config = NetworkConfig(
         cni.conf_dir,
@@ -154,10 +154,10 @@ def _network(settings: Settings) -> Network:
         lambda sandbox: PinnedNamespaces(settings.namespaces).path(sandbox, Kind.NETWORK),
         pod_addresses=cni.pod_addresses,
     )
-    return Network(config, Plugins(cni.bin_dirs, cni.timeout, {OWNER: str(settings.scratch)}))
+    return Network(config, Plugins(cni.bin_dirs, cni.timeout, marks.environment))
 
 
-def _runtimes(settings: Settings) -> dict[str, OciRuntime]:
+def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
     found: dict[str, OciRuntime] = {}
     moves = cgroups.Moves(cgroups.detect())
     for name, handler in settings.handlers.items():
@@ -165,7 +165,9 @@ def _runtimes(settings: Settings) -> dict[str, OciRuntime]:
         make_folder(root)
         try:
             systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
-            found[name] = OciRuntime(handler.path, root, settings.scratch, systemd=systemd, moves=moves)
+            found[name] = OciRuntime(
+                handler.path, root, settings.scratch, systemd=systemd, moves=moves, marks=marks.environment
+            )
         except NotFound as error:
             if name == settings.default_handler:
                 raise Permanent(f"{error} (apt-get install {handler.path})") from error

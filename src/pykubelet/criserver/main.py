@@ -10,11 +10,12 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.supervise import supervise
 from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open_machine
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.container.processes import end_commands, settle
+from pykubelet.criserver.container.processes import end_commands
 from pykubelet.criserver.folders import lock_folder, make_folder, make_way
 from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, write_note
 from pykubelet.criserver.processes import reference
+from pykubelet.criserver.programs import new_marks, settle
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.containers import ContainerCalls
 from pykubelet.criserver.server.events import EventCalls
@@ -55,7 +56,9 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
         async with asyncio.TaskGroup() as tasks:
-            server = Server(Ground(settings, store, images, tasks, clock), open_machine(settings))
+            marks = await asyncio.to_thread(new_marks, settings.run, settings.scratch)
+            server = Server(Ground(settings, store, images, tasks, clock), open_machine(settings, marks))
+            await settle(settings.run, marks, clock)
             await server.recover()
             await server.serve()
 
@@ -92,7 +95,6 @@ class Server:
             )
         if host.apparmor and not host.apparmor_parser:
             _log.warning("containers run without AppArmor's default profile: apparmor_parser is not installed")
-        await settle(str(self._ground.settings.scratch), self._ground.clock)
         sandboxes, containers = await self._ground.store.load()
         if await self._ground.store.exchange_fact("boot", system.boot_id()) not in ("", system.boot_id()):
             _log.info("the machine was restarted; no container runs any more")

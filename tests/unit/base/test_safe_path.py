@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.base import safe_path
 from pykubelet.base.errors import Conflict, Invalid, NotFound
-from pykubelet.base.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.safe_path import directory_in_root, open_regular_at, read_regular
 
 
 def read(fd: int) -> bytes:
@@ -265,3 +265,23 @@ def test_open_regular_at_opens_nothing_but_files(tmp_path: Path) -> None:
                 open_regular_at(directory, name)
         with pytest.raises(FileNotFoundError):
             open_regular_at(directory, "absent")
+
+
+def test_regular_file_is_read_through_links(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "link", 5) == b"12345"
+    assert b"cpu" in read_regular("/proc/stat", 1 << 20)
+
+
+@pytest.mark.parametrize("path", ["absent", "directory", "fifo", "loop", "long", "device", "kernel", "file/below"])
+def test_anything_but_a_short_regular_file_is_an_os_error(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "long").write_bytes(b"123456")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "kernel").symlink_to("/proc/stat")
+    with pytest.raises(OSError, match=f"{path}|longer"):
+        read_regular(tmp_path / path, 5)

@@ -12,7 +12,7 @@ from pykubelet.criserver.container.cleanup import noted_cgroup
 from pykubelet.criserver.container.decide import Recovery, Traces, move, recover
 from pykubelet.criserver.container.manager import ContainerManager
 from pykubelet.criserver.container.ports import ContainerDeps
-from pykubelet.criserver.container.processes import monitors, stray_runs
+from pykubelet.criserver.container.processes import monitors, noted_number, stray_runs
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, SandboxID, Spared
@@ -79,7 +79,7 @@ class ContainerRecovery:
                 pass
             case Recovery.ADOPT:
                 if record.phase is ContainerPhase.CREATED:
-                    pid = _number(self._manager.bundle(record.id) / "pid")
+                    pid = noted_number(self._manager.bundle(record.id) / "pid")
                     started = {"process": reference(pid), "monitor": monitor, "started_at": _started(self._deps)}
                     await self._manager.put(container, move(record, ContainerPhase.RUNNING, **started))
                 self._manager.watch(container)
@@ -99,7 +99,7 @@ class ContainerRecovery:
     def _traces(self, record: ContainerRecord, running: dict[ContainerID, ProcessRef]) -> Traces:
         bundle = self._manager.bundle(record.id)
         state = self._manager.runtime_root(record) / record.id
-        pid = _number(bundle / "pid")
+        pid = noted_number(bundle / "pid")
         return Traces(
             alive=is_alive(record.process),
             monitored=record.id in running,
@@ -127,10 +127,3 @@ def _made(state: Path) -> bool:
 def _started(deps: ContainerDeps) -> int:
     # The call that started it was cut before it noted when; it was moments ago, in the life of the last server.
     return int(deps.clock.now() * 1e9)
-
-
-def _number(path: Path) -> int:
-    try:
-        return int(path.read_bytes())
-    except (OSError, ValueError):
-        return 0

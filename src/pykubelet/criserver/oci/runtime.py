@@ -33,8 +33,6 @@ _FOREVER: Seconds = 1e9
 _REAP: Seconds = 2.0
 EXEC_OUTPUT = 16 * MIB - 64 * KIB
 """Of both streams together: with the rest of the answer it must fit a gRPC message of 16 MiB."""
-OWNER = "PYKUBELET_CRISERVER"
-"""Variable in the environment of short programs we start: by it the next server finds those still running."""
 _PATH = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
 
 
@@ -73,16 +71,24 @@ class OciRuntime:
     """A runtime program with a state folder of its own."""
 
     def __init__(
-        self, program: str, root: Path, scratch: Path, *, systemd: bool = False, moves: Moves | None = None
+        self,
+        program: str,
+        root: Path,
+        scratch: Path,
+        *,
+        systemd: bool = False,
+        moves: Moves | None = None,
+        marks: Mapping[str, str] | None = None,
     ) -> None:
-        """``scratch`` holds files of single calls and is emptied at each start. NotFound: there is no such program."""
+        """``scratch`` holds files of single calls and is emptied at each start; ``marks`` are further variables of its
+        environment. NotFound: there is no such program."""
         found = shutil.which(program)
         if found is None:
             raise NotFound(f"OCI runtime {program} is not installed or not on PATH")
         self.path = found
         self.root = root
         self._scratch = scratch
-        self._env = {"PATH": _PATH, OWNER: str(scratch)}
+        self._env = {"PATH": _PATH, **(marks or {})}
         self.systemd = systemd
         self._moves = moves
         self._features: Features | None = None

@@ -1,12 +1,24 @@
 """Processes by number and start time."""
 
+import os
+import shutil
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from pykubelet.criserver.container.processes import end_commands, monitors
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.container import processes as module
+from pykubelet.criserver.container.processes import end_commands, kill_group, monitors, noted_monitor, noted_number
 from pykubelet.criserver.processes import is_alive, open_process, reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux import procfs
+from pykubelet.linux.pidfd import PidFd
+from pykubelet.linux.procfs import Membership
 
 
 def test_a_process_is_told_from_another_of_its_number() -> None:
@@ -45,3 +57,115 @@ def test_commands_that_nobody_hears_are_ended(tmp_path: Path) -> None:
         assert stranger.poll() is None
         end_commands(tmp_path, [mine])
         stranger.kill()
+
+
+@contextmanager
+def _runs(program: Path, container: str, executable: Path) -> Iterator[ProcessRef]:
+    """A process with the arguments of that container's conmon; the container is a command for a shell."""
+    argv = [str(program), "-c", container]
+    with subprocess.Popen(argv, executable=executable, stdin=subprocess.PIPE) as process:
+        found = reference(process.pid)
+        assert found is not None
+        yield found
+        process.kill()
+
+
+@pytest.fixture
+def conmon(tmp_path: Path) -> Path:
+    """A shell by that name, since it takes a conmon's arguments."""
+    return Path(shutil.copy("/bin/sh", tmp_path / "conmon"))
+
+
+def test_monitor_is_found_by_the_program_that_it_runs(conmon: Path) -> None:
+    with _runs(conmon, "read word", conmon) as monitor:
+        assert monitors(str(conmon)) == {"read word": monitor}
+
+
+def test_monitor_is_found_after_its_program_was_upgraded(conmon: Path) -> None:
+    with _runs(conmon, "read word", conmon) as monitor:
+        conmon.unlink()
+        shutil.copy("/bin/sh", conmon)
+        assert monitors(str(conmon)) == {"read word": monitor}
+        conmon.unlink()
+        assert monitors(str(conmon)) == {"read word": monitor}
+
+
+def test_monitor_is_not_a_process_that_only_has_its_arguments(conmon: Path) -> None:
+    with _runs(conmon, "read word", Path("/bin/sh")):
+        assert monitors(str(conmon)) == {}
+
+
+def test_monitor_is_not_a_process_in_a_container(conmon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _runs(conmon, "read word", conmon) as posing:
+        cgroups = procfs.cgroups
+        inside = (Membership((), f"/kubepods/{'a' * 64}"),)
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == posing.pid else cgroups(pid))
+        assert monitors(str(conmon)) == {}
+
+
+def test_monitor_that_is_a_script_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "conmon"
+    script.write_text("#!/bin/sh\nread word\n")
+    script.chmod(0o755)
+    with subprocess.Popen([script, "-c", "c1"], stdin=subprocess.PIPE) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while not monitors(str(script)) and time.monotonic() < deadline:
+                time.sleep(0.01)  # until it has become the script
+            assert monitors(str(script)) == {"c1": reference(process.pid)}
+        finally:
+            process.kill()
+
+
+def test_noted_monitor_is_not_a_process_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (tmp_path / "conmon.pid").write_text(str(process.pid))
+        assert noted_monitor(tmp_path, "60") == reference(process.pid)
+        assert noted_monitor(tmp_path, "61") is None
+        inside = (Membership((), f"/kubepods/{'a' * 64}"),)
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == process.pid else ())
+        assert noted_monitor(tmp_path, "60") is None
+        process.kill()
+
+
+@pytest.mark.parametrize("kind", ["absent", "directory", "fifo", "text", "bytes", "huge", "negative"])
+def test_noted_number_is_zero_for_whatever_is_none(tmp_path: Path, kind: str) -> None:
+    note = tmp_path / "pid"
+    match kind:
+        case "directory":
+            note.mkdir()
+        case "fifo":
+            os.mkfifo(note)
+        case "huge":
+            note.write_text("1" * 100)
+        case "text" | "bytes":
+            note.write_bytes(b"x" if kind == "text" else b"\xff")
+        case "negative":
+            note.write_text("-7")
+    assert noted_number(note) == 0
+
+
+async def test_group_of_a_monitor_dies_with_what_leaves_it() -> None:
+    script = "setsid sh -c 'sleep 98 & echo $!; exec sleep 99' & exec sleep 97"
+    with _piped(["sh", "-c", script]) as (process, first_line):
+        orphan = reference(int(first_line))
+        with PidFd(process.pid) as monitor:
+            await kill_group(monitor)
+        assert not is_alive(orphan)
+        assert process.wait(5) == -signal.SIGKILL
+
+
+@contextmanager
+def _piped(argv: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], bytes]]:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process, process.stdout.readline()
+
+
+async def test_group_of_a_monitor_that_hangs_in_the_kernel_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_DEATH", 0.05)
+    monkeypatch.setattr(PidFd, "send_signal", lambda process, number: None)
+    with _piped(["sh", "-c", "echo; exec sleep 60"]) as (process, _):
+        with PidFd(process.pid) as monitor, pytest.raises(Transient, match="hangs in the kernel"):
+            await kill_group(monitor)
+        process.kill()

@@ -1,0 +1,143 @@
+"""Programs that a killed server has left: waited for, killed, and told from strangers."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.criserver import processes, programs
+from pykubelet.criserver.programs import Marks, new_marks, settle
+from pykubelet.linux import procfs
+from pykubelet.linux.procfs import Membership
+
+
+@contextmanager
+def _program(mark: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command or ("sleep", "60"), env={**os.environ, "PYKUBELET_CRISERVER": mark}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Marks:
+    """Of a server after one that noted its own."""
+    new_marks(tmp_path, tmp_path / "tmp")
+    return new_marks(tmp_path, tmp_path / "tmp")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_PATIENCE", 0.3)
+    monkeypatch.setattr(programs, "_DYING", 0.3)
+
+
+def test_marks_are_random_and_private_and_known_to_the_next_server(tmp_path: Path) -> None:
+    first = new_marks(tmp_path, tmp_path / "tmp")
+    assert (tmp_path / "marks").stat().st_mode & 0o777 == 0o600
+    second = new_marks(tmp_path, tmp_path / "tmp")
+    assert first.own in second.former
+    assert first.own != second.own
+    assert new_marks(tmp_path, tmp_path / "tmp").former[-2:] == (first.own, second.own)
+
+
+async def test_marks_of_a_server_that_was_waited_for_are_forgotten(tmp_path: Path, marks: Marks) -> None:
+    await settle(tmp_path, marks, SystemClock())
+    assert new_marks(tmp_path, tmp_path / "tmp").former == (marks.own,)
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "huge", "bytes", "endless"])
+def test_marks_are_made_whatever_lies_in_their_place(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "marks"
+    match kind:
+        case "directory":
+            (path / "below").mkdir(parents=True)
+        case "fifo":
+            os.mkfifo(path)
+        case "huge":
+            with path.open("wb") as file:
+                file.truncate(1 << 40)
+        case "bytes":
+            path.write_bytes(b"\xff\n\n\xfe")
+        case _:
+            path.symlink_to("/dev/zero")
+    assert new_marks(tmp_path, tmp_path / "tmp").own
+
+
+async def test_settle_waits_for_a_program_of_the_last_server(tmp_path: Path, marks: Marks) -> None:
+    with _program(marks.former[-1], "sleep", "0.3") as process:
+        await settle(tmp_path, marks, SystemClock())
+        assert process.wait(5) == 0, "it was killed"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_settle_kills_a_program_that_hangs(tmp_path: Path, marks: Marks) -> None:
+    with _program(marks.former[-1]) as process:
+        await settle(tmp_path, marks, SystemClock())
+        assert process.wait(5) == -signal.SIGKILL
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_settle_ends_although_programs_come_again_and_again(tmp_path: Path, marks: Marks) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+    again = 'while test -e "$0"; do PYKUBELET_CRISERVER="$1" sleep 3 & sleep 0.05; done; wait'
+    with _program("another", "sh", "-c", again, str(flag), marks.former[-1]) as process:
+        begun = time.monotonic()
+        await settle(tmp_path, marks, SystemClock())
+        assert time.monotonic() - begun < 5
+        assert process.poll() is None
+        flag.unlink()
+        process.wait(30)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_settle_leaves_a_container_that_has_the_mark_alone(
+    tmp_path: Path, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _program(marks.former[-1]) as process:
+        cgroups = procfs.cgroups
+        inside = (Membership((), f"/kubepods/{'a' * 64}"),)
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == process.pid else cgroups(pid))
+        await settle(tmp_path, marks, SystemClock())
+        assert process.poll() is None
+
+
+def test_process_is_of_the_machine_unless_something_that_it_cannot_choose_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with _program("mark") as process:
+        assert processes.is_of_machine(process.pid)
+        for name, changed in {
+            "status": {"Uid": "1 1 1 1"},
+            "namespace": procfs.Identity(0, 0),
+            "cgroups": (Membership(("pids",), f"/system.slice/docker-{'0' * 64}.scope/x"),),
+        }.items():
+            real = getattr(procfs, name)
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    procfs,
+                    name,
+                    lambda pid, *more, real=real, changed=changed: changed if pid == process.pid else real(pid, *more),
+                )
+                assert not processes.is_of_machine(process.pid), name
+        process.kill()
+        process.wait()
+        assert not processes.is_of_machine(process.pid)
+
+
+def test_process_in_the_container_that_we_are_in_is_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = f"/docker/{'b' * 64}"
+    with _program("mark") as process:
+        inside = {"self": ours, process.pid: f"{ours}/below"}
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: (Membership((), inside[pid]),))
+        assert processes.is_of_machine(process.pid)
+        inside[process.pid] = f"{ours}/kubepods/{'c' * 64}"
+        assert not processes.is_of_machine(process.pid)
