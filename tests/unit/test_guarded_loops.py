@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ROOT / "src" / "pykubelet"
 UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
 INJECTIONS: dict[str, str] = {
+    "server.connections": (
+        "unit/kubelet/report/server/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
+    ),
     "gc.containers": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
     "gc.sandboxes": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
     "gc.logs": "unit/kubelet/actuate/podruntime/test_gc.py::test_logs_that_cannot_be_removed_do_not_keep_the_rest",

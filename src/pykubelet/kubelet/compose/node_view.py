@@ -138,7 +138,7 @@ class NodeView:
 
 def build_servers(settings: Settings, local: LocalDeps, metrics: KubeletMetrics) -> tuple[LocalServer, HealthServer]:
     """The server on the local socket, and the one for /healthz and /metrics, which share their health checks."""
-    health = HealthDeps(local.checks, metrics.render, metrics.render_probes, metrics)
+    health = HealthDeps(local.checks, metrics.render, metrics.render_probes, metrics, local.clock)
     config = settings.config
     return (
         LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),

@@ -172,6 +172,9 @@ class Instruments:
         text = "Exec, attach and port-forward over WebSocket."
         self.websocket_streams = self._counter("websocket_streaming_requests_total", text, "subresource")
         self.http_inflight = self._gauge("http_inflight_requests", "HTTP requests being served.", *_HTTP)
+        text = "Connections that a server closed, or did not take, to keep its limits."
+        name, labels = "pykubelet_http_connections_closed_total", ("server_type", "reason")
+        self.http_connections_closed = Counter(name, text, labels, registry=self._registry)
 
     def _api(self) -> None:
         """Requests to the API server; these names have no prefix."""

@@ -305,6 +305,10 @@ class KubeletMetrics:
             self._own.http_inflight.labels(*labels).dec()
             self._own.http_duration.labels(*labels).observe(self._clock.monotonic() - begun)
 
+    def http_connection_closed(self, server_type: str, reason: str) -> None:
+        """A server closed a connection, or did not take it, to keep its limits."""
+        self._own.http_connections_closed.labels(server_type, reason).inc()
+
 
 class _CountsCollector(Collector):
     """Asks what is there at each scrape."""

@@ -13,14 +13,19 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator
 from pykubelet.kubelet.report.nodeserver.authz import Authorizer
 from pykubelet.kubelet.report.nodeserver.decide_attributes import request_attributes
-from pykubelet.kubelet.report.nodeserver.types import Attributes, User
+from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, Attributes, User
 from pykubelet.kubelet.report.server.responses import matched_pattern
+from pykubelet.kubelet.report.server.serving import Prove
+from pykubelet.kubelet.report.server.slots import USER
 
 _log = logging.getLogger(__name__)
 
 
-def guarded(authenticator: Authenticator, authorizer: Authorizer) -> Middleware:
-    """A middleware that lets through whom both let through; the others get 401, 403 or 500 in plain text."""
+def guarded(authenticator: Authenticator, authorizer: Authorizer, prove: Prove) -> Middleware:
+    """A middleware that lets through whom both let through; the others get 401, 403 or 500 in plain text.
+
+    ``prove`` is told of requests by known users that were let through.
+    """
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -29,7 +34,7 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer) -> Middleware:
         try:
             user = await authenticator.authenticate(request)
             if user is None:
-                return web.Response(status=401, text="Unauthorized")
+                return _unauthorized()
             allowed = await authorizer.allowed(user, wanted)
         except PykubeletError as error:
             _log.warning("access not decided", extra={"path": request.path, "error": str(error)})
@@ -37,9 +42,19 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer) -> Middleware:
         if not allowed:
             _log.info("request refused", extra={"user": user.name, "verb": wanted.verb, "path": request.path})
             return web.Response(status=403, text=_forbidden(user, wanted))
+        if user.name != ANONYMOUS:
+            prove(request)
+            request[USER] = user.name
         return await handler(request)
 
     return middleware
+
+
+def _unauthorized() -> web.Response:
+    response = web.Response(status=401, text="Unauthorized")
+    # Whoever has no credentials shall not keep a connection.
+    response.force_close()
+    return response
 
 
 def _forbidden(user: User, wanted: Attributes) -> str:

@@ -3,12 +3,10 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.kubelet.report.nodeserver.access import guarded
@@ -17,26 +15,23 @@ from pykubelet.kubelet.report.nodeserver.authz import Authorizer
 from pykubelet.kubelet.report.nodeserver.certificate import ServingCertificate
 from pykubelet.kubelet.report.nodeserver.debug_routes import DebugRoutes
 from pykubelet.kubelet.report.nodeserver.info_routes import InfoRoutes
-from pykubelet.kubelet.report.nodeserver.listener import Limits, Listener, Tls, bind
 from pykubelet.kubelet.report.nodeserver.node_routes import NodeRoutes
 from pykubelet.kubelet.report.nodeserver.pod_routes import PodRoutes
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig, NodeServerDeps
 from pykubelet.kubelet.report.nodeserver.refusing import disabled_routes
 from pykubelet.kubelet.report.nodeserver.tls import TlsContexts
+from pykubelet.kubelet.report.server.binding import bind
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+from pykubelet.kubelet.report.server.listener import Tls
 from pykubelet.kubelet.report.server.log_response import LogSource
-from pykubelet.kubelet.report.server.responses import Manner, Requests
+from pykubelet.kubelet.report.server.responses import Manner
+from pykubelet.kubelet.report.server.serving import ServerConfig, application
 from pykubelet.models.meta_v1 import Status
 
 _log = logging.getLogger(__name__)
 
-_MAX_BODY: Final = 64 * 1024
-_MAX_LINE: Final = 128 * 1024
-"""Commands of an exec are in the request line."""
-_MAX_FIELD: Final = 16 * 1024
-_MAX_HEADERS: Final = 64
-_IDLE_SECONDS: Final = 90.0
-_SHUTDOWN_SECONDS: Final = 0.1
+_PURPOSE: Final = "the node's server"
+_REMEDY: Final = "set port (and address) in the configuration to a free one, or enableServer to false"
 _METRICS: Final = frozenset({"cadvisor", "probes", "resource", "slis"})
 _KNOWN: Final = frozenset(
     (
@@ -104,30 +99,29 @@ class NodeServer:
             routes += DebugRoutes(config).routes()
         else:
             routes += disabled_routes()
-        door = guarded(
-            Authenticator(config.auth, deps.reviews, deps.clock),
-            Authorizer(config.node_name, config.auth, deps.reviews, deps.clock),
+        authenticator = Authenticator(config.auth, deps.reviews, deps.clock)
+        authorizer = Authorizer(config.node_name, config.auth, deps.reviews, deps.clock)
+        server_config = ServerConfig(
+            *("readwrite", config.connections, config.slots, _MANNER),
+            door=partial(guarded, authenticator, authorizer),
+            tls=tls,
         )
-        listener = Listener(Limits(config.max_connections, config.header_timeout), deps.clock, tls)
-        requests = Requests("readwrite", deps.meter, config.max_requests, Manner(_plain, bucket))
-        async with _application(routes, (_hearing(listener), requests.middleware, door), requests) as server:
-            with bind(config.address, config.port) as listening:
+        async with application(server_config, routes, deps.meter, deps.clock) as server:
+            with bind(config.address, config.port, _PURPOSE, _REMEDY) as listening:
                 self.port = listening.getsockname()[1]
                 _log.info("node server serving", extra={"address": config.address, "port": self.port})
                 self.serving.set()
-                await listener.run(server, listening)
+                await server.run(listening)
 
     async def _serve_reading(self) -> None:
         """The read-only port: plain HTTP, for GET of what is harmless."""
         config, deps = self._config, self._deps
-        listener = Listener(Limits(config.max_connections, config.header_timeout), deps.clock, None)
-        requests = Requests("readonly", deps.meter, config.max_requests, Manner(_plain, bucket))
-        routes = InfoRoutes(deps).routes()
-        async with _application(routes, (_hearing(listener), requests.middleware), requests) as server:
-            with bind(config.address, config.read_only_port) as listening:
+        server_config = ServerConfig("readonly", config.connections, config.slots, _MANNER)
+        async with application(server_config, InfoRoutes(deps).routes(), deps.meter, deps.clock) as server:
+            with bind(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
                 _log.info("read-only port serving", extra={"address": config.address, "port": self.read_only_port})
-                await listener.run(server, listening)
+                await server.run(listening)
 
 
 def bucket(request: web.Request) -> str:
@@ -146,36 +140,4 @@ def _plain(status: Status) -> web.Response:
     return response
 
 
-def _hearing(listener: Listener) -> Middleware:
-    @web.middleware
-    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        listener.heard(request.transport)
-        return await handler(request)
-
-    return middleware
-
-
-@asynccontextmanager
-async def _application(
-    routes: Sequence[web.AbstractRouteDef], middlewares: Sequence[Middleware], requests: Requests
-) -> AsyncIterator[web.Server]:
-    """The protocol factory of an application. At the end requests that still run are cancelled."""
-    app = web.Application(middlewares=middlewares, client_max_size=_MAX_BODY)
-    app.add_routes(routes)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=True,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-        keepalive_timeout=_IDLE_SECONDS,
-        max_line_size=_MAX_LINE,
-        max_field_size=_MAX_FIELD,
-        max_headers=_MAX_HEADERS,
-    )
-    await runner.setup()
-    try:
-        assert runner.server is not None, "a runner that is set up has one"
-        yield runner.server
-    finally:
-        await requests.end()
-        await runner.cleanup()
+_MANNER: Final = Manner(_plain, bucket)

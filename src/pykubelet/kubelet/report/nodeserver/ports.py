@@ -8,6 +8,7 @@ from typing import Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.nodeserver.types import AuthConfig, CertFiles, TlsConfig
+from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.report.server.pods_view import PodsView
 from pykubelet.kubelet.report.server.ports import HealthCheck, HttpMeter, Streams
 from pykubelet.kubelet.types.ids import ContainerID
@@ -89,11 +90,9 @@ class NodeServerConfig:
     """Queries for the logs of services there, and in the journal."""
     profiling_handler: bool = True
     debug_flags_handler: bool = True
-    max_connections: int = 512
-    max_requests: int = 256
-    """So many at once; more are told to come back."""
-    header_timeout: Seconds = 30.0
-    """A connection that has not sent its first request by then is closed."""
+    connections: ConnectionLimits = ConnectionLimits(total=512, strangers=128, strangers_per_source=96)
+    slots: SlotLimits = SlotLimits(short=96, short_per_user=64, streams=256, streams_per_user=224)
+    """Together fewer than the connections that are no strangers', so that these always have room for one more."""
 
 
 @dataclass(frozen=True, slots=True)

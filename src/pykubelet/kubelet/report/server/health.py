@@ -3,18 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from aiohttp import web
 
-from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.report.metrics import CONTENT_TYPE
-from pykubelet.kubelet.report.server.local import running
+from pykubelet.kubelet.report.server.binding import bind
 from pykubelet.kubelet.report.server.ports import HealthCheck, HealthConfig, HealthDeps
-from pykubelet.kubelet.report.server.responses import Requests
+from pykubelet.kubelet.report.server.serving import ServerConfig, application
 
 _log = logging.getLogger(__name__)
-_MAX_REQUESTS: Final = 64
 
 
 class HealthServer:
@@ -35,23 +33,17 @@ class HealthServer:
             web.get("/metrics", self._metrics),
             web.get("/metrics/probes", self._probe_metrics),
         ]
-        requests = Requests("health", self._deps.meter, _MAX_REQUESTS)
-        async with running(routes, requests) as runner:
-            try:
-                await web.TCPSite(runner, self._config.address, self._config.port).start()
-            except OSError as error:
-                raise Permanent(
-                    f"cannot listen on {self._config.address}:{self._config.port} for /healthz and /metrics "
-                    f"({error.strerror}); set healthzPort to a free port, or to 0 to do without"
-                ) from error
-            self.port = next((address[1] for address in runner.addresses), None)
-            fields = {"address": self._config.address, "port": self.port}
-            _log.info("health server serving", extra=fields)
-            self.serving.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.serving.clear()
+        config = ServerConfig("health", self._config.connections, self._config.slots)
+        purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to do without"
+        async with application(config, routes, self._deps.meter, self._deps.clock) as server:
+            with bind(self._config.address, self._config.port, purpose, remedy) as listening:
+                self.port = listening.getsockname()[1]
+                _log.info("health server serving", extra={"address": self._config.address, "port": self.port})
+                self.serving.set()
+                try:
+                    await server.run(listening)
+                finally:
+                    self.serving.clear()
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return report_checks(self._deps.checks, verbose="verbose" in request.query)

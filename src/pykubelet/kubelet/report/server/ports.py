@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.report.server.pods_view import PodsView
 from pykubelet.kubelet.report.server.types import (
     ImageView,
@@ -69,6 +70,9 @@ class HttpMeter(Protocol):
     ) -> AbstractContextManager[None]:
         """A request is served within the block."""
 
+    def http_connection_closed(self, server_type: str, reason: str) -> None:
+        """A server closed a connection, or did not take it, to keep its limits."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalDeps:
@@ -92,8 +96,8 @@ class LocalConfig:
     socket: Path
     """Its folder is made with mode 0700 if it is not there."""
     pod_logs_dir: Path
-    max_requests: int = 512
-    """So many at once; more are told to come back."""
+    connections: ConnectionLimits = ConnectionLimits(total=640, strangers=64, strangers_per_source=64)
+    slots: SlotLimits = SlotLimits(short=96, short_per_user=96, streams=448, streams_per_user=448)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class HealthDeps:
     render_metrics: Callable[[], bytes]
     render_probe_metrics: Callable[[], bytes]
     meter: HttpMeter
+    clock: Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +117,7 @@ class HealthConfig:
 
     address: str = "127.0.0.1"
     port: int = 10248
+    connections: ConnectionLimits = ConnectionLimits(
+        total=128, strangers=64, strangers_per_source=64, first_request=10.0
+    )
+    slots: SlotLimits = SlotLimits(short=32, short_per_user=32, streams=0, streams_per_user=0, deadline=10.0)

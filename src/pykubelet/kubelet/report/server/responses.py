@@ -56,17 +56,16 @@ class Manner:
 
 
 class Requests:
-    """The requests that a server is answering: measured, limited in number, ended together.
+    """The requests that a server is answering: measured, ended together.
 
     ``middleware`` is the outermost one, round all handlers and the door. It refuses paths that are not in their normal
     form, and whatever goes wrong further in becomes a Status.
     """
 
-    def __init__(self, server_type: str, meter: HttpMeter, limit: int, manner: Manner | None = None) -> None:
+    def __init__(self, server_type: str, meter: HttpMeter, manner: Manner) -> None:
         self._server_type = server_type
         self._meter = meter
-        self._limit = limit
-        self._manner = manner or Manner()
+        self._manner = manner
         self._active: set[asyncio.Task[object]] = set()
         self._closed = False
 
@@ -88,9 +87,10 @@ class Requests:
             await asyncio.wait(self._active)
 
     async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._closed or len(self._active) >= self._limit:
-            code, text = (503, "the agent is stopping") if self._closed else (429, "too many requests at once")
-            return self._manner.show(failure(code, text, details=StatusDetails(retry_after_seconds=1)))
+        if self._closed:
+            return self._manner.show(
+                failure(503, "the agent is stopping", details=StatusDetails(retry_after_seconds=1))
+            )
         task = asyncio.current_task()
         assert task is not None
         self._active.add(task)

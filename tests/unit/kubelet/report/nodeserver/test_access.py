@@ -225,7 +225,7 @@ async def test_door_authorizes_the_route_that_matched_whatever_was_sent(path: st
     config = AuthConfig(anonymous=True)
     clock = VirtualClock()
     app = web.Application(
-        middlewares=[guarded(Authenticator(config, None, clock), Asked("node-1", config, None, clock))]
+        middlewares=[guarded(Authenticator(config, None, clock), Asked("node-1", config, None, clock), lambda _: None)]
     )
     app.add_routes([web.get("/exec/{namespace}/{pod}/{container}", handler)])
     async with TestServer(app) as server, ClientSession(server.make_url("/")) as session:

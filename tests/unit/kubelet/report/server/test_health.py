@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
 from pykubelet.kubelet.report.server import HealthConfig, HealthDeps, HealthServer
@@ -24,6 +25,7 @@ class Checks:
             self.metrics.render,
             self.metrics.render_probes,
             self.metrics,
+            SystemClock(),
         )
 
 

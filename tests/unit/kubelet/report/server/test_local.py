@@ -1,6 +1,7 @@
 """The local API: lists, watches, our own paths, errors, limits."""
 
 import asyncio
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from yarl import URL
 
 from pykubelet.base.errors import Conflict
 from pykubelet.kubelet.report.server import LocalServer
+from pykubelet.kubelet.report.server.limits import SlotLimits
 from pykubelet.kubelet.types.events import NORMAL
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from tests.unit.kubelet.report.pods import REF, pod, with_meta
+from tests.unit.kubelet.report.server.flood import silent_connections
 from tests.unit.kubelet.report.server.world import Served, World, ended, running, serving, until
 
 PODS = "/api/v1/pods"
@@ -312,20 +315,39 @@ async def test_a_defect_is_logged_and_not_shown(
     assert "request failed" in caplog.text
 
 
-async def test_too_many_requests_at_once(tmp_path: Path) -> None:
-    world = World(tmp_path, max_requests=3)
+async def test_watches_beyond_the_limit_are_refused_and_short_requests_answered(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    slots = SlotLimits(short=1, short_per_user=1, streams=3, streams_per_user=3)
+    world.config = dataclasses.replace(world.config, slots=slots)
     async with serving(world) as served:
         watches = [Watch(served, f"{PODS}?watch=true") for _ in range(3)]
         for watch in watches:
             await watch.__aenter__()
-        async with served.get(PODS) as response:
+        async with served.get(f"{PODS}?watch=true") as response:
             assert (response.status, response.headers["Retry-After"]) == (429, "1")
-            assert (await response.json())["reason"] == "TooManyRequests"
+            status = await response.json()
+            assert (status["reason"], "too many streams" in status["message"]) == ("TooManyRequests", True)
+        assert (await answer(served, PODS))["kind"] == "PodList"
+        assert (await answer(served, "/pykubelet/v1/healthz"))["healthy"]
         for watch in watches:
             await watch.__aexit__()
         await until(lambda: world.pods.table.watchers == 0)
-        async with served.get(PODS) as response:
-            assert response.status == 200
+        async with Watch(served, f"{PODS}?watch=true"):
+            pass
+
+
+async def test_silent_connections_do_not_lock_out_a_client(world: World) -> None:
+    many = world.config.connections.total + 20
+    async with serving(world) as served, silent_connections(str(world.config.socket), many):
+        assert (await answer(served, PODS))["kind"] == "PodList"
+
+
+async def test_silent_connections_do_not_evict_a_stream_that_has_just_begun(world: World) -> None:
+    many = world.config.connections.total + 20
+    flood = silent_connections(str(world.config.socket), many)
+    async with serving(world) as served, Watch(served, f"{PODS}?watch=true") as watch, flood:
+        world.set(running())
+        assert await watch.next() == ("ADDED", "web")
 
 
 async def test_floods_of_bad_requests(world: World) -> None:

@@ -110,7 +110,7 @@ class FakeStreams:
 class World:
     """Everything behind the server."""
 
-    def __init__(self, base: Path, *, max_requests: int = 512) -> None:
+    def __init__(self, base: Path) -> None:
         self.clock = VirtualClock(NOW)
         self.statuses = StatusManager(self.clock, NodeFacts())
         self.pods = PodsView(self.statuses, lambda: (), self.clock)
@@ -120,7 +120,7 @@ class World:
         self.streams = FakeStreams()
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None}
         self.metrics = KubeletMetrics("node-1", NodeCounts, self.clock)
-        self.config = LocalConfig(base / "run" / "a.sock", base / "pods", max_requests=max_requests)
+        self.config = LocalConfig(base / "run" / "a.sock", base / "pods")
         self.logs = base / "pods" / "ns_web_uid-1" / "app"
         self.logs.mkdir(parents=True)
         checks = {name: partial(self.faults.get, name) for name in self.faults}

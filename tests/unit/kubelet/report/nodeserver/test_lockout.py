@@ -1,0 +1,199 @@
+"""What clients without rights, or with a few, do to those who administer the node: nothing, over real TLS."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from pykubelet.kubelet.report.nodeserver import AuthConfig, NodeServer
+from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
+from pykubelet.models.authentication_v1 import UserInfo
+from pykubelet.testing.wait import until
+from tests.unit.kubelet.report.nodeserver.world import Client, NodeWorld, Pki, client_of, running_server
+from tests.unit.kubelet.report.pods import pod
+from tests.unit.kubelet.report.server.flood import silent_connections
+from tests.unit.kubelet.report.server.records import raw
+from tests.unit.kubelet.report.server.world import running
+
+FEW = ConnectionLimits(total=24, strangers=12, strangers_per_source=8)
+FOLLOW = "/containerLogs/ns/web/app?follow=true"
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def world(tmp_path: Path, pki: Pki) -> NodeWorld:
+    world = NodeWorld(tmp_path, pki)
+    world.set(running(), pod())
+    (world.logs / "0.log").write_bytes(raw("one"))
+    for name in ("first", "second"):
+        world.reviews.users[name] = UserInfo(username=name)
+        world.reviews.rights |= {(name, "get", "proxy"), (name, "get", "metrics")}
+    return world
+
+
+@asynccontextmanager
+async def tls(world: NodeWorld, server: NodeServer) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TLS connection without a client certificate."""
+    context = ssl.create_default_context(cafile=str(world.authority.ca))
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        writer.close()
+
+
+async def status(client: Client, path: str, token: str = "") -> int:
+    async with client.get(path, token) as response:
+        await response.read()
+        return response.status
+
+
+def closed(world: NodeWorld, reason: str) -> float:
+    """How many connections were closed for that reason."""
+    line = f'pykubelet_http_connections_closed_total{{reason="{reason}",server_type="readwrite"}} '
+    lines = world.metrics.render().decode().splitlines()
+    return next((float(each.removeprefix(line)) for each in lines if each.startswith(line)), 0.0)
+
+
+async def test_silent_tcp_connections_do_not_lock_out_an_admin(world: NodeWorld) -> None:
+    issued = world.admin()
+    async with running_server(world) as server, client_of(world, server, issued) as client:
+        assert server.port is not None
+        many = world.server_config.connections.total + 20
+        async with silent_connections(("127.0.0.1", server.port), many):
+            assert await status(client, "/pods") == 200
+            assert await status(client, "/healthz") == 200
+    assert closed(world, "evicted") >= many - world.server_config.connections.strangers
+
+
+async def test_silent_tls_connections_do_not_lock_out_an_admin(world: NodeWorld) -> None:
+    issued = world.admin()
+    world.change(connections=FEW)
+    async with running_server(world) as server, client_of(world, server, issued) as client, AsyncExitStack() as stack:
+        for _ in range(FEW.total + 4):
+            await stack.enter_async_context(tls(world, server))
+        assert await status(client, "/pods") == 200
+
+
+async def test_unauthenticated_connection_is_closed_after_its_answer(world: NodeWorld) -> None:
+    async with running_server(world) as server, tls(world, server) as (reader, writer):
+        writer.write(b"GET /pods HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 401")
+
+
+async def test_refused_connections_that_stay_do_not_lock_out_an_admin(world: NodeWorld) -> None:
+    """They have credentials, but no rights: each asks now and then, and stays."""
+    world.reviews.users["stranger"] = UserInfo(username="stranger")
+    world.change(connections=FEW)
+    issued = world.admin()
+    request = b"GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer stranger\r\n\r\n"
+    async with running_server(world) as server, client_of(world, server, issued) as client, AsyncExitStack() as stack:
+        for _ in range(FEW.total + 4):
+            reader, writer = await stack.enter_async_context(tls(world, server))
+            writer.write(request)
+            assert b"403" in await reader.readline()
+        for path in ("/pods", "/healthz", "/metrics"):
+            assert await status(client, path) == 200
+
+
+async def test_strangers_do_not_close_the_connection_of_an_admin(world: NodeWorld) -> None:
+    world.change(connections=FEW)
+    issued = world.admin()
+    async with running_server(world) as server, AsyncExitStack() as stack:
+        context = ssl.create_default_context(cafile=str(world.authority.ca))
+        context.load_cert_chain(issued.certificate, issued.key)
+        session = await stack.enter_async_context(aiohttp.ClientSession(f"https://127.0.0.1:{server.port}"))
+        async with session.get(FOLLOW, ssl=context) as follower:
+            assert await follower.content.readline() == b"one\n"
+            for _ in range(2):
+                async with session.get("/pods", ssl=context) as response:
+                    await response.read()
+                    assert response.status == 200, await response.text()
+                assert server.port is not None
+                await stack.enter_async_context(silent_connections(("127.0.0.1", server.port), FEW.total + 4))
+            world.log("two")
+            assert await follower.content.readline() == b"two\n"
+
+
+async def test_followed_logs_leave_room_for_short_requests_and_for_other_users(world: NodeWorld) -> None:
+    world.change(slots=SlotLimits(short=4, short_per_user=2, streams=4, streams_per_user=3))
+    issued = world.admin()
+    async with running_server(world) as server, AsyncExitStack() as stack:
+        client = await stack.enter_async_context(client_of(world, server))
+        admin = await stack.enter_async_context(client_of(world, server, issued))
+        for token, count in (("first", 3), ("second", 1)):
+            for _ in range(count):
+                response = await stack.enter_async_context(client.get(FOLLOW, token))
+                assert response.status == 200, await response.text()
+            for path in ("/healthz", "/pods", "/metrics"):
+                assert await status(client, path, token) == 200, path
+            assert await status(client, FOLLOW, token) == 429
+        async with admin.get(FOLLOW) as response:
+            assert response.status == 429
+            assert response.headers["Retry-After"] == "1"
+            assert "too many streams at once" in await response.text()
+        for path in ("/healthz", "/pods", "/metrics"):
+            assert await status(admin, path) == 200
+
+
+async def test_places_of_streams_are_free_again_when_they_end(world: NodeWorld) -> None:
+    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1))
+    async with running_server(world) as server, client_of(world, server) as client:
+        for _ in range(3):
+            async with client.get(FOLLOW, "first") as response:
+                assert response.status == 200, await response.text()
+            await until(lambda: inflight(world) == 0)
+
+
+def inflight(world: NodeWorld) -> float:
+    lines = world.metrics.render().decode().splitlines()
+    return sum(float(each.rpartition(" ")[2]) for each in lines if each.startswith("kubelet_http_inflight_requests{"))
+
+
+async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: NodeWorld) -> None:
+    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=0.5))
+    large = {"kind": "x" * 8_000_000}
+    world.server_deps = replace(world.server_deps, configuration=lambda: large)
+    async with running_server(world) as server, client_of(world, server) as client, tls(world, server) as (_, writer):
+        writer.write(b"GET /configz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer first\r\n\r\n")
+        refused = False
+        async with asyncio.timeout(10):
+            while (found := await status(client, "/pods", "second")) == 429 or not refused:
+                refused |= found == 429
+                await asyncio.sleep(0.01)
+        assert found == 200
+
+
+async def test_request_that_takes_too_long_is_told_so(world: NodeWorld) -> None:
+    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=0.05))
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    world.runtime.running_pods = hangs  # type: ignore[method-assign,assignment]
+    async with running_server(world) as server, client_of(world, server) as client:
+        async with client.get("/runningpods/", "first") as response:
+            assert response.status == 503
+            assert "GET /runningpods/ was not answered within 0.05 s" in await response.text()
+        assert await status(client, "/pods", "second") == 200
+
+
+async def test_connections_are_forgotten_when_they_end(world: NodeWorld) -> None:
+    world.change(connections=FEW, auth=AuthConfig())
+    issued = world.admin()
+    async with running_server(world) as server, client_of(world, server, issued) as client:
+        for _ in range(3 * FEW.total):
+            assert await status(client, "/pods") == 200
+    assert closed(world, "evicted") == closed(world, "refused") == 0
