@@ -1,15 +1,18 @@
-"""/healthz and /metrics over TCP, on loopback unless the configuration says otherwise. GET and HEAD only."""
+"""/healthz over TCP, on loopback unless the configuration says otherwise; on loopback also /metrics. GET and HEAD."""
 
 import asyncio
+import ipaddress
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.report.metrics import CONTENT_TYPE
+from pykubelet.kubelet.report.server.api_status import failure
 from pykubelet.kubelet.report.server.binding import bind
 from pykubelet.kubelet.report.server.ports import HealthCheck, HealthConfig, HealthDeps
+from pykubelet.kubelet.report.server.responses import status_response
 from pykubelet.kubelet.report.server.serving import ServerConfig, application
 
 _log = logging.getLogger(__name__)
@@ -27,23 +30,29 @@ class HealthServer:
 
     async def run(self) -> None:
         """Serve. Permanent: the address cannot be had."""
-        routes = [
-            web.get("/healthz", self._healthz),
-            web.get("/healthz/{name}", self._healthz_one),
-            web.get("/metrics", self._metrics),
-            web.get("/metrics/probes", self._probe_metrics),
-        ]
         config = ServerConfig("health", self._config.connections, self._config.slots)
         purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to do without"
-        async with application(config, routes, self._deps.meter, self._deps.clock) as server:
-            with bind(self._config.address, self._config.port, purpose, remedy) as listening:
-                self.port = listening.getsockname()[1]
-                _log.info("health server serving", extra={"address": self._config.address, "port": self.port})
+        with bind(self._config.address, self._config.port, purpose, remedy) as listening:
+            host, port = listening.getsockname()[:2]
+            local = ipaddress.ip_address(host).is_loopback
+            async with application(config, self._routes(local), self._deps.meter, self._deps.clock) as server:
+                self.port = port
+                fields = {"address": self._config.address, "port": port, "metrics": local}
+                _log.info("health server serving", extra=fields)
                 self.serving.set()
                 try:
                     await server.run(listening)
                 finally:
                     self.serving.clear()
+
+    def _routes(self, local: bool) -> Sequence[web.RouteDef]:
+        """No one is authenticated here, so what other machines can reach says no more than whether the node is well."""
+        return [
+            web.get("/healthz", self._healthz),
+            web.get("/healthz/{name}", self._healthz_one),
+            web.get("/metrics", self._metrics if local else _only_local),
+            web.get("/metrics/probes", self._probe_metrics if local else _only_local),
+        ]
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return report_checks(self._deps.checks, verbose="verbose" in request.query)
@@ -59,6 +68,14 @@ class HealthServer:
 
     async def _probe_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self._deps.render_probe_metrics(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def _only_local(_: web.Request) -> web.Response:
+    text = (
+        "metrics are served here only while healthzBindAddress is a loopback address; "
+        "scrape the kubelet API (port), which authenticates its clients"
+    )
+    return status_response(failure(403, text))
 
 
 def report_checks(checks: Mapping[str, HealthCheck], *, verbose: bool) -> web.Response:

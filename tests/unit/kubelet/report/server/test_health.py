@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 import aiohttp
@@ -14,6 +15,9 @@ from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
 from pykubelet.kubelet.report.server import HealthConfig, HealthDeps, HealthServer
 from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.report.server.flood import silent_connections
+
+CONFIG = HealthConfig(port=0)
 
 
 class Checks:
@@ -30,8 +34,8 @@ class Checks:
 
 
 @asynccontextmanager
-async def serving(checks: Checks) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
-    server = HealthServer(HealthConfig(port=0), checks.deps)
+async def serving(checks: Checks, address: str = "127.0.0.1") -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    server = HealthServer(replace(CONFIG, address=address), checks.deps)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(server.run())
         await server.serving.wait()
@@ -111,3 +115,41 @@ async def test_path_in_another_spelling_is_refused(path: str) -> None:
     async with serving(Checks()) as (client, base), client.get(URL(base + path, encoded=True)) as response:
         assert response.status == 400
         assert "normal form" in (await response.json())["message"]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", ""])
+async def test_metrics_on_an_address_that_others_reach_are_refused(address: str) -> None:
+    async with serving(Checks(), address) as (client, base):
+        for path in ("/metrics", "/metrics/probes"):
+            status, text = await get(client, base + path)
+            assert (status, "kubelet_node_name" in text, "healthzBindAddress" in text) == (403, False, True)
+        assert await get(client, f"{base}/healthz") == (200, "ok")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "localhost"])
+async def test_metrics_on_loopback_are_served(address: str) -> None:
+    async with serving(Checks(), address) as (client, base):
+        status, text = await get(client, f"{base.replace('127.0.0.1', address)}/metrics")
+        assert (status, "kubelet_node_name" in text) == (200, True)
+
+
+async def test_silent_connections_do_not_keep_healthz_from_being_answered() -> None:
+    async with serving(Checks()) as (client, base):
+        port = int(base.rpartition(":")[2])
+        async with silent_connections(("127.0.0.1", port), CONFIG.connections.total + 20):
+            assert await get(client, f"{base}/healthz") == (200, "ok")
+
+
+async def test_scrapes_that_are_not_read_do_not_keep_healthz_from_being_answered() -> None:
+    checks = Checks()
+    checks.deps = replace(checks.deps, render_metrics=lambda: b"x" * 8_000_000)
+    async with serving(checks) as (client, base), AsyncExitStack() as stack:
+        host, port = "127.0.0.1", int(base.rpartition(":")[2])
+        for _ in range(CONFIG.slots.short):
+            _, writer = await asyncio.open_connection(host, port)
+            stack.callback(writer.close)
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(10):
+            while (await get(client, f"{base}/metrics/probes"))[0] != 429:  # noqa: ASYNC110 - they are all being sent
+                await asyncio.sleep(0.01)
+        assert await get(client, f"{base}/healthz") == (200, "ok")
