@@ -6,12 +6,13 @@ backpressure there is, is that of the connection below.
 """
 
 from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError
-from pykubelet.base.spdy.connection import SpdyConnection
+from pykubelet.base.spdy.connection import Bounds, SpdyConnection
 from pykubelet.base.spdy.frames import ResetCode
 from pykubelet.base.spdy.link import Link, StreamLink, WebSocketLink
 from pykubelet.base.spdy.stream import SpdyStream, StreamResetError
 
 __all__ = [
+    "Bounds",
     "Decoder",
     "Encoder",
     "Limits",

@@ -6,6 +6,7 @@ each frame must be sent in the order in which it was encoded.
 
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -25,6 +26,7 @@ from pykubelet.base.spdy.frames import (
     SynStream,
     WindowUpdate,
 )
+from pykubelet.base.units import KIB
 
 MAX_LENGTH = (1 << 24) - 1
 _VERSION = 3
@@ -45,11 +47,11 @@ class ProtocolError(Invalid):
 class Limits:
     """What a peer may send. Header blocks of the streaming protocols have some hundred bytes."""
 
-    control: int = 64 * 1024
+    control: int = 16 * KIB
     """Bytes of a control frame."""
-    headers: int = 64 * 1024
+    headers: int = 16 * KIB
     """Bytes of a header block, decompressed."""
-    names: int = 100
+    names: int = 64
     """Headers in a block."""
 
 
@@ -123,11 +125,13 @@ class Decoder:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete. ProtocolError: give the connection up."""
+        return list(self.frames(data))
+
+    def frames(self, data: bytes) -> Iterator[Frame]:
+        """The same, each made only when it is asked for: few bytes can be many frames with large headers."""
         self._buffer += data
-        frames: list[Frame] = []
         while (frame := self._next()) is not None:
-            frames.append(frame)
-        return frames
+            yield frame
 
     def _next(self) -> Frame | None:
         while True:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +29,8 @@ from pykubelet.base.spdy.stream import SpdyStream, StreamResetError
 from pykubelet.base.units import KIB, MIB, Seconds
 
 _log = logging.getLogger(__name__)
+_AT_ONCE = 64
+"""Frames that are handled before others of the event loop get their turn: a peer can send thousands at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Bounds:
     held: int = 512 * KIB
     """Bytes of one stream that nobody reads; then nothing more is read from the connection."""
     held_together: int = 4 * MIB
-    """The same, of all streams."""
+    """The same, of all streams, also of those that have ended."""
     queued: int = 256 * KIB
     """Bytes to be sent; then writers wait."""
     queued_at_most: int = 4 * MIB
@@ -72,8 +73,9 @@ class SpdyConnection:
         self._last = 0
         self._held = 0
         self._read_on = asyncio.Event()
-        self._queue: deque[bytes] = deque()
+        self._queue = bytearray()
         self._queued = 0
+        """Bytes of the queue and of what is being written."""
         self._to_send = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -135,7 +137,7 @@ class SpdyConnection:
         if self._closing:
             return
         data = self._encoder.encode(frame)
-        self._queue.append(data)
+        self._queue += data
         self._queued += len(data)
         self._to_send.set()
         if self._queued > self._bounds.queued:
@@ -159,9 +161,11 @@ class SpdyConnection:
     async def _read(self) -> None:
         try:
             while data := await self._receive():
-                for frame in self._decoder.feed(data):
+                for count, frame in enumerate(self._decoder.frames(data), 1):
                     self._handle(frame)
                     await self._wait_for_readers(frame)
+                    if count % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
         except ProtocolError as error:
             _log.debug("a streaming peer broke the protocol", extra={"error": str(error)})
             self.post(GoAway(self._last, GoAwayCode.PROTOCOL_ERROR))
@@ -251,7 +255,10 @@ class SpdyConnection:
         self._streams[stream.number] = stream
         if frame.fin:
             stream.feed(b"", True)
-        if not self._accept(stream):
+        accepted = self._accept(stream)
+        # What they said is known now. Kept, they would be the largest part of a stream.
+        stream.headers = {}
+        if not accepted:
             stream.reset(ResetCode.REFUSED_STREAM)
             return
         self.post(SynReply(stream.number))
@@ -272,7 +279,7 @@ class SpdyConnection:
             while True:
                 await self._to_send.wait()
                 # Joined, because a small write costs as much as a large one.
-                data = b"".join(self._queue)
+                data = bytes(self._queue)
                 self._queue.clear()
                 self._to_send.clear()
                 await self._link.write(data)

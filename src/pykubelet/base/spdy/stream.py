@@ -1,7 +1,7 @@
 """One stream of a SPDY connection."""
 
 import asyncio
-from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from pykubelet.base.spdy.frames import Data, Frame, Headers, ResetCode, RstStream
@@ -43,32 +43,35 @@ class SpdyStream:
         """For streams of ours: done when the other side has taken or refused it."""
         self.held = 0
         """Bytes that came and were not read yet."""
+        self.on_broken: Callable[[], None] | None = None
+        """Called when the stream ends by a reset, or with its connection."""
         self._carrier = carrier
-        self._pieces: deque[bytes] = deque()
+        self._waiting = bytearray()
+        self._deaf = False
         self._news = asyncio.Event()
         self._ended = False
         self._finished = False
         self._reset = False
 
     def header(self, name: str) -> str:
-        """A header's first value; empty when there is none."""
+        """A header's first value; empty when there is none. The other side's headers are kept only until the stream is
+        accepted."""
         return self.headers.get(name.lower(), "").partition("\0")[0]
 
     # -- for its user --------------------------------------------------------------------------------------------------
 
     async def read(self) -> bytes:
         """The next bytes, none at the end. StreamResetError: what was still to come is lost."""
-        while not self._pieces:
+        while not self._waiting:
             if self._ended:
                 return b""
             if self._reset:
                 raise StreamResetError("the stream was reset")
             self._news.clear()
             await self._news.wait()
-        piece = self._pieces.popleft()
-        self.held -= len(piece)
-        self._carrier.took(len(piece))
-        return piece
+        data = bytes(self._waiting)
+        self._drop()
+        return data
 
     async def write(self, data: bytes) -> None:
         """Send; waits while the connection is full. StreamResetError: nobody is there to take it."""
@@ -88,10 +91,18 @@ class SpdyStream:
         """Give the stream up in both directions."""
         if not self._reset and not (self._finished and self._ended):
             self._carrier.post(RstStream(self.number, code))
-        self._pieces.clear()
+        self._drop()
+        self.broken()
+
+    def ignore(self) -> None:
+        """Never read: what the other side sends is thrown away."""
+        self._deaf = True
+        self._drop()
+
+    def _drop(self) -> None:
         self._carrier.took(self.held)
         self.held = 0
-        self.broken()
+        self._waiting.clear()
 
     # -- for the connection --------------------------------------------------------------------------------------------
 
@@ -99,8 +110,8 @@ class SpdyStream:
         """What came for it."""
         if self._ended or self._reset:
             return
-        if data:
-            self._pieces.append(data)
+        if data and not self._deaf:
+            self._waiting += data
             self.held += len(data)
         self._ended = fin
         self._news.set()
@@ -115,6 +126,10 @@ class SpdyStream:
             self.accepted.set_exception(StreamResetError("the other side refused the stream"))
             self.accepted.exception()  # nobody has to wait for it
         self._carrier.forget(self.number)
+        # Called once, and let go of: it may hold the stream.
+        on_broken, self.on_broken = self.on_broken, None
+        if on_broken is not None:
+            on_broken()
 
     def _settle(self) -> None:
         if self._finished and self._ended:

@@ -8,39 +8,62 @@ from contextlib import suppress
 from typing import Final
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.spdy import Link, SpdyConnection, SpdyStream
+from pykubelet.base.spdy import Bounds, Link, SpdyConnection, SpdyStream
 from pykubelet.criserver.streaming.forward import connect, relay
 from pykubelet.criserver.streaming.spdy_client import CREATION
 from pykubelet.criserver.streaming.types import Forward
 
 PROTOCOLS: Final = ("portforward.k8s.io",)
+MOST: Final = 256
+"""Connections of one client at a time; more are refused."""
+_REQUEST: Final = 64
+"""Characters of a request's number."""
 
 
-async def forward(target: Forward, link: Link) -> None:
+async def forward(target: Forward, link: Link, bounds: Bounds | None = None) -> None:
     """Serve the client's pairs until it goes."""
     async with asyncio.TaskGroup() as group:
         pairs = _Pairs(target, group)
-        async with SpdyConnection.over(link, pairs.accept) as connection:
+        async with SpdyConnection.over(link, pairs.accept, bounds) as connection:
             await connection.ended.wait()
             pairs.cancel()
 
 
 class _Pair:
-    """The streams of one connection as they come."""
+    """The streams of one connection as they come, and the task that serves them."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        self.port = port
         self.data: SpdyStream | None = None
         self.error: SpdyStream | None = None
         self.complete = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
 
     def add(self, kind: str, stream: SpdyStream) -> bool:
         """False: there is one of that kind already."""
         if getattr(self, kind) is not None:
             return False
         setattr(self, kind, stream)
+        stream.on_broken = self.cancel
+        if kind == "error":
+            stream.ignore()
         if self.data is not None and self.error is not None:
             self.complete.set()
         return True
+
+    def cancel(self) -> None:
+        """The client has given a stream up or has gone: what it has sent is not wanted any more."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def end(self) -> None:
+        """Close both streams."""
+        # The error stream ends before the other is given up: clients read it to its end.
+        if self.error is not None:
+            self.error.finish()
+        if self.data is not None:
+            self.data.finish()
+            self.data.reset()
 
 
 class _Pairs:
@@ -50,56 +73,48 @@ class _Pairs:
         self._target = target
         self._group = group
         self._pairs: dict[str, _Pair] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def accept(self, stream: SpdyStream) -> bool:
-        """Whether a stream has what it needs, and none of its kind was there."""
+        """Whether a stream has what it needs, none of its kind was there, and there are not too many."""
         kind, port = stream.header("streamtype").lower(), _port(stream)
         if kind not in ("data", "error") or port is None:
             return False
         request = _request(stream, kind)
         pair = self._pairs.get(request)
         if pair is None:
-            pair = self._pairs[request] = _Pair()
-            task = self._group.create_task(self._serve(request, pair), name=f"forward-{port}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            if len(self._pairs) >= MOST or len(request) > _REQUEST:
+                return False
+            pair = self._pairs[request] = _Pair(port)
+            pair.task = self._group.create_task(self._serve(pair), name=f"forward-{port}")
+            # Not at the end of the task's work: a task that is cancelled at once never begins.
+            pair.task.add_done_callback(lambda _: self._pairs.pop(request).end())
         return pair.add(kind, stream)
 
     def cancel(self) -> None:
         """The client has gone."""
-        for task in self._tasks:
-            task.cancel()
+        for pair in self._pairs.values():
+            pair.cancel()
 
-    async def _serve(self, request: str, pair: _Pair) -> None:
-        try:
-            async with asyncio.timeout(CREATION):
-                await pair.complete.wait()
-            await self._forward(pair)
-        except TimeoutError:
-            if pair.error is not None:
-                with suppress(ConnectionError):
+    async def _serve(self, pair: _Pair) -> None:
+        with suppress(ConnectionError):
+            try:
+                async with asyncio.timeout(CREATION):
+                    await pair.complete.wait()
+            except TimeoutError:
+                if pair.error is not None:
                     await pair.error.write(b"timed out waiting for streams")
-        finally:
-            del self._pairs[request]
-            # The error stream ends before the other is given up: clients read it to its end.
-            if pair.error is not None:
-                pair.error.finish()
-            if pair.data is not None:
-                pair.data.finish()
-                pair.data.reset()
+                return
+            await self._forward(pair)
 
     async def _forward(self, pair: _Pair) -> None:
         assert pair.data is not None
         assert pair.error is not None
-        port = _port(pair.data) or 0
-        with suppress(ConnectionError):
-            try:
-                with await connect(self._target.netns, port, self._target.owner) as connection:
-                    await relay(connection, pair.data)
-            except PykubeletError as error:
-                words = f"error forwarding port {port} to pod {self._target.sandbox}: {error}"
-                await pair.error.write(words.encode())
+        try:
+            with await connect(self._target.netns, pair.port, self._target.owner) as connection:
+                await relay(connection, pair.data)
+        except PykubeletError as error:
+            words = f"error forwarding port {pair.port} to pod {self._target.sandbox}: {error}"
+            await pair.error.write(words.encode())
 
 
 def _port(stream: SpdyStream) -> int | None:

@@ -20,6 +20,8 @@ _HELD: Final = 256 * KIB
 """Bytes for one port that the pod has not taken yet, without the last message; then the client has to wait."""
 _HELD_TOGETHER: Final = 1 * MIB
 """The same, for all ports."""
+_OVERHEAD: Final = 64
+"""What keeping a message costs beyond its data: many are one byte long."""
 
 
 async def forward(target: Forward, ports: Sequence[int], socket: web.WebSocketResponse) -> None:
@@ -75,13 +77,13 @@ class _Pipe:
             await self._held.less.wait()
         if self._ended:
             return
-        self._own += len(data)
-        self._held.together += len(data)
+        self._own += len(data) + _OVERHEAD
+        self._held.together += len(data) + _OVERHEAD
         self._waiting.put_nowait(data)
 
     async def read(self) -> bytes:
         data = await self._waiting.get()
-        self._took(len(data))
+        self._took(len(data) + _OVERHEAD)
         return data
 
     def end(self) -> None:

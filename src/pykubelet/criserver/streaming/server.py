@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
+import socket
 from typing import Final, assert_never
 
 from aiohttp import web
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.shield import shielded
-from pykubelet.base.spdy import StreamLink, WebSocketLink
+from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
+from pykubelet.base.units import KIB, Bytes
 from pykubelet.base.upgrade import taken_over
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
 from pykubelet.criserver.streaming.attach import attach
 from pykubelet.criserver.streaming.execute import execute
 from pykubelet.criserver.streaming.left import Left
+from pykubelet.criserver.streaming.shares import Shares, bounds, longest_message
 from pykubelet.criserver.streaming.strangers import Strangers
 from pykubelet.criserver.streaming.tokens import Tokens
 from pykubelet.criserver.streaming.types import AttachTo, Client, Execution, Executor, Forward, Target
@@ -23,6 +26,13 @@ _log = logging.getLogger(__name__)
 _ADDRESS: Final = "127.0.0.1"
 _MOST_LEFT: Final = 64
 """Commands that may go on without their clients; for one more the oldest is killed."""
+_ACCEPTED: Final = 16
+"""Connections that are accepted before what has come on others is read. So none is closed, for being the oldest of too
+many, before its request was looked at."""
+_BACKLOG: Final = 512
+_HEADER: Final = 8 * KIB - 2
+"""Bytes of a header, and of the request's first line."""
+_HEADERS: Final = 64
 _KINDS: Final = {Execution: "exec", AttachTo: "attach", Forward: "portforward"}
 
 
@@ -36,10 +46,11 @@ class StreamingServer:
         self._left = Left(_MOST_LEFT)
         self._strangers: Strangers | None = None
         self._serving: set[asyncio.Task[object]] = set()
+        self._shares = Shares()
 
     def url(self, target: Target) -> str:
         """A URL for the request: it works once, within a minute. Transient when too many wait."""
-        return f"{self._base}/{_KINDS[type(target)]}/{self._tokens.issue(target)}"
+        return f"{self._base}/{_KINDS[type(target)]}/{self._tokens.issue(target, _size(target))}"
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serve until cancelled; ``ready`` is set when URLs can be given."""
@@ -47,14 +58,25 @@ class StreamingServer:
         for kind in _KINDS.values():
             for method in ("GET", "POST"):
                 application.router.add_route(method, f"/{kind}/{{token}}", self._handle)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1.0,
+            max_line_size=_HEADER,
+            max_field_size=_HEADER,
+            max_headers=_HEADERS,
+        )
         await runner.setup()
         assert runner.server is not None
         self._strangers = strangers = Strangers(runner.server)
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(strangers.handler, _ADDRESS, 0)
+        door = socket.create_server((_ADDRESS, 0))
+        listener = await loop.create_server(strangers.handler, sock=door, backlog=_ACCEPTED)
+        # The loop accepts as many at a time as it believes that the kernel keeps waiting. The kernel may keep more.
+        door.listen(_BACKLOG)
         try:
-            self._base = "http://{}:{}".format(*listener.sockets[0].getsockname())
+            self._base = "http://{}:{}".format(*door.getsockname())
             ready.set()
             await loop.create_future()
         finally:
@@ -84,44 +106,47 @@ class StreamingServer:
         assert task is not None
         self._serving.add(task)
         try:
-            return await self._serve(request, target)
+            with self._shares.share() as share:
+                return await self._serve(request, target, share)
+        except Transient as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
         except ConnectionError:
             _log.debug("a streaming client has gone")
             return web.Response()
         finally:
             self._serving.discard(task)
 
-    async def _serve(self, request: web.Request, target: Target) -> web.StreamResponse:
+    async def _serve(self, request: web.Request, target: Target, share: Bytes) -> web.StreamResponse:
         if spdy_client.is_spdy(request):
-            return await self._over_spdy(request, target)
+            return await self._over_spdy(request, target, bounds(share))
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            return await self._over_websocket(request, target)
+            return await self._over_websocket(request, target, share)
         raise web.HTTPBadRequest(text="unable to upgrade: only SPDY/3.1 and WebSocket are served here")
 
-    async def _over_spdy(self, request: web.Request, target: Target) -> web.StreamResponse:
+    async def _over_spdy(self, request: web.Request, target: Target, limits: Bounds) -> web.StreamResponse:
         if isinstance(target, Forward):
             protocol = spdy_client.negotiate(request, forward_spdy.PROTOCOLS)
             async with taken_over(request) as (reader, writer):
                 writer.write(spdy_client.accepting(protocol))
-                await forward_spdy.forward(target, StreamLink(reader, writer))
+                await forward_spdy.forward(target, StreamLink(reader, writer), limits)
         else:
-            await spdy_client.serve(request, target.streams, lambda client: self._run(target, client))
+            await spdy_client.serve(request, target.streams, lambda client: self._run(target, client), limits)
         # The connection is gone; aiohttp knows and does not try to send this.
         return web.Response()
 
-    async def _over_websocket(self, request: web.Request, target: Target) -> web.StreamResponse:
+    async def _over_websocket(self, request: web.Request, target: Target, share: Bytes) -> web.StreamResponse:
         if not isinstance(target, Forward):
-            socket = await websocket.accept(request, websocket.PROTOCOLS)
-            client = websocket.WebSocketClient(socket)
+            connected = await websocket.accept(request, websocket.PROTOCOLS, longest_message(share))
+            client = websocket.WebSocketClient(connected)
             await client.greet(target.streams)
             await self._run(target, client)
-            return socket
-        socket = await websocket.accept(request, websocket.FORWARD_PROTOCOLS)
-        if socket.ws_protocol == websocket.TUNNEL:
-            await forward_spdy.forward(target, WebSocketLink(socket))
+            return connected
+        connected = await websocket.accept(request, websocket.FORWARD_PROTOCOLS, longest_message(share))
+        if connected.ws_protocol == websocket.TUNNEL:
+            await forward_spdy.forward(target, WebSocketLink(connected), bounds(share))
         else:
-            await forward_websocket.forward(target, _ports(request) or target.ports, socket)
-        return socket
+            await forward_websocket.forward(target, _ports(request) or target.ports, connected)
+        return connected
 
     async def _run(self, target: Execution | AttachTo, client: Client) -> None:
         match target:
@@ -131,6 +156,10 @@ class StreamingServer:
                 await attach(target, client)
             case _:
                 assert_never(target)
+
+
+def _size(target: Target) -> Bytes:
+    return Bytes(sum(map(len, target.command)) if isinstance(target, Execution) else 0)
 
 
 def _ports(request: web.Request) -> list[int]:

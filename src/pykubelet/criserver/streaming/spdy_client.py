@@ -8,11 +8,11 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet.base.hangup import until_stuck
-from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
-from pykubelet.base.units import KIB, Seconds
+from pykubelet.base.spdy import Bounds, SpdyConnection, SpdyStream, StreamLink
+from pykubelet.base.units import Seconds
 from pykubelet.base.upgrade import switching, taken_over
-from pykubelet.criserver.streaming.status import parse_size, status, text
-from pykubelet.criserver.streaming.types import Channel, Client, EndOfInput, FromClient, Size, Streams
+from pykubelet.criserver.streaming.status import MAX_SIZE, parse_size, status, text
+from pykubelet.criserver.streaming.types import Channel, Client, EndOfInput, FromClient, Streams
 
 V4: Final = "v4.channel.k8s.io"
 V3: Final = "v3.channel.k8s.io"
@@ -22,8 +22,6 @@ PROTOCOLS: Final = (V4, V3, V2, V1)
 SPDY: Final = "SPDY/3.1"
 CREATION: Final[Seconds] = 30.0
 """The client has so long to make its streams (the reference's limit)."""
-_SIZES: Final = 4 * KIB
-"""No resize message is longer."""
 _NAMES: Final = {
     "stdin": Channel.STDIN,
     "stdout": Channel.STDOUT,
@@ -59,13 +57,15 @@ def accepting(protocol: str) -> bytes:
     return switching([("Upgrade", SPDY), ("X-Stream-Protocol-Version", protocol)])
 
 
-async def serve(request: web.Request, streams: Streams, run: Callable[[Client], Awaitable[None]]) -> None:
+async def serve(
+    request: web.Request, streams: Streams, run: Callable[[Client], Awaitable[None]], bounds: Bounds | None = None
+) -> None:
     """Speak SPDY on the request's connection, and give ``run`` the client once it has made its streams."""
     protocol = negotiate(request, PROTOCOLS)
     async with taken_over(request) as (reader, writer):
         writer.write(accepting(protocol))
         room = _Room(streams, protocol)
-        async with SpdyConnection.over(StreamLink(reader, writer), room.accept) as connection:
+        async with SpdyConnection.over(StreamLink(reader, writer), room.accept, bounds) as connection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CREATION):
                     await room.complete.wait()
@@ -90,6 +90,8 @@ class _Room:
             return False
         self._missing.remove(channel)
         self.streams[channel] = stream
+        if channel not in (Channel.STDIN, Channel.RESIZE):
+            stream.ignore()
         if not self._missing:
             self.complete.set()
         return True
@@ -157,9 +159,9 @@ async def _sizes(stream: SpdyStream, queue: "asyncio.Queue[FromClient | None]") 
     waiting = b""
     with suppress(ConnectionError):
         while data := await stream.read():
-            *documents, waiting = (waiting + data).split(b"}")
-            waiting = waiting[-_SIZES:]
-            for document in documents:
-                size = parse_size(document + b"}")
-                if isinstance(size, Size):
-                    await queue.put(size)
+            # Of all that came together only the last counts.
+            complete, end, waiting = (waiting + data).rpartition(b"}")
+            waiting = waiting[-MAX_SIZE:]
+            size = parse_size(complete.rpartition(b"}")[2] + end)
+            if size is not None:
+                await queue.put(size)

@@ -1,8 +1,13 @@
 """How clients learn what became of a command: text in the old protocols, a Kubernetes Status since v4. Pure."""
 
 import json
+from typing import Final
 
+from pykubelet.base.units import KIB
 from pykubelet.criserver.streaming.types import Size
+
+MAX_SIZE: Final = 4 * KIB
+"""Bytes of a resize message; longer ones make no sense."""
 
 
 def status(exit_code: int, failure: str) -> bytes:
@@ -28,6 +33,8 @@ def _sentence(exit_code: int) -> str:
 
 def parse_size(data: bytes) -> Size | None:
     """A terminal's size from a resize message; None when it makes no sense."""
+    if len(data) > MAX_SIZE:
+        return None
     try:
         document = json.loads(data)
         width, height = int(document["Width"]), int(document["Height"])

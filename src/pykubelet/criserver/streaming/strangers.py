@@ -20,6 +20,7 @@ class Strangers:
         self._server = server
         self._waiting: dict[RequestHandler, asyncio.TimerHandle] = {}
         """Oldest first."""
+        self._closed = False
 
     def handler(self) -> RequestHandler:
         """For a new connection; it is closed unless it is known soon."""
@@ -27,6 +28,8 @@ class Strangers:
             self._drop(next(iter(self._waiting)))
         made = self._server()
         self._waiting[made] = asyncio.get_running_loop().call_later(PATIENCE, self._drop, made)
+        if self._closed:
+            self._drop(made)
         return made
 
     def known(self, protocol: RequestHandler) -> None:
@@ -36,11 +39,17 @@ class Strangers:
             timer.cancel()
 
     def close(self) -> None:
-        """Close all."""
+        """Close all, and those that are still being accepted."""
+        self._closed = True
         for each in list(self._waiting):
             self._drop(each)
 
     def _drop(self, handler: RequestHandler) -> None:
         self._waiting.pop(handler).cancel()
-        if handler.transport is not None:
-            handler.transport.abort()
+        # A new one is given its transport in the loop's next turn.
+        asyncio.get_running_loop().call_later(0, _abort, handler)
+
+
+def _abort(handler: RequestHandler) -> None:
+    if handler.transport is not None:
+        handler.transport.abort()

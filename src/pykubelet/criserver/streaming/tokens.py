@@ -5,12 +5,14 @@ from typing import Generic, TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import MIB, Bytes, Seconds
 
 T = TypeVar("T")
 
 LIFETIME: Seconds = 60.0
 _MOST = 1000
+_MOST_BYTES = 32 * MIB
+"""Of all that wait: a command may be as long as a CRI message."""
 
 
 class Tokens(Generic[T]):
@@ -18,23 +20,26 @@ class Tokens(Generic[T]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: dict[str, tuple[Seconds, T]] = {}
+        self._waiting: dict[str, tuple[Seconds, Bytes, T]] = {}
+        self._size = 0
 
-    def issue(self, value: T) -> str:
-        """A token for a request. Transient when too many wait."""
+    def issue(self, value: T, size: Bytes) -> str:
+        """A token for a request, which takes so many bytes. Transient when too many wait."""
         now = self._clock.monotonic()
         # In the order of issue, so the oldest come first.
         while self._waiting and next(iter(self._waiting.values()))[0] <= now:
-            del self._waiting[next(iter(self._waiting))]
-        if len(self._waiting) >= _MOST:
+            self._size -= self._waiting.pop(next(iter(self._waiting)))[1]
+        if len(self._waiting) >= _MOST or self._size + size > _MOST_BYTES:
             raise Transient("too many streaming requests wait for their connection", retry_after=1.0)
         token = secrets.token_urlsafe(24)
-        self._waiting[token] = (now + LIFETIME, value)
+        self._waiting[token] = (now + LIFETIME, size, value)
+        self._size += size
         return token
 
     def redeem(self, token: str) -> T:
         """The request, once. NotFound: unknown, used or too old."""
-        expires, value = self._waiting.pop(token, (0.0, None))
+        expires, size, value = self._waiting.pop(token, (0.0, 0, None))
+        self._size -= size
         if value is None or expires <= self._clock.monotonic():
             raise NotFound("this URL is unknown, was used already, or has expired")
         return value

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from pykubelet.base.hangup import hung_up, keep_alive, until_stuck
-from pykubelet.base.units import MIB
+from pykubelet.base.units import Bytes
 from pykubelet.criserver.streaming.status import parse_size, status, text
 from pykubelet.criserver.streaming.types import Channel, EndOfInput, FromClient, Size, Streams
 
@@ -25,15 +25,17 @@ V1_TEXT: Final = "base64.channel.k8s.io"
 PROTOCOLS: Final = (V5, V4, V4_TEXT, V1, V1_TEXT)
 TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 FORWARD_PROTOCOLS: Final = (TUNNEL, V4, V4_TEXT)
-_MESSAGE: Final = 4 * MIB
 
 
-async def accept(request: web.Request, protocols: tuple[str, ...]) -> web.WebSocketResponse:
-    """Do the handshake. A client that names no protocol speaks v1; one that names only unknown ones is refused."""
+async def accept(request: web.Request, protocols: tuple[str, ...], longest: Bytes) -> web.WebSocketResponse:
+    """Do the handshake. A client that names no protocol speaks v1; one that names only unknown ones is refused.
+
+    A message of more than ``longest`` bytes ends the connection.
+    """
     offered = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if word.strip()]
     if offered and not set(offered) & set(protocols):
         raise web.HTTPForbidden(text=f"none of {', '.join(offered)} is spoken here, but {', '.join(protocols)}")
-    socket = web.WebSocketResponse(protocols=protocols if offered else (), max_msg_size=_MESSAGE, compress=False)
+    socket = web.WebSocketResponse(protocols=protocols if offered else (), max_msg_size=longest, compress=False)
     await socket.prepare(request)
     keep_alive(socket)
     return socket

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -89,15 +90,18 @@ async def _peer(accept: Accept, bounds: Bounds | None = None) -> AsyncIterator[t
 
 async def test_streams_both_ways_and_their_ends() -> None:
     made: list[SpdyStream] = []
+    kinds: list[str] = []
 
     def accept(stream: SpdyStream) -> bool:
         made.append(stream)
+        kinds.append(stream.header("StreamType"))
         return True
 
     async with _talking(accept) as client:
         first = await client.open({"streamtype": "data", "port": "80"})
         second = await client.open({"streamtype": "error"})
-        assert [stream.header("StreamType") for stream in made] == ["data", "error"]
+        assert kinds == ["data", "error"]
+        assert [stream.headers for stream in made] == [{}, {}]
         assert (first.number, second.number) == (1, 3)
         await first.write(b"x" * 200_000)
         first.finish()
@@ -255,6 +259,127 @@ async def test_a_peer_that_asks_and_never_listens() -> None:
                 await peer.send(*[Ping(2 * number + 1) for number in range(1000)])
             raise ConnectionResetError
         assert connection.ended.is_set()
+
+
+async def _answered(peer: Peer, number: int) -> bool:
+    """Whether the connection still reads: it answers a ping soon."""
+    await peer.send(Ping(number))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.2):
+            while await peer.receive() != Ping(number):
+                pass
+            return True
+    return False
+
+
+@asynccontextmanager
+async def _filled(bounds: Bounds, *sizes: int) -> AsyncIterator[tuple[list[SpdyStream], Peer]]:
+    """Streams that got so many bytes each, which were not read."""
+    made: list[SpdyStream] = []
+
+    def accept(stream: SpdyStream) -> bool:
+        made.append(stream)
+        return True
+
+    async with _peer(accept, bounds) as (_, peer):
+        for number, size in enumerate(sizes):
+            await peer.send(SynStream(2 * number + 1), Data(2 * number + 1, b"x" * size))
+        yield made, peer
+
+
+async def test_streams_that_hold_too_much_together_stop_the_connection_until_one_is_read() -> None:
+    bounds = Bounds(held=64 * KIB, held_together=128 * KIB, linger=0.0)
+    async with _filled(bounds, 60 * KIB, 60 * KIB, 60 * KIB) as (made, peer):
+        assert not await _answered(peer, 1)
+        assert sum(stream.held for stream in made) == 180 * KIB
+        assert len(await made[0].read()) == 60 * KIB
+        assert await _answered(peer, 3)
+
+
+async def test_streams_that_hold_little_together_do_not_stop_the_connection() -> None:
+    bounds = Bounds(held=64 * KIB, held_together=128 * KIB, linger=0.0)
+    async with _filled(bounds, 40 * KIB, 40 * KIB, 40 * KIB) as (_, peer):
+        assert await _answered(peer, 1)
+
+
+async def test_stream_that_is_reset_holds_nothing_any_more() -> None:
+    bounds = Bounds(held=1 * KIB, held_together=2 * KIB, linger=0.0)
+    async with _filled(bounds, 2 * KIB) as (made, peer):
+        for number in range(1, 5):
+            assert not await _answered(peer, 2 * number + 99)
+            made[-1].reset()
+            assert await _answered(peer, 2 * number + 199)
+            await peer.send(SynStream(2 * number + 1), Data(2 * number + 1, b"x" * 2 * KIB))
+
+
+async def test_stream_that_is_ignored_holds_nothing() -> None:
+    bounds = Bounds(held=1 * KIB, held_together=2 * KIB, linger=0.0)
+    async with _filled(bounds, 2 * KIB) as (made, peer):
+        assert not await _answered(peer, 1)
+        made[0].ignore()
+        await peer.send(Data(1, b"x" * 10 * KIB))
+        assert await _answered(peer, 3)
+        assert made[0].held == 0
+
+
+async def test_stream_of_tiny_frames_holds_no_more_than_their_bytes() -> None:
+    async with _filled(Bounds(linger=0.0), 2) as (made, peer):
+        frames = Encoder().encode(Data(1, b"xy")) * 1000
+        tracemalloc.start()
+        try:
+            for _ in range(50):
+                await peer.send_bytes(frames)
+            while made[0].held < 100_002:  # noqa: ASYNC110 - the connection makes it true
+                await asyncio.sleep(0.01)
+            assert tracemalloc.get_traced_memory()[0] < MIB
+        finally:
+            tracemalloc.stop()
+
+
+async def test_writer_waits_while_the_queue_is_full_and_goes_on_as_often_as_it_empties() -> None:
+    bounds = Bounds(queued=64 * KIB, linger=0.0)
+    async with _filled(bounds, 1) as (made, peer):
+        assert isinstance(await peer.receive(), SynReply)
+        writing = asyncio.create_task(made[0].write(b"x" * 2 * MIB))
+        # Nothing is taken, so that the kernel's buffers fill, and then the queue.
+        await asyncio.wait({writing}, timeout=0.3)
+        assert not writing.done()
+        got = 0
+        while got < 2 * MIB:
+            frame = await peer.receive()
+            assert isinstance(frame, Data)
+            got += len(frame.data)
+        await writing
+
+
+async def test_queue_that_was_sent_counts_for_nothing() -> None:
+    """A peer that listens may ask as often as it likes."""
+    async with _peer(lambda _: True, Bounds(queued=1 * KIB, queued_at_most=4 * KIB, linger=0.0)) as (connection, peer):
+        for number in range(2000):
+            await peer.send(Ping(2 * number + 1))
+            assert await peer.receive() == Ping(2 * number + 1)
+        assert not connection.ended.is_set()
+
+
+async def test_frames_of_one_peer_leave_others_their_turn() -> None:
+    """Ten thousand frames that came together are not handled in one go."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with _peer(lambda _: True) as (_, peer):
+        counting = asyncio.create_task(other())
+        frames = Encoder().encode(Ping(2)) * 5000
+        assert await _answered(peer, 1)
+        before = turns
+        await peer.send_bytes(frames)
+        assert await _answered(peer, 3)
+        counting.cancel()
+        assert turns - before > 5000 / 64
 
 
 async def test_an_idle_connection_ends() -> None:

@@ -157,16 +157,17 @@ async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
     assert not waits.done()
     over.end()
     await waits
-    assert held.together == 1
+    assert held.together == other._own < 100
     await over.put(b"dropped")
-    assert held.together == 1
+    assert held.together == other._own
     assert await other.read() == b"y"
+    assert held.together == 0
 
 
 async def test_one_port_holds_little() -> None:
     held = _Held()
     pipe = _Pipe(Channels(_Unused()), 0, held)  # type: ignore[arg-type]  # all that is asked of it
-    for _ in range(5):
+    for _ in range(4):
         await pipe.put(b"x" * 64 * KIB)
     waits = asyncio.ensure_future(pipe.put(b"y"))
     await asyncio.sleep(0.01)

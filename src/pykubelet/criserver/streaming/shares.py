@@ -1,0 +1,61 @@
+"""What all streaming clients together may take: how many there are, and how much is held for them.
+
+Whoever has a URL may send more than anybody reads. Each session gets a share of one amount of memory, the smaller the
+more there are, and all its limits follow from that.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pykubelet.base.errors import Transient
+from pykubelet.base.spdy import Bounds
+from pykubelet.base.units import KIB, MIB, Bytes
+
+MOST: Final = 1024
+"""Sessions at a time."""
+_TOGETHER: Final = 192 * MIB
+_LARGEST: Final = 8 * MIB
+_SMALLEST: Final = 128 * KIB
+"""Given even when nothing is free."""
+
+
+class Shares:
+    """Sessions under way."""
+
+    def __init__(self, together: int = _TOGETHER, most: int = MOST) -> None:
+        self._free = together
+        self._most = most
+        self.taken = 0
+        """Sessions that have one."""
+
+    @contextmanager
+    def share(self) -> Iterator[Bytes]:
+        """Bytes for a session while the block lasts. Transient: there are too many sessions."""
+        if self.taken >= self._most:
+            raise Transient(f"{self._most} streaming sessions are open, no more are served; end some, or try again")
+        size = Bytes(max(_SMALLEST, min(_LARGEST, self._free // 8)))
+        self.taken += 1
+        self._free -= size
+        try:
+            yield size
+        finally:
+            self._free += size
+            self.taken -= 1
+
+
+def bounds(share: Bytes) -> Bounds:
+    """Those of a SPDY connection."""
+    usual = Bounds()
+    half = share // 2
+    return Bounds(
+        held=min(usual.held, half // 4),
+        held_together=min(usual.held_together, half),
+        queued=min(usual.queued, half // 4),
+        queued_at_most=min(usual.queued_at_most, half),
+    )
+
+
+def longest_message(share: Bytes) -> Bytes:
+    """That of a WebSocket, which holds up to two of them: one that comes, and one that nobody has taken."""
+    return Bytes(share // 2)
