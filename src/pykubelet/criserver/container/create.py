@@ -9,6 +9,7 @@ from pathlib import Path
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.shield import shielded
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.accounts import find_user
@@ -36,6 +37,8 @@ from pykubelet.criserver.types import (
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
+_NODE_PATHS: Seconds = 60.0
+"""For looking at the volumes of a container; shorter than the calls of clients take, so that they hear of it."""
 
 
 class Creator:
@@ -126,12 +129,17 @@ class Creator:
             view = self._deps.sandboxes.view(record.sandbox_id)
             rootfs = await self._deps.images.prepare(image.id, record.id, view.user)
             sources = await self._image_mounts(record, config, view.user, undo)
-            mapped, owner = self._deps.folders.mapped / record.id, f"container/{record.id}"
+            # Retries of the client have other ids: under one name only a few of them can hang.
+            owner = f"container/{record.sandbox_id}/{config.metadata.name}"
+            devices = await blocking.call(owner, prepare.look_at_node, config, record.log_path, deadline=_NODE_PATHS)
+            mapped = self._deps.folders.mapped / record.id
             undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
-            sources |= await blocking.call_to_end(owner, prepare.map_mounts, mapped, config.mounts, view.user)
+            sources |= await blocking.call_to_end(
+                owner, prepare.map_mounts, mapped, config.mounts, view.user, deadline=_NODE_PATHS
+            )
             pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
-            work = _Work(record, config, image, view, rootfs, sources, pid_namespace)
-            user = await blocking.call_to_end(owner, self._write, work)
+            work = _Work(record, config, image, view, rootfs, sources, pid_namespace, devices)
+            user = await blocking.call_to_end(f"container/{record.id}", self._write, work)
             undo.pop_all()
         return user
 
@@ -200,11 +208,7 @@ class Creator:
         user = find_user(context, work.image.user, work.rootfs)
         mounted = {mount.container_path.rstrip("/") for mount in config.mounts}
         prepare.make_volumes(work.rootfs, work.image.volumes, mounted, work.view.user)
-        prepare.make_sources(list(config.mounts))
-        prepare.check_propagation(config.mounts)
-        if record.log_path:
-            Path(record.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        spec = build_container(self._input(work, user, prepare.find_devices(config)))
+        spec = build_container(self._input(work, user))
         if config.CDI_devices:
             # Imported for those who use it: it brings YAML.
             from pykubelet.criserver.container.cdi import inject
@@ -213,7 +217,7 @@ class Creator:
         prepare.write_bundle(self._deps.folders.bundles / record.id, spec)
         return user
 
-    def _input(self, work: "_Work", user: ContainerUser, devices: tuple[HostDevice, ...]) -> ContainerInput:
+    def _input(self, work: "_Work", user: ContainerUser) -> ContainerInput:
         given = ContainerInput(
             config=work.config,
             sandbox=work.view,
@@ -223,7 +227,7 @@ class Creator:
             cgroup=work.record.cgroup,
             host=self._deps.host,
             pid_namespace=work.pid_namespace,
-            devices=devices,
+            devices=work.devices,
             mount_sources=work.sources,
         )
         return replaced(given, seccomp=self._seccomp(given))
@@ -255,6 +259,7 @@ class _Work:
     rootfs: Path
     sources: dict[str, str]
     pid_namespace: str | None
+    devices: tuple[HostDevice, ...]
 
 
 def _name(config: pb.ContainerConfig) -> str:

@@ -87,7 +87,27 @@ def sub_path(folder: Path, relative: str) -> str:
         close_quietly(fd)
 
 
-def make_sources(asked: "list[pb.Mount]") -> None:
+def look_at_node(config: pb.ContainerConfig, log_path: str) -> tuple[HostDevice, ...]:
+    """Look at all paths of the node that the request names, make what is missing there, and find the devices.
+
+    Such a path may be on a file system that does not respond: nothing here touches what is the container's own, so
+    that a call that was given up does no harm later. Errors: Invalid, Permanent, Transient.
+    """
+    make_sources(config.mounts)
+    check_propagation(config.mounts)
+    if log_path:
+        _make_folder(Path(log_path).parent, "the folder of its log")
+    return find_devices(config)
+
+
+def _make_folder(folder: Path, what: str) -> None:
+    try:
+        folder.mkdir(0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise wrap(error, f"cannot make {what}, {folder}") from error
+
+
+def make_sources(asked: Iterable[pb.Mount]) -> None:
     """Make missing host folders of mounts, as container runtimes do. Invalid when a path is not absolute."""
     for mount in asked:
         if mount.HasField("image"):
@@ -95,7 +115,7 @@ def make_sources(asked: "list[pb.Mount]") -> None:
         if not mount.host_path.startswith("/"):
             raise Invalid(f"mount {mount.container_path}: the host path {mount.host_path!r} must be absolute")
         if not os.path.lexists(mount.host_path):
-            Path(mount.host_path).mkdir(0o755, parents=True, exist_ok=True)
+            _make_folder(Path(mount.host_path), f"the source of mount {mount.container_path}")
 
 
 def check_propagation(asked: Iterable[pb.Mount]) -> None:
