@@ -27,6 +27,8 @@ INJECTIONS: dict[str, str] = {
     "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_pods_that_cannot_be_listed_do_not_keep_garbage",
     "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_orphans_that_raise_do_not_keep_the_rest",
     "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_orphans_that_raise_do_not_keep_the_rest",
+    "usage.pods": "unit/kubelet/observe/stats/test_volumes.py"
+    "::test_pod_whose_files_raise_keeps_no_other_from_being_counted",
     "log-rotation.pods": "unit/kubelet/actuate/logs/test_manager.py::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "unit/kubelet/actuate/logs/test_manager.py::test_log_that_cannot_be_rotated_delays_no_other",
     "store.owed": "unit/criserver/store/test_owed.py::test_store_idle_after_disk_full_writes_what_it_owes_later",

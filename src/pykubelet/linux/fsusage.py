@@ -1,15 +1,15 @@
 """How full a file system is, and how much of it a folder takes, without forking `du`."""
 
 import os
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 
 from pykubelet.base.units import Bytes
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.treewalk import TreeWalk
 
 _BLOCK = 512
-_MAX_OPEN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TreeUsage:
     bytes: Bytes
     inodes: int
     complete: bool = True
-    """False when something could not be read, is nested absurdly deep, or the count was stopped."""
+    """False when something could not be read or was moved meanwhile, or the count was stopped: there may be more."""
 
 
 def filesystem(path: str) -> FsUsage:
@@ -53,10 +53,22 @@ def filesystem(path: str) -> FsUsage:
 
 
 def tree_usage(path: str, stop: Callable[[], bool] = lambda: False) -> TreeUsage:
+    """Count blocks and inodes of a tree of any depth, as ``tree_usage_in_steps`` does. ``stop`` is asked often."""
+    steps = tree_usage_in_steps(path)
+    try:
+        next(steps)
+        while True:
+            steps.send(stop())
+    except StopIteration as end:
+        usage: TreeUsage = end.value
+        return usage
+
+
+def tree_usage_in_steps(path: str) -> Generator[None, bool | None, TreeUsage]:
     """Count blocks and inodes like `du -x`: hard links once, other file systems not at all.
 
-    Links are never followed, and every step is relative to an open folder, so a pod that moves things about
-    cannot lead the count elsewhere. `stop` is asked at each folder. Raises NotFound when the path is gone.
+    Links are never followed, and every step is relative to an open directory, so a pod that moves things about cannot
+    lead the count elsewhere. A step that is sent True is the last. Raises NotFound when the path is gone.
     """
     try:
         root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -65,67 +77,10 @@ def tree_usage(path: str, stop: Callable[[], bool] = lambda: False) -> TreeUsage
         return TreeUsage(Bytes(entry.st_blocks * _BLOCK), 1)
     except OSError as error:
         raise wrap(error, f"cannot count {path}") from error
-    count = _Count(os.fstat(root))
-    # The folders we are in, each with the subfolders still to visit. A folder is closed when none are left.
-    trail: list[tuple[int, list[str]]] = []
-    try:
-        trail.append((root, count.scan(root)))
-        while trail:
-            folder, pending = trail[-1]
-            if not pending or stop():
-                count.complete &= not pending
-                trail.pop()
-                os.close(folder)
-                continue
-            child = count.enter(folder, pending.pop())
-            if child is None:
-                continue
-            if len(trail) >= _MAX_OPEN:
-                count.complete = False
-                os.close(child)
-                continue
-            trail.append((child, count.scan(child)))
-    finally:
-        for folder, _ in trail:
-            os.close(folder)
-    return TreeUsage(Bytes(count.blocks * _BLOCK), count.inodes, count.complete)
-
-
-class _Count:
-    def __init__(self, root: os.stat_result) -> None:
-        self.blocks = root.st_blocks
-        self.inodes = 1
-        self.complete = True
-        self._device = root.st_dev
-        self._linked: set[int] = set()
-
-    def scan(self, folder: int) -> list[str]:
-        """Add what is directly in the folder; returns the names of its subfolders."""
-        subfolders = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                try:
-                    facts = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                if facts.st_dev != self._device:
-                    continue
-                if stat.S_ISDIR(facts.st_mode):
-                    subfolders.append(entry.name)
-                elif facts.st_nlink > 1:
-                    if facts.st_ino in self._linked:
-                        continue
-                    self._linked.add(facts.st_ino)
-                self.blocks += facts.st_blocks
-                self.inodes += 1
-        return subfolders
-
-    def enter(self, folder: int, name: str) -> int | None:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            return os.open(name, flags, dir_fd=folder)
-        except FileNotFoundError:
-            return None
-        except OSError:
-            self.complete = False
-            return None
+    walk = TreeWalk(root)
+    with closing(walk.steps()) as steps:
+        for _ in steps:
+            if (yield):
+                walk.complete = False
+                break
+    return TreeUsage(Bytes(walk.blocks * _BLOCK), walk.inodes, walk.complete)

@@ -2,13 +2,15 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import NotFound
-from pykubelet.linux import mounts
+from pykubelet.linux import mounts, treewalk
 from pykubelet.linux.fsusage import filesystem, tree_usage
+from pykubelet.linux.removal import remove_tree
 
 
 def du(path: Path) -> int:
@@ -60,21 +62,100 @@ def test_other_file_systems_do_not_count(tmp_path: Path) -> None:
     assert usage.inodes == 1
 
 
-def test_absurd_depth_is_bounded_and_told(tmp_path: Path) -> None:
-    here = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    # Two folders on each level, so that no level is done before the one below it.
-    for _ in range(400):
-        os.mkdir("a", dir_fd=here)
-        os.mkdir("b", dir_fd=here)
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Path]:
+    """A directory that may be nested deeper than other programs can remove."""
+    path = tmp_path / "tree"
+    path.mkdir()
+    yield path
+    remove_tree(path)
+
+
+def _nest(top: Path, depth: int, *, beside: tuple[str, ...] = ()) -> None:
+    """A chain of directories, each with others beside the one that leads down."""
+    here = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(depth):
+        for name in (*beside, "b"):
+            os.mkdir(name, dir_fd=here)
         below = os.open("b", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
         os.close(here)
         here = below
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
+    os.write(file, b"x" * 1_000_000)
+    os.close(file)
     os.close(here)
-    before = len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("beside", [(), ("a",), ("a", "c")])
+def test_tree_of_any_depth_is_counted_with_few_descriptors(tree: Path, beside: tuple[str, ...]) -> None:
+    _nest(tree, 400, beside=beside)
+    before, most = _descriptors(), 0
+
+    def look() -> bool:
+        nonlocal most
+        most = max(most, _descriptors())
+        return False
+
+    usage = tree_usage(str(tree), look)
+    assert usage.bytes == du(tree)
+    assert usage.inodes == 1 + 400 * (1 + len(beside)) + 1
+    assert usage.complete
+    assert _descriptors() == before
+    assert most - before < 100
+
+
+def test_more_subdirectories_than_names_are_kept_are_all_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(treewalk, "_MOST_NAMES", 0)
+    monkeypatch.setattr(treewalk, "_FEWEST_NAMES", 5)
+    monkeypatch.setattr(treewalk, "_MOST_LEVELS", 2)
+    for one in range(12):
+        for two in range(12):
+            (tmp_path / f"d{one}" / f"e{two}" / "f" / "g").mkdir(parents=True)
     usage = tree_usage(str(tmp_path))
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
-    assert usage.inodes > 100
+    assert usage.inodes == 1 + 12 + 12 * 12 * 3
+    assert usage.bytes == du(tmp_path)
+    assert usage.complete
+
+
+def test_hard_links_beyond_those_remembered_count_by_their_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(treewalk, "_MOST_LINKED", 1)
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"x" * 50_000)
+        for number in range(3):
+            os.link(tmp_path / name, tmp_path / f"{name}{number}")
+    assert tree_usage(str(tmp_path)).bytes == du(tmp_path)
+    assert tree_usage(str(tmp_path)).inodes == 4
+
+
+def test_directory_moved_during_the_count_never_leads_out_of_the_tree(tree: Path, tmp_path: Path) -> None:
+    """The way back up is ``..``, which leads elsewhere once a directory has been moved."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for number in range(100):
+        (outside / f"x{number}").mkdir()
+    _nest(tree, 300, beside=("a", "c"))
+    moved = tree / Path(*["b"] * 150)
+    steps = 0
+
+    def move() -> bool:
+        nonlocal steps
+        steps += 1
+        if steps == 500:  # when it is below, and the levels above are given up
+            moved.rename(outside / "moved")
+        return False
+
+    usage = tree_usage(str(tree), move)
+    assert (outside / "moved").exists()
     assert not usage.complete
+    assert usage.inodes <= 1 + 300 * 3 + 1
 
 
 def test_stop(tmp_path: Path) -> None:

@@ -1,20 +1,22 @@
-"""What pods' volumes, logs and other files take of the disk: walked in a thread, one pod after the other, and kept.
+"""What pods' volumes, logs and other files take of the disk: counted in threads of the pods, in slices, and kept.
 
-Walking a big volume takes long, so whoever asks waits a bounded time and then gets what was known before. Nothing is
-walked unless somebody asks.
+Counting a million files takes long. So pods take turns of ``_SLICE`` seconds, which lets a small pod pass a big one;
+a pod whose count took long is counted less often, and one that takes too long is given up with what was found until
+then. Who asks waits a bounded time and then gets what was known before. Nothing is counted unless it is asked for.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.base.threads import stoppable
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.compute_summary import PodFiles
 from pykubelet.kubelet.observe.stats.ports import VolumeReader
@@ -25,21 +27,32 @@ from pykubelet.linux import fsusage
 from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.scalars import time_from_unix
 
-_log = logging.getLogger(__name__)
 _WAIT: Final[Seconds] = 2.0
+_AT_ONCE: Final = 2
+"""Pods that are counted at a time."""
+_SLICE: Final[Seconds] = 0.2
+_RESPONDING: Final[Seconds] = 10.0
+"""Within which a slice ends unless a file system is not responding."""
+_LONGEST: Final[Seconds] = 120.0
+"""Of counting, for one pod and its turns."""
+_SHARE: Final = 20
+"""A pod's count is kept for so many times as long as it took."""
 _NOT_WALKED: Final = frozenset({"kubernetes.io~csi", "kubernetes.io~nfs", "kubernetes.io~local-volume"})
 """Folders with volumes of storage systems; who set them up says how full they are."""
 
 
+Turns = Generator[None, bool | None, PodFiles]
+"""A count in steps; a step that is sent True shall be the last."""
+
+
 @dataclass(slots=True)
 class _Entry:
-    pod: Pod
     disk: PodFiles
-    at: Seconds
+    until: Seconds
 
 
 class DiskUsage:
-    """``run`` walks, ``of`` answers."""
+    """``run`` counts, ``of`` answers."""
 
     def __init__(
         self, root_dir: Path, pod_logs_dir: Path, period: Seconds, clock: Clock, others: VolumeReader | None = None
@@ -51,18 +64,22 @@ class DiskUsage:
         self._clock = clock
         self._known: dict[PodUID, _Entry] = {}
         self._due: dict[PodUID, Pod] = {}
+        self._counting: set[PodUID] = set()
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._guard = Guard("usage.pods", clock.monotonic)
         self._wanted = asyncio.Event()
         self._done = asyncio.Event()
 
     async def run(self) -> None:
-        """Walk what is asked for, until cancelled."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            while self._due:
-                uid, pod = self._due.popitem()
-                self._known[uid] = _Entry(pod, await self._walk(pod), self._clock.monotonic())
-            self._done.set()
+        """Count what is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                while self._due:
+                    uid, pod = self._due.popitem()
+                    self._counting.add(uid)
+                    group.create_task(self._count(uid, pod), name=f"disk-usage {uid}")
 
     async def of(self, pods: Iterable[Pod]) -> dict[PodUID, PodFiles]:
         """The disk usage of pods: as fresh as the period says if that can be had soon, else older or none."""
@@ -71,10 +88,10 @@ class DiskUsage:
         wanted = {ref_of(pod).uid: pod for pod in pods}
         for uid in self._known.keys() - wanted.keys():
             del self._known[uid]
-        oldest = self._clock.monotonic() - self._period
-        due = {u: p for u, p in wanted.items() if (entry := self._known.get(u)) is None or entry.at <= oldest}
-        if due:
-            self._due.update(due)
+        now = self._clock.monotonic()
+        stale = [uid for uid in wanted if (entry := self._known.get(uid)) is None or entry.until <= now]
+        self._due.update({uid: wanted[uid] for uid in self._guard.due(stale) if uid not in self._counting})
+        if self._due or self._counting & set(stale):
             self._done.clear()
             self._wanted.set()
             with suppress(TimeoutError):
@@ -82,54 +99,82 @@ class DiskUsage:
                     await self._done.wait()
         return {uid: entry.disk for uid, entry in self._known.items() if uid in wanted}
 
-    async def _walk(self, pod: Pod) -> PodFiles:
-        ref, now = ref_of(pod), self._clock.now()
+    async def _count(self, uid: PodUID, pod: Pod) -> None:
         try:
-            files = await stoppable(lambda stop: _PodWalk(self._pods_dir, self._logs_dir, now, stop).walk(pod))
-        except (PykubeletError, OSError) as error:
-            _log.warning("disk usage not counted", extra={"pod": str(ref), "error": str(error)})
-            return PodFiles()
-        if self._others is None:
-            return files
-        others = (await self._others(pod)).items()
-        return replace(files, volumes=(*files.volumes, *(_of_storage(name, each, now) for name, each in others)))
+            with self._guard.item(uid):
+                files, took = await self._walk(pod)
+                if self._others is not None:
+                    now, others = self._clock.now(), (await self._others(pod)).items()
+                    more = (_of_storage(name, each, now) for name, each in others)
+                    files = replace(files, volumes=(*files.volumes, *more))
+                kept = max(self._period, took * _SHARE)
+                self._known[uid] = _Entry(files, self._clock.monotonic() + kept)
+        finally:
+            self._counting.discard(uid)
+            if not self._counting and not self._due:
+                self._done.set()
+
+    async def _walk(self, pod: Pod) -> tuple[PodFiles, Seconds]:
+        """The pod's files, and the seconds that counting them took. Transient: a file system is not responding."""
+        turns = _PodWalk(self._pods_dir, self._logs_dir, self._clock.now()).walk(pod)
+        took = 0.0
+        while True:
+            async with self._turn:
+                owner = f"pod/{ref_of(pod).uid}"
+                files, slice_took = await blocking.call_to_end(
+                    owner, _slice, turns, took > _LONGEST, deadline=_RESPONDING
+                )
+            took += slice_took
+            if files is not None:
+                return files, took
+
+
+def _slice(turns: Turns, last: bool) -> tuple[PodFiles | None, Seconds]:
+    """Count for ``_SLICE`` seconds, or with ``last`` to the nearest end; blocks."""
+    begun = time.perf_counter()
+    try:
+        next(turns)
+        while last or time.perf_counter() - begun < _SLICE:
+            turns.send(last)
+    except StopIteration as end:
+        files: PodFiles = end.value
+        return files, time.perf_counter() - begun
+    return None, time.perf_counter() - begun
 
 
 class _PodWalk:
     """Blocks."""
 
-    def __init__(self, pods_dir: Path, logs_dir: Path, now: Seconds, stop: Callable[[], bool]) -> None:
+    def __init__(self, pods_dir: Path, logs_dir: Path, now: Seconds) -> None:
         self._pods_dir = pods_dir
         self._logs_dir = logs_dir
         self._time = time_from_unix(now)
-        self._stop = stop
 
-    def walk(self, pod: Pod) -> PodFiles:
+    def walk(self, pod: Pod) -> Turns:
         """Count everything of one pod."""
         ref = ref_of(pod)
         folder = self._pods_dir / ref.uid
         volumes = {volume.name: volume for volume in pod.spec.volumes}
-        found = [
-            stats
-            for path in sorted(folder.glob("volumes/*/*"))
-            if path.parent.name not in _NOT_WALKED
-            and (volume := volumes.get(path.name)) is not None
-            and (stats := self._volume(volume, path)) is not None
-        ]
+        found: list[VolumeStats] = []
+        for path in sorted(folder.glob("volumes/*/*")):
+            volume = volumes.get(path.name)
+            if path.parent.name not in _NOT_WALKED and volume is not None:
+                stats = yield from self._volume(volume, path)
+                found += [stats] if stats is not None else []
         return PodFiles(
             volumes=tuple(found),
             ephemeral=tuple(stats.name for stats in found if is_ephemeral(volumes[stats.name])),
-            logs=dict(self._logs(ref)),
-            own=self._own(folder),
+            logs=(yield from self._logs(ref)),
+            own=(yield from self._own(folder)),
         )
 
-    def _volume(self, volume: Volume, path: Path) -> VolumeStats | None:
+    def _volume(self, volume: Volume, path: Path) -> Generator[None, bool | None, VolumeStats | None]:
         try:
             filesystem = fsusage.filesystem(str(path))
             if _has_own_filesystem(volume):
                 used, inodes = filesystem.used, filesystem.inodes_used
             else:
-                tree = fsusage.tree_usage(str(path), self._stop)
+                tree = yield from fsusage.tree_usage_in_steps(str(path))
                 used, inodes = tree.bytes, tree.inodes
         except (PykubeletError, OSError):
             return None
@@ -144,16 +189,20 @@ class _PodWalk:
             inodes_used=inodes,
         )
 
-    def _logs(self, ref: PodRef) -> Iterable[tuple[str, FsStats]]:
+    def _logs(self, ref: PodRef) -> Generator[None, bool | None, dict[str, FsStats]]:
         folder = self._logs_dir / f"{ref.namespace}_{ref.name}_{ref.uid}"
-        with suppress(OSError):
-            for path in sorted(folder.iterdir()):
-                stats = self._tree(path)
-                if stats is not None and path.is_dir():
-                    yield path.name, stats
+        found: dict[str, FsStats] = {}
+        for path in _directories(folder):
+            stats = yield from self._tree(path)
+            if stats is not None:
+                found[path.name] = stats
+        return found
 
-    def _own(self, folder: Path) -> FsStats | None:
-        parts = [stats for name in ("etc-hosts", "containers") if (stats := self._tree(folder / name)) is not None]
+    def _own(self, folder: Path) -> Generator[None, bool | None, FsStats | None]:
+        parts: list[FsStats] = []
+        for name in ("etc-hosts", "containers"):
+            stats = yield from self._tree(folder / name)
+            parts += [stats] if stats is not None else []
         if not parts:
             return None
         return FsStats(
@@ -162,12 +211,17 @@ class _PodWalk:
             inodes_used=sum(part.inodes_used or 0 for part in parts),
         )
 
-    def _tree(self, path: Path) -> FsStats | None:
+    def _tree(self, path: Path) -> Generator[None, bool | None, FsStats | None]:
         try:
-            tree = fsusage.tree_usage(str(path), self._stop)
+            tree = yield from fsusage.tree_usage_in_steps(str(path))
         except (NotFound, OSError):
             return None
         return FsStats(time=self._time, used_bytes=tree.bytes, inodes_used=tree.inodes)
+
+
+def _directories(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
 
 
 def _of_storage(name: str, sizes: VolumeSizes, now: Seconds) -> VolumeStats:

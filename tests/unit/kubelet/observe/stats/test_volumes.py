@@ -1,13 +1,15 @@
 """What pods' files take, on a real folder."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.observe.stats.volumes import DiskUsage, is_ephemeral
+from pykubelet.kubelet.observe.stats import volumes
+from pykubelet.kubelet.observe.stats.volumes import DiskUsage, Turns, _PodWalk, is_ephemeral
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.stats import PvcReference
 from pykubelet.kubelet.types.storage import VolumeSizes
@@ -127,3 +129,63 @@ async def test_volumes_of_storage_systems_are_told_of_by_others(tmp_path: Path) 
     assert (data.inodes, data.inodes_free, data.inodes_used) == (10, 7, 3)
     assert data.pvc_ref == PvcReference(name="claim", namespace="shop")
     assert found["scratch"].pvc_ref is None
+
+
+def _endless(monkeypatch: pytest.MonkeyPatch, uid: str) -> list[bool | None]:
+    """The count of one pod never ends; what it is sent."""
+    sent: list[bool | None] = []
+    original = _PodWalk.walk
+
+    def walk(self: _PodWalk, pod: core.Pod) -> Turns:
+        while pod.metadata.uid == uid and not (sent and sent[-1]):
+            time.sleep(0.001)  # what it does
+            sent.append((yield))
+        return (yield from original(self, pod))
+
+    monkeypatch.setattr(_PodWalk, "walk", walk)
+    return sent
+
+
+async def test_pod_with_endless_files_delays_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disks = Disks(tmp_path)
+    disks.fill(100_000)
+    _endless(monkeypatch, "uid-big")
+    monkeypatch.setattr(volumes, "_SLICE", 0.01)
+    monkeypatch.setattr(volumes, "_WAIT", 0.5)
+    monkeypatch.setattr(volumes, "_AT_ONCE", 1)
+    big = running_pod("big", "app", volumes=(DISK,))
+    async with disks.running():
+        assert (await disks.usage.of([big, POD])).keys() == {UID}
+        assert (await disks.usage.of([big, POD])).keys() == {UID}
+
+
+async def test_count_that_takes_too_long_is_given_up_with_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = Disks(tmp_path)
+    disks.fill(100_000)
+    sent = _endless(monkeypatch, UID)
+    monkeypatch.setattr(volumes, "_SLICE", 0.01)
+    monkeypatch.setattr(volumes, "_LONGEST", 0.05)
+    async with disks.running():
+        assert (await disks.used()) >= 0
+        assert sent[-1] is True
+
+
+async def test_pod_whose_files_raise_keeps_no_other_from_being_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disks = Disks(tmp_path)
+    original = _PodWalk.walk
+
+    def walk(self: _PodWalk, pod: core.Pod) -> Turns:
+        if pod.metadata.uid == "uid-bad":
+            raise ValueError("no error that anyone foresaw")
+        return original(self, pod)
+
+    monkeypatch.setattr(_PodWalk, "walk", walk)
+    bad = running_pod("bad", "app", volumes=(DISK,))
+    async with disks.running():
+        for _ in range(2):
+            assert (await disks.usage.of([bad, POD])).keys() == {UID}
+    assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "ERROR"] == ["uid-bad"]

@@ -1,0 +1,187 @@
+"""Counts blocks and inodes of a directory tree of any depth, with bounded memory and few descriptors.
+
+The tree belongs to a pod, which may nest directories a million deep or put a million into one. So only the last
+``_MOST_LEVELS`` levels of the way down are kept, each with its descriptor and the next few names in their order. Of a
+level that was given up only the inode number is known: it is found again by ``..`` from the one below, and the walk
+goes on behind the name that it came from. Links are never followed, and every step is relative to an open directory,
+so a pod that moves things about cannot lead the count out of the tree.
+
+The walk is a generator, so that long ones can be done in slices; it may be closed at any moment.
+"""
+
+import os
+import stat
+from array import array
+from collections import deque
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LEVELS: Final = 64
+_MOST_NAMES: Final = 1 << 16
+"""Names of subdirectories that are kept. A level gets half of what is left, and the fewest at least."""
+_FEWEST_NAMES: Final = 256
+_MOST_LINKED: Final = 1 << 16
+"""Files with several names that are remembered; of further ones each name counts for its share."""
+_PIECE: Final = 512
+"""Entries that are read before the walk may be interrupted."""
+
+Steps = Generator[None, None, None]
+
+
+class TreeWalk:
+    """The counts so far: 512-byte blocks like ``du -x``, hard links once, other file systems not at all."""
+
+    def __init__(self, root: int) -> None:
+        """``root`` is the descriptor of the directory; ``steps`` closes it."""
+        found = os.fstat(root)
+        self.complete = True
+        """False when something could not be read, or was moved by its owner while it was counted."""
+        self._device = found.st_dev
+        self._blocks = float(found.st_blocks)
+        self._inodes = 1.0
+        self._linked: set[int] = set()
+        self._levels: deque[_Level] = deque([_Level(root)])
+        self._given_up = array("Q")
+        """Inode numbers of the levels above those, from the root down."""
+
+    @property
+    def blocks(self) -> int:
+        return round(self._blocks)
+
+    @property
+    def inodes(self) -> int:
+        return round(self._inodes)
+
+    def steps(self) -> Steps:
+        """Count; each step takes a few milliseconds at most on a healthy disk."""
+        try:
+            yield from self._read(self._levels[-1], counting=True)
+            while True:
+                yield
+                level = self._levels[-1]
+                if level.pending:
+                    yield from self._descend(level)
+                elif level.more:
+                    yield from self._read(level, counting=False)
+                elif not (yield from self._ascend(level)):
+                    return
+        finally:
+            for level in self._levels:
+                os.close(level.fd)
+            self._levels.clear()
+
+    def _descend(self, level: "_Level") -> Steps:
+        level.last = level.pending.popleft()
+        try:
+            fd = os.open(level.last, _OPEN, dir_fd=level.fd)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError:
+            self.complete = False
+            return
+        if os.fstat(fd).st_dev != self._device:
+            os.close(fd)
+            return
+        below = _Level(fd)
+        self._levels.append(below)
+        if len(self._levels) > _MOST_LEVELS:
+            highest = self._levels.popleft()
+            self._given_up.append(os.fstat(highest.fd).st_ino)
+            os.close(highest.fd)
+        yield from self._read(below, counting=True)
+
+    def _ascend(self, level: "_Level") -> Generator[None, None, bool]:
+        """Leave a level that is done; False when it was the root, or when the one above it is not found again."""
+        if len(self._levels) == 1:
+            if not self._given_up:
+                return False
+            above = self._parent(level.fd, self._given_up.pop())
+            if above is None:
+                self.complete = False
+                return False
+            self._levels.appendleft(above)
+            if not (yield from self._find(above, os.fstat(level.fd).st_ino)):
+                self.complete = False
+                return False
+        os.close(self._levels.pop().fd)
+        return True
+
+    def _parent(self, fd: int, inode: int) -> "_Level | None":
+        """The level above one; None if it is another directory now, since somebody has moved the one below."""
+        try:
+            parent = os.open("..", _OPEN, dir_fd=fd)
+        except OSError:
+            return None
+        found = os.fstat(parent)
+        if (found.st_dev, found.st_ino) != (self._device, inode):
+            os.close(parent)
+            return None
+        return _Level(parent)
+
+    def _find(self, level: "_Level", child: int) -> Generator[None, None, bool]:
+        """Go on in the level behind the subdirectory of that inode; False if it is not there."""
+        with suppress(OSError), os.scandir(level.fd) as entries:
+            for number, entry in enumerate(entries, 1):
+                if number % _PIECE == 0:
+                    yield
+                if entry.inode() == child and entry.is_dir(follow_symlinks=False):
+                    level.last, level.more = entry.name, True
+                    return True
+        return False
+
+    def _read(self, level: "_Level", *, counting: bool) -> Steps:
+        """Note the next subdirectories of a level in the order of their names; also count what is directly in it."""
+        names: list[str] = []
+        batch = max(_FEWEST_NAMES, (_MOST_NAMES - sum(len(each.pending) for each in self._levels)) // 2)
+        try:
+            with os.scandir(level.fd) as entries:
+                for number, entry in enumerate(entries, 1):
+                    if number % _PIECE == 0:
+                        yield
+                    is_dir = self._add(entry) if counting else entry.is_dir(follow_symlinks=False)
+                    if is_dir and entry.name > level.last:
+                        names.append(entry.name)
+                        if len(names) > 2 * batch:
+                            names = sorted(names)[: batch + 1]
+        except OSError:
+            self.complete = False
+        names.sort()
+        level.pending, level.more = deque(names[:batch]), len(names) > batch
+
+    def _add(self, entry: "os.DirEntry[str]") -> bool:
+        """Count an entry; whether it is a directory to enter."""
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            self.complete = False
+            return False
+        if found.st_dev != self._device:
+            return False
+        share, is_dir = 1.0, stat.S_ISDIR(found.st_mode)
+        if not is_dir and found.st_nlink > 1:
+            if found.st_ino in self._linked:
+                return False
+            if len(self._linked) < _MOST_LINKED:
+                self._linked.add(found.st_ino)
+            else:
+                share = 1 / found.st_nlink
+        self._blocks += share * found.st_blocks
+        self._inodes += share
+        return is_dir
+
+
+@dataclass(slots=True)
+class _Level:
+    """A directory on the way down."""
+
+    fd: int
+    last: str = ""
+    """The name of the subdirectory that was entered last."""
+    pending: deque[str] = field(default_factory=deque)
+    more: bool = False
+    """There are subdirectories behind those that are pending."""
