@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler, Middleware
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator
 from pykubelet.kubelet.report.nodeserver.authz import Authorizer
+from pykubelet.kubelet.report.nodeserver.budget import Overloaded
 from pykubelet.kubelet.report.nodeserver.decide_attributes import request_attributes
 from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, Attributes, User
 from pykubelet.kubelet.report.server.responses import matched_pattern
@@ -36,6 +37,8 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer, prove: Prove) 
             if user is None:
                 return _unauthorized()
             allowed = await authorizer.allowed(user, wanted)
+        except Overloaded:
+            raise
         except PykubeletError as error:
             _log.warning("access not decided", extra={"path": request.path, "error": str(error)})
             return web.Response(status=500, text=f"Authorization error: {error}")

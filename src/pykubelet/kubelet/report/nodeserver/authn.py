@@ -10,9 +10,11 @@ from aiohttp import web
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.nodeserver.budget import ReviewBudget
 from pykubelet.kubelet.report.nodeserver.ports import ReviewApi
 from pykubelet.kubelet.report.nodeserver.ttlcache import TtlCache
 from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, AuthConfig, User
+from pykubelet.kubelet.report.server.connections import source_of
 from pykubelet.models import authentication_v1 as authentication
 
 PeerCert: TypeAlias = Mapping[str, object]
@@ -32,24 +34,34 @@ class Authenticator:
         self._clock = clock
         self._salt = secrets.token_bytes(16)
         self._users: TtlCache[bytes, User | None] = TtlCache(clock, lambda _: config.token_ttl)
+        self._budget = ReviewBudget(clock)
 
     async def authenticate(self, request: web.Request) -> User | None:
-        """The user; None: 401. Transient: the API server cannot be asked."""
+        """The user; None: 401. Transient: the API server cannot be asked. Overloaded: it has been asked too much."""
         user = certificate_user(peer_certificate(request))
         if user is None:
             token = bearer_token(request.headers.get("Authorization", ""))
             if token and self._config.token_webhook and self._reviews is not None:
-                user = await self._by_token(token, self._reviews)
+                user = await self._by_token(token, _source(request), self._reviews)
                 if user is None:
                     return None
         if user is not None:
             return User(user.name, user.uid, _with(user.groups, AUTHENTICATED), user.extra)
         return User(ANONYMOUS, groups=(UNAUTHENTICATED,)) if self._config.anonymous else None
 
-    async def _by_token(self, token: str, reviews: ReviewApi) -> User | None:
+    async def _by_token(self, token: str, source: str, reviews: ReviewApi) -> User | None:
+        if not token.isascii():
+            return None  # stray bytes, of which no token is made (RFC 6750)
         # Tokens are secrets: only a salted hash stays in memory.
         key = hashlib.sha256(self._salt + token.encode()).digest()
-        return await self._users.get(key, lambda: self._review(token, reviews))
+
+        async def ask() -> User | None:
+            self._budget.spend(source, key)
+            user = await self._review(token, reviews)
+            self._budget.learn(key, confirmed=user is not None)
+            return user
+
+        return await self._users.get(key, ask)
 
     async def _review(self, token: str, reviews: ReviewApi) -> User | None:
         review = authentication.TokenReview(
@@ -72,6 +84,11 @@ def peer_certificate(request: web.Request) -> PeerCert | None:
     transport = request.transport
     found = None if transport is None else transport.get_extra_info("peercert")
     return found if isinstance(found, Mapping) and found else None
+
+
+def _source(request: web.Request) -> str:
+    transport = request.transport
+    return source_of(None if transport is None else transport.get_extra_info("peername"))
 
 
 def certificate_user(certificate: PeerCert | None) -> User | None:

@@ -19,23 +19,29 @@ class _Waiting:
 
     lock: asyncio.Lock
     users: int = 0
+    error: Exception | None = None
+    """Of the one who asked: the others need not ask again."""
 
 
 class TtlCache(Generic[K, V]):
-    """``ttl`` gives the seconds that an answer is worth; 0: it is not kept. Errors are not kept either."""
+    """``ttl`` gives the seconds that an answer is worth; 0: it is not kept. Errors are not kept either.
+
+    ``size`` answers are kept that are true in Python's sense, and as many that are not: made-up questions, which have
+    answers of the second kind, cannot push out answers of the first.
+    """
 
     def __init__(self, clock: Clock, ttl: Callable[[V], Seconds], size: int = 4096) -> None:
         self._clock = clock
         self._ttl = ttl
         self._size = size
-        self._known: OrderedDict[K, tuple[Seconds, V]] = OrderedDict()
+        self._known: dict[bool, OrderedDict[K, tuple[Seconds, V]]] = {True: OrderedDict(), False: OrderedDict()}
         self._waiting: dict[K, _Waiting] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return sum(map(len, self._known.values()))
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        """The answer that is known, else a new one. Raises what ``ask`` raises."""
+        """The answer that is known, else a new one. Raises what ``ask`` raises, to all who wait for it."""
         found = self._find(key)
         if found is not None:
             return found[0]
@@ -46,7 +52,13 @@ class TtlCache(Generic[K, V]):
                 found = self._find(key)
                 if found is not None:
                     return found[0]
-                value = await ask()
+                if waiting.error is not None:
+                    raise waiting.error
+                try:
+                    value = await ask()
+                except Exception as error:
+                    waiting.error = error
+                    raise
                 self._keep(key, value)
                 return value
         finally:
@@ -55,20 +67,22 @@ class TtlCache(Generic[K, V]):
                 del self._waiting[key]
 
     def _find(self, key: K) -> tuple[V] | None:
-        entry = self._known.get(key)
-        if entry is None:
-            return None
-        until, value = entry
-        if self._clock.monotonic() >= until:
-            del self._known[key]
-            return None
-        return (value,)
+        for answers in self._known.values():
+            entry = answers.get(key)
+            if entry is None:
+                continue
+            until, value = entry
+            if self._clock.monotonic() < until:
+                return (value,)
+            del answers[key]
+        return None
 
     def _keep(self, key: K, value: V) -> None:
         ttl = self._ttl(value)
         if ttl <= 0:
             return
-        self._known[key] = (self._clock.monotonic() + ttl, value)
-        self._known.move_to_end(key)
-        while len(self._known) > self._size:
-            self._known.popitem(last=False)
+        answers = self._known[bool(value)]
+        answers[key] = (self._clock.monotonic() + ttl, value)
+        answers.move_to_end(key)
+        while len(answers) > self._size:
+            answers.popitem(last=False)

@@ -22,9 +22,11 @@ _SHOWN: Final = 200
 def check_target(target: str) -> None:
     """Accept a request target (path and query as the client sent them) whose path is in its normal form.
 
-    Invalid: what is wrong with the path, and how to send it.
+    Invalid: what is wrong with the path or the query, and how to send it.
     """
-    path = target.partition("?")[0]
+    path, _, query = target.partition("?")
+    if not query.isascii() or not query.isprintable():
+        raise Invalid("request query is refused: it has a character that must be percent-encoded")
     fault = _fault(path)
     if fault is not None:
         raise Invalid(

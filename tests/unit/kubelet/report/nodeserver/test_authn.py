@@ -1,8 +1,11 @@
+from contextlib import suppress
+
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator, bearer_token, certificate_user
+from pykubelet.kubelet.report.nodeserver.budget import IN_ALL, PER_SOURCE, Overloaded, ReviewBudget
 from pykubelet.kubelet.report.nodeserver.types import AuthConfig, User
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.clock import VirtualClock
@@ -67,6 +70,54 @@ async def test_the_api_server_is_tried_three_times() -> None:
     reviews.failures = 3
     with pytest.raises(Transient):
         await in_time(clock, asked(authenticator, "other"))
+
+
+async def test_made_up_tokens_cost_few_reviews_and_are_told_to_come_back() -> None:
+    reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
+    authenticator = Authenticator(AuthConfig(token_ttl=10.0), reviews, clock)
+    assert await asked(authenticator, "good") is not None
+    refused = 0
+    for number in range(200):
+        try:
+            assert await asked(authenticator, f"made-up-{number}") is None
+        except Overloaded as error:
+            refused += 1
+            assert error.retry_after
+    assert len(reviews.token_reviews) <= 1 + PER_SOURCE[1]
+    assert refused >= 200 - PER_SOURCE[1]
+    # A token that was good is asked about again, whatever others make up.
+    await clock.advance(11)
+    for number in range(200, 400):
+        with suppress(Overloaded):
+            await asked(authenticator, f"made-up-{number}")
+    before = len(reviews.token_reviews)
+    assert await asked(authenticator, "good") is not None
+    assert len(reviews.token_reviews) == before + 1
+
+
+async def test_token_that_is_refused_after_all_is_limited_like_made_up_ones() -> None:
+    budget = ReviewBudget(VirtualClock())
+    budget.learn(b"a", confirmed=True)
+    for _ in range(2 * IN_ALL[1]):
+        budget.spend("10.0.0.1", b"a")
+    budget.learn(b"a", confirmed=False)
+    with pytest.raises(Overloaded, match=r"from 10\.0\.0\.1"):
+        for _ in range(PER_SOURCE[1] + 1):
+            budget.spend("10.0.0.1", b"a")
+
+
+async def test_source_that_makes_up_tokens_does_not_hinder_others() -> None:
+    clock = VirtualClock()
+    budget = ReviewBudget(clock)
+    with pytest.raises(Overloaded):
+        for number in range(1000):
+            budget.spend("10.0.0.1", f"{number}".encode())
+    budget.spend("10.0.0.2", b"other")
+    with pytest.raises(Overloaded, match=r"^too many unknown tokens;"):
+        for number in range(1000):
+            budget.spend(f"10.0.1.{number}", b"other")
+    await clock.advance(10)
+    budget.spend("10.0.0.1", b"again")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from pykubelet.kubelet.report.nodeserver import AuthConfig, NodeServer
+from pykubelet.kubelet.report.nodeserver.budget import PER_SOURCE
 from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
@@ -194,6 +195,23 @@ async def test_connections_are_forgotten_when_they_end(world: NodeWorld) -> None
     world.change(connections=FEW, auth=AuthConfig())
     issued = world.admin()
     async with running_server(world) as server, client_of(world, server, issued) as client:
-        for _ in range(3 * FEW.total):
+        for _ in range(FEW.total + 4):
             assert await status(client, "/pods") == 200
     assert closed(world, "evicted") == closed(world, "refused") == 0
+
+
+async def test_made_up_tokens_do_not_keep_known_ones_out(world: NodeWorld) -> None:
+    async with running_server(world) as server, client_of(world, server) as client:
+        assert await status(client, "/pods", "first") == 200
+        codes = {await status(client, "/pods", f"made-up-{number}") for number in range(PER_SOURCE[1] + 20)}
+        assert codes == {401, 503}
+        assert await status(client, "/pods", "first") == 200
+    assert len(world.reviews.token_reviews) == PER_SOURCE[1]
+
+
+async def test_token_with_stray_bytes_is_refused(world: NodeWorld, caplog: pytest.LogCaptureFixture) -> None:
+    world.change(auth=AuthConfig(anonymous=True))
+    async with running_server(world) as server, tls(world, server) as (reader, writer):
+        writer.write(b"GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer caf\xc3\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401")
+    assert "request failed" not in caplog.text

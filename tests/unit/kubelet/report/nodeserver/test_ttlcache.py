@@ -65,6 +65,52 @@ async def test_errors_are_not_kept() -> None:
     assert await cache.get("a", source.ask) == 2
 
 
+async def test_error_is_told_to_all_who_wait_and_asked_once() -> None:
+    clock, source = VirtualClock(), Source()
+    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    source.gate.clear()
+    source.error = Transient("away")
+    tasks = [asyncio.get_running_loop().create_task(cache.get("a", source.ask)) for _ in range(20)]
+    await asyncio.sleep(0)
+    source.gate.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(result) for result in results} == {Transient}
+    assert source.asked == 1
+    source.error = None
+    assert await cache.get("a", source.ask) == 2
+
+
+async def test_one_who_asked_and_left_leaves_the_question_to_the_next() -> None:
+    clock, source = VirtualClock(), Source()
+    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    source.gate.clear()
+    first, second = (asyncio.get_running_loop().create_task(cache.get("a", source.ask)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    source.gate.set()
+    assert await second == 2
+
+
+async def test_false_answers_do_not_push_out_true_ones() -> None:
+    clock, answers = VirtualClock(), {"good": 1}
+    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0, size=3)
+    asked: list[str] = []
+
+    async def get(name: str) -> int:
+        async def ask() -> int:
+            asked.append(name)
+            return answers.get(name, 0)
+
+        return await cache.get(name, ask)
+
+    await get("good")
+    for number in range(20):
+        await get(f"made-up-{number}")
+    assert len(cache) == 4
+    asked.clear()
+    assert (await get("good"), asked) == (1, [])
+
+
 async def test_it_does_not_grow_without_end() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0, size=3)

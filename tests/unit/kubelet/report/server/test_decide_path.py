@@ -68,6 +68,12 @@ def test_target_with_another_spelling_is_refused_with_the_reason(target: str, fa
     assert str(caught.value).isascii()
 
 
+@pytest.mark.parametrize("query", ["command=caf\u00e9", "command=\udcff", "a=\x00", "a=\x7f", "a=b\tc"])
+def test_query_with_stray_bytes_is_refused(query: str) -> None:
+    with pytest.raises(Invalid, match="query"):
+        check_target(f"/exec/ns/web/app?{query}")
+
+
 def test_long_target_is_shown_shortened() -> None:
     with pytest.raises(Invalid) as caught:
         check_target("/" + "x" * 100_000 + "%00")
