@@ -25,6 +25,7 @@ from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, re
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.http_bounds import BoundedConnector
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode, encode
 from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
@@ -329,7 +330,7 @@ def _selection(select: Select) -> tuple[tuple[str, str], ...]:
 
 
 def _session() -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=90.0, socket_factory=_socket)
+    connector = BoundedConnector(limit=0, keepalive_timeout=90.0, socket_factory=_socket)
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=True,

@@ -1,6 +1,7 @@
 """One GET, as probes and lifecycle hooks make it: bounded, to that host only, and with no trust in the answer.
 
-The other end is a container, so it may be hostile. What it can do is limited here: 10 KiB of body are read,
+The other end is a container, so it may be hostile. What it can do is limited here: the head of its answer is bounded
+(``http_bounds``), 10 KiB of body are read,
 redirects are followed on the same host only (a pod must not make the node call others, such as a metadata service),
 proxies of the environment are not used, compressed bodies stay compressed. Certificates are not verified, as
 containers have none that the node could know; both rules are the reference's (``pkg/probe/http``).
@@ -125,7 +126,9 @@ class HttpGetter:
         if self._session is None:
             import aiohttp
 
-            connector = aiohttp.TCPConnector(
+            from pykubelet.base.http_bounds import BoundedConnector
+
+            connector = BoundedConnector(
                 ssl=False, force_close=True, limit=0, use_dns_cache=False, resolver=aiohttp.ThreadedResolver()
             )
             self._session = aiohttp.ClientSession(

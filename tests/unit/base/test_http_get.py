@@ -1,9 +1,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.http_bounds import INFORMATIONAL, BoundedConnector
 from pykubelet.base.http_get import (
     MAX_BODY,
     HttpGet,
@@ -208,3 +210,69 @@ def test_urls_of_handlers(scheme: str, host: str, path: str, url: str) -> None:
 )
 def test_default_headers(given: tuple[tuple[str, str], ...], sent: tuple[tuple[str, str], ...]) -> None:
     assert with_defaults(given, "kube-probe/1.36") == sent
+
+
+_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
+
+
+async def test_informational_answers_before_the_answer_are_skipped(getter: HttpGetter) -> None:
+    async with http_server(lambda _: _HINTS * INFORMATIONAL + answer("200 OK", b"fine")) as server:
+        assert (await getter.get(local(server.port), 5)).body == b"fine"
+
+
+async def test_informational_answers_without_end_are_no_answer(getter: HttpGetter) -> None:
+    async with http_server(lambda _: _HINTS, endless=_HINTS * 1000) as server:
+        async with asyncio.timeout(10):
+            asked = [getter.get(local(server.port), None) for _ in range(20)]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(each) for each in answers} == {HttpGetFailed}
+    assert "more than 8 informational answers" in str(answers[0])
+    # What the kernel takes before the other side hears of the end.
+    assert server.sent < 20 * 16 * 2**20
+
+
+@pytest.mark.parametrize("lines", [[b"X-%d: %s" % (number, b"x" * 8000) for number in range(20)], [b"X: y"] * 5000])
+async def test_answer_with_too_many_headers_is_no_answer(getter: HttpGetter, lines: list[bytes]) -> None:
+    head = b"HTTP/1.1 200 OK\r\n" + b"\r\n".join(lines) + b"\r\nContent-Length: 0\r\n\r\n"
+    async with http_server(lambda _: head) as server:
+        with pytest.raises(HttpGetFailed):
+            await getter.get(local(server.port), 10)
+
+
+async def test_headers_without_end_are_no_answer(getter: HttpGetter) -> None:
+    async with http_server(lambda _: b"HTTP/1.1 200 OK\r\nX: ", endless=b"x" * 1000) as server:
+        with pytest.raises(HttpGetFailed):
+            await getter.get(local(server.port), None)
+    assert server.sent < 16 * 2**20
+
+
+async def test_silence_after_an_informational_answer_ends_at_the_deadline_for_reads() -> None:
+    session = aiohttp.ClientSession(
+        connector=BoundedConnector(), timeout=aiohttp.ClientTimeout(total=None, sock_read=0.1)
+    )
+    quiet = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_HINTS)
+        await quiet.wait()
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener, session, asyncio.timeout(10):
+        with pytest.raises(aiohttp.SocketTimeoutError):
+            await session.get("http://{}:{}/".format(*listener.sockets[0].getsockname()))
+        quiet.set()
+
+
+async def test_second_answer_on_a_connection_is_bounded_afresh() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(_HINTS * 5 + answer("200 OK", b"x" * 70_000))
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener, aiohttp.ClientSession(connector=BoundedConnector(limit=1)) as session, asyncio.timeout(10):
+        for _ in range(3):
+            async with session.get("http://{}:{}/".format(*listener.sockets[0].getsockname())) as reply:
+                assert len(await reply.read()) == 70_000

@@ -1,5 +1,6 @@
 """The client against a registry that misbehaves: what is fetched is right, and credentials go to nobody else."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from pykubelet.criserver.images import (
     manifests,
 )
 from pykubelet.criserver.images.registry import Host
-from pykubelet.criserver.images.registry.http import _redirected
+from pykubelet.criserver.images.registry.http import Request, _redirected, open_wire
+from pykubelet.criserver.images.types import RegistryUnavailable
+from tests.unit.base.http_server import http_server
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
@@ -366,3 +369,19 @@ async def test_too_many_layers_and_artifacts(registry: FakeRegistry, tmp_path: P
     registry.add_manifest("app:2", kind, json.dumps(body).encode())
     with pytest.raises(Unsupported, match="is an artifact of type"):
         await World(tmp_path).images.pull(f"{registry.host}/app:2")
+
+
+async def test_registry_that_sends_informational_answers_without_end_is_unavailable(tmp_path: Path) -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    async with http_server(lambda _: hints, endless=hints * 1000) as server, asyncio.timeout(20):
+        with pytest.raises(RegistryUnavailable, match="informational"):
+            async with open_wire({}) as wire, wire.send(Request(f"http://127.0.0.1:{server.port}/v2/")):
+                pass
+
+
+async def test_registry_whose_head_takes_too_long_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.criserver.images.registry.http._ANSWER", 0.2)
+    async with http_server(lambda _: None) as server, asyncio.timeout(20):
+        with pytest.raises(RegistryUnavailable, match="cannot be reached or stopped answering"):
+            async with open_wire({}) as wire, wire.send(Request(f"http://127.0.0.1:{server.port}/v2/")):
+                pass

@@ -1,15 +1,17 @@
 """One request to a registry: redirects followed by hand, so that credentials never travel to another host."""
 
+import asyncio
 import json
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.registry.config import Tls
 from pykubelet.criserver.images.types import Denied, RegistryUnavailable, Unauthenticated
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 _MAX_ERROR = 16 * 1024
+_ANSWER: Seconds = 90.0
+"""For the connection and the head of an answer."""
 _MAX_RETRY_AFTER = 120.0
 _AGENT = "pykubelet"
 _CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_CERTIFICATE_EXPIRED")
@@ -55,7 +59,9 @@ class Wire:
         url, authorization = request.url, request.authorization
         try:
             for _ in range(_MAX_REDIRECTS + 1):
-                async with self._ask(request, url, authorization) as response:
+                async with asyncio.timeout(_ANSWER):
+                    answer = await self._ask(request, url, authorization)
+                async with answer as response:
                     if response.status not in _REDIRECTS or request.method != "GET":
                         yield response
                         return
@@ -72,7 +78,7 @@ class Wire:
             raise RegistryUnavailable(f"{_origin(url)} cannot be reached or stopped answering: {said}") from error
         raise Permanent(f"{_origin(request.url)} redirects without an end")
 
-    def _ask(self, request: Request, url: str, authorization: str) -> "AbstractAsyncContextManager[ClientResponse]":
+    def _ask(self, request: Request, url: str, authorization: str) -> "Awaitable[ClientResponse]":
         headers = dict(request.headers) | ({"Authorization": authorization} if authorization else {})
         return self._session.request(
             request.method,
@@ -90,7 +96,10 @@ async def open_wire(tls: Mapping[str, ssl.SSLContext]) -> AsyncIterator[Wire]:
     """For one pull: no cookies, nothing decompressed, no total deadline but one for each read."""
     import aiohttp  # heavy; only pulls need it
 
+    from pykubelet.base.http_bounds import BoundedConnector
+
     async with aiohttp.ClientSession(
+        connector=BoundedConnector(),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),

@@ -29,10 +29,15 @@ class AiohttpFetch:
         """
         import aiohttp
 
+        from pykubelet.base.http_bounds import BoundedConnector
+
         if self._session is None:
             # Compressed answers are not asked for, nor unpacked: a small one could become a huge one.
             self._session = aiohttp.ClientSession(
-                trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+                connector=BoundedConnector(),
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
             )
         try:
             async with asyncio.timeout(timeout):
