@@ -31,6 +31,7 @@ INJECTIONS: dict[str, str] = {
     "::test_pod_whose_files_raise_keeps_no_other_from_being_counted",
     "log-rotation.pods": "unit/kubelet/actuate/logs/test_manager.py::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "unit/kubelet/actuate/logs/test_manager.py::test_log_that_cannot_be_rotated_delays_no_other",
+    "images.list": "unit/criserver/server/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
     "store.owed": "unit/criserver/store/test_owed.py::test_store_idle_after_disk_full_writes_what_it_owes_later",
 }
 """By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""

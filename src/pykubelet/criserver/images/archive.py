@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import GIB, MIB, Bytes
-from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.manifests import Descriptor, Platform
 from pykubelet.criserver.images.reference import is_digest, parse
@@ -121,7 +121,7 @@ def _store_one(name: str, entry: Entry, reader: TarReader, store: ContentStore) 
 
 
 def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, what: str) -> Iterator[Found]:
-    data = store.read(contents.blobs["index.json"].digest, manifests.MAX_DOCUMENT)
+    data = store.read(contents.blobs["index.json"].digest, limits.MAX_DOCUMENT)
     by_tags: dict[str, list[Descriptor]] = {}
     for entry in manifests.parse_index(data, manifests.media_type_of(data, manifests.OCI_INDEX), what):
         by_tags.setdefault(_tag(entry), []).append(entry)
@@ -147,7 +147,7 @@ def _resolve(
         return chosen
     if depth == 0:
         raise Invalid(f"{what}: indexes within indexes without an end")
-    data = store.read(chosen.digest, manifests.MAX_DOCUMENT)
+    data = store.read(chosen.digest, limits.MAX_DOCUMENT)
     return _resolve(manifests.parse_index(data, chosen.media_type, what), store, platform, what, depth - 1)
 
 
@@ -163,17 +163,25 @@ def _tag(entry: Descriptor) -> str:
 
 
 def _from_docker(contents: _Contents, store: ContentStore, what: str) -> Iterator[Found]:
-    data = store.read(contents.blobs["manifest.json"].digest, manifests.MAX_DOCUMENT)
+    data = store.read(contents.blobs["manifest.json"].digest, limits.MAX_DOCUMENT)
+    limits.check_parts(data, f"{what}: its manifest.json")
     try:
         images = msgspec.json.decode(data, type=tuple[_DockerImage, ...])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"{what}: its manifest.json is invalid: {error}") from error
+    if len(images) > limits.MAX_MANIFESTS:
+        raise Invalid(f"{what} has {len(images)} images; at most {limits.MAX_MANIFESTS} are read")
     for image in images:
+        if len(image.layers) > limits.MAX_LAYERS:
+            raise Invalid(f"{what}: an image of {len(image.layers)} layers; at most {limits.MAX_LAYERS} can be stacked")
+        limits.check_names(image.tags or (), f"{what}: an image")
         config = contents.find(os.path.normpath(image.config))
         layers = [contents.find(os.path.normpath(name)) for name in image.layers]
         missing = [name for name, found in zip(image.layers, layers, strict=True) if found is None]
         if config is None or missing:
-            raise Invalid(f"{what}: its manifest.json names {(missing or [image.config])[0]!r}, which is not in it")
+            raise Invalid(
+                f"{what}: its manifest.json names {(missing or [image.config])[0][:200]!r}, which is not in it"
+            )
         typed = [Descriptor(found.digest, found.size, _layer_type(store, found)) for found in layers if found]
         manifest = manifests.encode_manifest(Descriptor(config.digest, config.size, manifests.OCI_CONFIG), typed)
         digest = manifests.digest_of(manifest)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from pykubelet.base.units import MIB
-from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.archive import NAME, REF_NAME
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.manifests import Descriptor
@@ -66,7 +66,7 @@ def _short(tag: str) -> str:
 
 
 def _type_of(image: ImageRecord, store: ContentStore) -> str:
-    return manifests.media_type_of(store.read(image.manifest, manifests.MAX_DOCUMENT))
+    return manifests.media_type_of(store.read(image.manifest, limits.MAX_DOCUMENT))
 
 
 def _name(digest: str) -> str:

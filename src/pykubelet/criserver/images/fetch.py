@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
 from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Bytes
-from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.manifests import Descriptor, Platform
 from pykubelet.criserver.images.ports import LayerStore, Repository
@@ -96,9 +96,9 @@ class Fetcher:
     async def _fetch(self, repository: Repository, manifest: Descriptor, job: Job) -> ImageRecord:
         """Fetch all blobs of a manifest and unpack its layers, several at a time."""
         job.blobs.add(manifest.digest)
-        data = await asyncio.to_thread(self._store.read, manifest.digest, manifests.MAX_DOCUMENT)
+        data = await asyncio.to_thread(self._store.read, manifest.digest, limits.MAX_DOCUMENT)
         parsed = manifests.parse_manifest(data, manifest.media_type, job.what)
-        if parsed.config.size > manifests.MAX_DOCUMENT:
+        if parsed.config.size > limits.MAX_DOCUMENT:
             raise Invalid(f"{job.what}: its configuration has {parsed.config.size} bytes")
         sizes = {layer.digest: layer.size for layer in parsed.layers}
         total = sum(sizes.values())
@@ -155,7 +155,7 @@ class Fetcher:
 
     async def _record(self, manifest: Descriptor, what: str) -> ImageRecord:
         """An image as its stored manifest and configuration tell it; it has no references yet."""
-        limit = manifests.MAX_DOCUMENT
+        limit = limits.MAX_DOCUMENT
         data = await asyncio.to_thread(self._store.read, manifest.digest, limit)
         parsed = manifests.parse_manifest(data, manifest.media_type, what)
         try:

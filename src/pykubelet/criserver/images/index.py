@@ -1,6 +1,7 @@
 """Which images there are: one small file, replaced as a whole at each change, so that no crash leaves half a change.
 
-An image is put here only after all its blobs are in the store, and taken from here before any blob is removed.
+An image is put here only after all its blobs are in the store, and taken from here before any blob is removed. One
+that is damaged, or says more of itself than ``limits`` allow, is set aside when the index is read, and pulled again.
 """
 
 import logging
@@ -8,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from pykubelet.base.atomic import remove_remains, write_atomic
-from pykubelet.base.errors import Permanent
+from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.criserver.images.limits import check_config, check_names
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.linux.errors import wrap
 
@@ -21,10 +23,11 @@ _VERSION = 1
 
 class _File(Struct, frozen=True):
     version: int
-    images: tuple[ImageRecord, ...] = ()
+    images: tuple[Raw, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(_File)
+_image = msgspec.json.Decoder(ImageRecord)
 
 
 class ImageIndex:
@@ -36,7 +39,7 @@ class ImageIndex:
         self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:
-        """Remember an image. References it brings are taken from the images that had them."""
+        """Remember an image. References it brings are taken from the images that had them. Invalid: too many names."""
         images = dict(self.images)
         known = images.pop(record.id, None)
         if known is not None:
@@ -44,6 +47,8 @@ class ImageIndex:
             tags = tuple(dict.fromkeys((*known.tags, *record.tags)))
             digests = tuple(dict.fromkeys((*known.digests, *record.digests)))
             record = structs.replace(record, tags=tags, digests=digests)
+        for names in (record.tags, record.digests):
+            check_names(names, f"image {record.id}")
         for other in images.values():
             if set(other.tags) & set(record.tags):
                 kept = tuple(tag for tag in other.tags if tag not in record.tags)
@@ -56,7 +61,7 @@ class ImageIndex:
         self._save({key: image for key, image in self.images.items() if key != image_id})
 
     def _save(self, images: dict[str, ImageRecord]) -> None:
-        data = msgspec.json.encode(_File(_VERSION, tuple(images.values())))
+        data = msgspec.json.encode({"version": _VERSION, "images": list(images.values())})
         try:
             write_atomic(self._path, data, durable=True)
         except OSError as error:
@@ -71,7 +76,7 @@ class ImageIndex:
         try:
             version = msgspec.json.decode(data, type=_Versioned).version
             if version == _VERSION:
-                return _decoder.decode(data).images
+                return self._sound(_decoder.decode(data).images)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             aside = self._path.with_name(f"{self._path.name}.damaged")
             self._path.replace(aside)
@@ -81,6 +86,25 @@ class ImageIndex:
             )
             return ()
         raise Permanent(f"{self._path} has version {version}, this program knows {_VERSION}; use the newer program")
+
+    def _sound(self, raw: Iterable[Raw]) -> Iterable[ImageRecord]:
+        """The images that can be used; the others are kept in a file beside the index, for people."""
+        sound, bad = [], []
+        for each in raw:
+            try:
+                image = _image.decode(each)
+                check_config(image.config, f"image {image.id} ({', '.join(image.tags[:1])})")
+                for names in (image.tags, image.digests):
+                    check_names(names, f"image {image.id}")
+            except (msgspec.DecodeError, UnicodeDecodeError, Invalid) as error:
+                bad.append(each)
+                _log.error("an image is set aside; it must be pulled again", extra={"error": str(error)})
+            else:
+                sound.append(image)
+        if bad:
+            aside = self._path.with_name(f"{self._path.name}.quarantine")
+            write_atomic(aside, msgspec.json.encode(bad))
+        return sound
 
 
 class _Versioned(Struct, frozen=True):

@@ -15,7 +15,9 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, Unsupported
-from pykubelet.base.units import GIB, MIB
+from pykubelet.base.text import printable
+from pykubelet.base.units import GIB
+from pykubelet.criserver.images.limits import MAX_LAYERS, MAX_MANIFESTS, check_config, check_parts
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.types import ImageConfig, Layer
 
@@ -33,9 +35,6 @@ OUTDATED = (
     "application/vnd.docker.distribution.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v1+prettyjws",
 )
-MAX_DOCUMENT = 4 * MIB
-"""Of a manifest, an index or a configuration; registries accept no larger ones."""
-
 _CONFIGS = (OCI_CONFIG, DOCKER_CONFIG)
 _LAYER = re.compile(
     r"application/vnd\.(?:oci\.image\.layer(?:\.nondistributable)?\.v1\.tar(?:\+gzip|\+zstd)?"
@@ -43,8 +42,6 @@ _LAYER = re.compile(
 )
 _FOREIGN = ("nondistributable", ".foreign.")
 _MAX_BLOB = 1024 * GIB
-_MAX_LAYERS = 500
-"""What overlayfs can stack."""
 
 
 class Platform(Struct, frozen=True):
@@ -139,6 +136,8 @@ def parse_index(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ..
     document = _document(data, media_type, what)
     if document.manifests is None or document.config or document.layers or document.fs_layers:
         raise Invalid(f"{what}: its media type says index ({media_type}), its content does not")
+    if len(document.manifests) > MAX_MANIFESTS:
+        raise Invalid(f"{what} is an index of {len(document.manifests)} entries; at most {MAX_MANIFESTS} are read")
     for entry in document.manifests:
         _check(entry, what)
     return document.manifests
@@ -151,25 +150,30 @@ def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
         raise Invalid(f"{what}: its media type says image manifest ({media_type}), its content does not")
     _check(document.config, what)
     if document.config.media_type not in _CONFIGS:
-        raise Unsupported(f"{what} is an artifact of type {document.config.media_type!r}, no container image")
-    if len(document.layers) > _MAX_LAYERS:
-        raise Invalid(f"{what} has {len(document.layers)} layers; at most {_MAX_LAYERS} can be stacked")
+        raise Unsupported(f"{what} is an artifact of type {document.config.media_type[:80]!r}, no container image")
+    if len(document.layers) > MAX_LAYERS:
+        raise Invalid(f"{what} has {len(document.layers)} layers; at most {MAX_LAYERS} can be stacked")
     for layer in document.layers:
         _check(layer, what)
         if not _LAYER.fullmatch(layer.media_type):
-            raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type!r}")
+            raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type[:80]!r}")
     return Manifest(document.config, document.layers)
 
 
 def parse_config(data: bytes, what: str) -> ParsedConfig:
-    """An image's configuration. Invalid names ``what``."""
+    """An image's configuration. Invalid names ``what``, and the field that is too large."""
+    check_parts(data, f"{what}: its configuration")
     try:
         parsed = msgspec.json.decode(data, type=_Config)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"{what}: its configuration is invalid: {error}") from error
+    if len(parsed.rootfs.diff_ids) > MAX_LAYERS:
+        raise Invalid(
+            f"{what}: its configuration names {len(parsed.rootfs.diff_ids)} layers; {MAX_LAYERS} can be stacked"
+        )
     for diff_id in parsed.rootfs.diff_ids:
         if not is_digest(diff_id):
-            raise Invalid(f"{what}: its configuration names a layer {diff_id!r}, which is no digest")
+            raise Invalid(f"{what}: its configuration names a layer {diff_id[:80]!r}, which is no digest")
     process = parsed.config or _Process()
     config = ImageConfig(
         entrypoint=process.entrypoint or (),
@@ -182,6 +186,7 @@ def parse_config(data: bytes, what: str) -> ParsedConfig:
         labels=process.labels or {},
         exposed_ports=tuple(process.exposed_ports or ()),
     )
+    check_config(config, what)
     platform = Platform(parsed.architecture, parsed.os, parsed.variant or "")
     return ParsedConfig(config, parsed.rootfs.diff_ids, platform)
 
@@ -208,7 +213,7 @@ def choose(entries: Iterable[Descriptor], wanted: Platform, what: str) -> Descri
     entries = [entry for entry in entries if entry.media_type in (*MANIFESTS, *INDEXES)]
     ranked = [(rank, entry) for entry in entries if (rank := _rank(entry.platform, wanted)) is not None]
     if not ranked:
-        found = ", ".join(sorted({_name(entry.platform) for entry in entries})) or "nothing"
+        found = ", ".join(sorted({_name(entry.platform) for entry in entries})[:20]) or "nothing"
         raise Invalid(f"{what} has no image for {_name(wanted)}; it has {found}")
     return min(ranked, key=lambda pair: pair[0])[1]
 
@@ -243,16 +248,17 @@ def _architecture(platform: Platform) -> str:
 def _variant(platform: Platform) -> int:
     default = 6 if platform.architecture == "armel" else _FIRST_VARIANT.get(_architecture(platform), 0)
     digits = platform.variant.removeprefix("v").partition(".")[0]
-    return int(digits) if digits.isdigit() and len(digits) < 4 else default
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 4 else default
 
 
 def _name(platform: Platform | None) -> str:
     if platform is None:
         return "an unnamed platform"
-    return "/".join(part for part in (platform.os, platform.architecture, platform.variant) if part)
+    return printable("/".join(part[:40] for part in (platform.os, platform.architecture, platform.variant) if part))
 
 
 def _document(data: bytes, media_type: str, what: str) -> _Document:
+    check_parts(data, what)
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -264,7 +270,7 @@ def _document(data: bytes, media_type: str, what: str) -> _Document:
     if document.schema_version != 2:
         raise Invalid(f"{what} has manifest schema {document.schema_version}; only 2 is read")
     if document.media_type and document.media_type != media_type:
-        raise Invalid(f"{what} came as {media_type} but calls itself {document.media_type}")
+        raise Invalid(f"{what} came as {media_type} but calls itself {printable(document.media_type[:80])}")
     return document
 
 

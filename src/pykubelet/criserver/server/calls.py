@@ -8,13 +8,16 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from pykubelet.base.units import MIB
 from pykubelet.criserver.server.errors import status_of
 
 _log = logging.getLogger(__name__)
 _Context = grpc.aio.ServicerContext[Message, Message]
 _Request = TypeVar("_Request", bound=Message)
-_Item = TypeVar("_Item")
+_Item = TypeVar("_Item", bound=Message)
 _CHUNK = 500
+_CHUNK_BYTES = 1 * MIB
+"""Clients take messages of 4 MiB unless they say otherwise."""
 
 
 class Calls:
@@ -78,7 +81,14 @@ class Calls:
 
 def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
     """Pieces of a list for the calls that stream one; an empty list gives one empty piece."""
-    return [items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK)] or [items]
+    pieces, begin, size = [], 0, 0
+    for position, item in enumerate(items):
+        length = item.ByteSize()
+        if position > begin and (position - begin >= _CHUNK or size + length > _CHUNK_BYTES):
+            pieces.append(items[begin:position])
+            begin, size = position, 0
+        size += length
+    return [*pieces, items[begin:]]
 
 
 def _serialise(message: Message) -> bytes:

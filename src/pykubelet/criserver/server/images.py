@@ -1,5 +1,6 @@
 """Calls about images."""
 
+import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from typing import Protocol
 import msgspec
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.guard import Guard
+from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.images.types import AuthConfig, FsInfo, ImageRecord, RegistryUnavailable
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.stats.ports import LayerUsage
@@ -15,6 +18,10 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_UID = 2**63 - 1
 _MAX_DIGITS = 20
+_MAX_LIST = 4 * MIB - 64 * KIB
+"""Bytes of the list of images: what clients take unless they say otherwise."""
+_MAX_IMAGE = 64 * KIB
+_log = logging.getLogger(__name__)
 
 
 class ImageStore(Protocol):
@@ -55,6 +62,7 @@ class ImageCalls:
     def __init__(self, images: ImageStore, layers: WritableLayers) -> None:
         self._images = images
         self._layers = layers
+        self._guard = Guard("images.list", time.monotonic)
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
@@ -67,7 +75,7 @@ class ImageCalls:
 
     async def listed(self, request: pb.ListImagesRequest) -> pb.ListImagesResponse:
         """All images, or the one that a filter names."""
-        return pb.ListImagesResponse(images=self._found(request.filter))
+        return pb.ListImagesResponse(images=fitted(self._found(request.filter)))
 
     async def stream(self, request: pb.StreamImagesRequest) -> AsyncIterator[pb.StreamImagesResponse]:
         """The list in pieces."""
@@ -109,7 +117,14 @@ class ImageCalls:
         if wanted.image.image:
             record = self._images.status(wanted.image.image)
             return [] if record is None else [image_of(record)]
-        return [image_of(record) for record in self._images.list()]
+        found = []
+        for record in self._guard.due(self._images.list(), lambda each: each.id):
+            with self._guard.item(record.id):
+                image = image_of(record)
+                if image.ByteSize() > _MAX_IMAGE:
+                    raise Invalid(f"image {record.id} takes {image.ByteSize()} bytes in a list; remove it by its id")
+                found.append(image)
+        return found
 
 
 @contextmanager
@@ -152,6 +167,20 @@ def image_of(record: ImageRecord) -> pb.Image:
     elif user:
         image.username = user
     return image
+
+
+def fitted(images: list[pb.Image], most: int = _MAX_LIST) -> list[pb.Image]:
+    """The list in at most so many bytes: images that take more than their share keep one name or none."""
+    if sum(image.ByteSize() for image in images) + 8 * len(images) <= most:
+        return images
+    share = most // len(images) - 8
+    for image in images:
+        for kept in (1, 0):
+            if image.ByteSize() > share:
+                del image.repo_tags[kept:]
+                del image.repo_digests[kept:]
+    _log.warning("the list of images is shortened: not all names are in it", extra={"images": len(images)})
+    return images
 
 
 def _details(record: ImageRecord) -> str:

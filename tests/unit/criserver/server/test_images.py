@@ -11,11 +11,12 @@ import grpc
 import pytest
 from grpc import StatusCode
 
+from pykubelet.base.units import MIB
 from pykubelet.criserver.config import RegistryHost, RegistryTable
-from pykubelet.criserver.images import ImageManager, manifests
+from pykubelet.criserver.images import ImageManager, limits, manifests
 from pykubelet.criserver.images.manifests import digest_of
 from pykubelet.criserver.images.types import ImageConfig, ImageRecord
-from pykubelet.criserver.server.images import image_of
+from pykubelet.criserver.server.images import fitted, image_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack
@@ -108,6 +109,34 @@ def test_the_user_of_a_hostile_image_spoils_no_list(user: str, uid: int | None, 
     record = ImageRecord("sha256:1", (), (), 1, ImageConfig(user=user), (), "sha256:2")
     image = image_of(record)
     assert (image.uid.value if image.HasField("uid") else None, image.username) == (uid, name)
+
+
+@pytest.mark.parametrize("user", ["u" * 4_000_000, "\ud800"])
+async def test_stored_image_that_cannot_be_shown_spoils_no_list(
+    service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(name: str, user: str) -> ImageRecord:
+        return ImageRecord(digest_of(name.encode()), (f"{name}:1",), (), 1, ImageConfig(user=user), (), digest_of(b""))
+
+    images = [record("first", "app"), *(record(f"bad-{number}", user) for number in range(5)), record("last", "7")]
+    monkeypatch.setattr(rooms.images, "list", lambda: images)
+    for _ in range(2):
+        listed = (await service.ListImages(pb.ListImagesRequest())).images
+        assert [image.repo_tags[0] for image in listed] == ["first:1", "last:1"]
+        streamed = [image async for part in service.StreamImages(pb.StreamImagesRequest()) for image in part.images]
+        assert streamed == list(listed)
+
+
+def test_list_of_images_stays_below_what_clients_take() -> None:
+    names = [f"registry.example/{'p' * 200}/{number}:1" for number in range(limits.MAX_NAMES)]
+    images = [pb.Image(id=digest_of(b"%d" % n), repo_tags=names, repo_digests=names) for n in range(1000)]
+    small = pb.Image(id=digest_of(b"small"), repo_tags=["a:1", "a:2"])
+    listed = fitted([*images, small])
+    assert pb.ListImagesResponse(images=listed).ByteSize() < 4 * MIB
+    assert len(listed) == 1001 and listed[-1].repo_tags == ["a:1", "a:2"]
+    assert all(image.id and len(image.repo_tags) == 1 for image in listed[:-1])
+    crowd = fitted([pb.Image(id=digest_of(b""), repo_tags=names[:1]) for _ in range(20_000)])
+    assert pb.ListImagesResponse(images=crowd).ByteSize() < 4 * MIB and len(crowd) == 20_000
 
 
 @pytest.mark.root

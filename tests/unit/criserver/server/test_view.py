@@ -141,7 +141,10 @@ def test_a_defect_is_internal_and_logged(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_chunks() -> None:
-    assert [len(piece) for piece in chunks(list(range(1001)))] == [500, 500, 1]
+    small, large = pb.Image(id="i"), pb.Image(id="i" * 400_000)
+    assert [len(piece) for piece in chunks([small] * 1001)] == [500, 500, 1]
+    pieces = chunks([small, large, large, large, small, pb.Image(id="i" * (2 << 20))])
+    assert [len(piece) for piece in pieces] == [3, 2, 1]
     assert chunks([]) == [[]]
 
 

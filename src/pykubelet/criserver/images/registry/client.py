@@ -15,7 +15,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Unsupported
 from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import KIB, MIB, Seconds
-from pykubelet.criserver.images import manifests
+from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import BadBlob
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.ports import BlobSink
@@ -150,7 +150,7 @@ class RemoteRepository:
 
     async def _manifest(self, server: _Access, target: str, what: str) -> tuple[bytes, str]:
         async with self._get(server, server.url("manifests", target), what, {"Accept": _ACCEPT}) as response:
-            data = await read_bounded(response, manifests.MAX_DOCUMENT, what)
+            data = await read_bounded(response, limits.MAX_DOCUMENT, what)
             said = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             promised = response.headers.get("Docker-Content-Digest", "")
         digest = target if is_digest(target) else promised
