@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from pykubelet.base.units import Seconds
 
+_FEW = 128
+"""Series that are kept without a look at which are stale."""
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -41,6 +44,7 @@ class Backoff:
         self._jitter = jitter
         self._rand = rand
         self._entries: dict[Hashable, _Entry] = {}
+        self._collect_at = _FEW
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -58,6 +62,10 @@ class Backoff:
             delay = entry.delay * self._factor
         delay = min(jittered(delay, self._jitter, self._rand), self._maximum)
         self._entries[key] = _Entry(delay, now)
+        if len(self._entries) > self._collect_at:
+            # Keys that failed once and never come back, such as those of removed pods.
+            self.gc(now)
+            self._collect_at = max(_FEW, 2 * len(self._entries))
         return delay
 
     def delay(self, key: Hashable) -> Seconds:

@@ -44,7 +44,8 @@ class Firewall:
                     await self._call(program, "-A", *rule, check=True)
             except (NotFound, ExitError) as error:
                 raise Transient(f"pods of {wanted.bridge} cannot be let out to other networks: {error}") from error
-            self._seen[wanted] = now
+            lately = {rule: at for rule, at in self._seen.items() if now - at < _FRESH}
+            self._seen = lately | {wanted: now}
 
     async def _call(self, program: str, *arguments: str, check: bool) -> int:
         argv = [program, "-w", "-t", "nat", *arguments]

@@ -32,6 +32,8 @@ from pykubelet.criserver.images.types import (
 
 _KEEP_PARTIAL: Seconds = 3600.0
 """How long the blobs of a pull that was cut off wait for the next attempt."""
+_MOST_UNFINISHED = 256
+"""Pulls whose partial blobs are kept for another try; of one more, the oldest are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,9 @@ class ImageManager:
             try:
                 record, top = await self._fetcher.pull(repository, wanted, job)
             except RegistryUnavailable:
+                self._unfinished.pop(name, None)
+                while len(self._unfinished) >= _MOST_UNFINISHED:
+                    del self._unfinished[next(iter(self._unfinished))]
                 self._unfinished[name] = (self._deps.clock.now(), frozenset(job.blobs))
                 raise
             except BaseException:

@@ -25,7 +25,7 @@ from pykubelet.kubelet.actuate.podruntime.types import (
 )
 from pykubelet.kubelet.actuate.types import ImageError, ImageReason
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
-from pykubelet.kubelet.types.ids import ContainerID, ref_of
+from pykubelet.kubelet.types.ids import ContainerID, PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.kubelet.types.timeline import Step
@@ -66,8 +66,14 @@ class ContainerStarter:
         self.crashes = CrashLoop(config, lambda attempt: moments.monotonic(attempt.id, attempt.finished_at))
         self.conflicts = NameConflicts()
         self.ahead = Ahead()
-        self._refused: Counter[ContainerID] = Counter()
+        self._refused: dict[PodUID, Counter[ContainerID]] = {}
         """So often the runtime has not removed an attempt that never ran."""
+
+    def forget(self, uid: PodUID) -> None:
+        """The pod is gone."""
+        self.conflicts.forget(uid)
+        self.ahead.forget(uid)
+        self._refused.pop(uid, None)
 
     def check_back_off(self, job: StartJob) -> None:
         """Raises StartError while the container has to wait after its last exit."""
@@ -184,7 +190,8 @@ class ContainerStarter:
         task that runs): then it is left alone, and its successor gets another number.
         """
         ref, name = ref_of(job.pod), job.container.name
-        if self._refused[attempt] >= _REFUSALS:
+        refused = self._refused.setdefault(ref.uid, Counter())
+        if refused[attempt] >= _REFUSALS:
             return
         try:
             await asyncio.to_thread(self._logs.mark_unstarted, ref, name, restart_count)
@@ -192,12 +199,13 @@ class ContainerStarter:
                 await self._deps.cri.remove_container(attempt)
             await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt, restart_count)
         except (PykubeletError, OSError) as error:
-            self._refused[attempt] += 1
+            refused[attempt] += 1
             with suppress(OSError):
                 await asyncio.to_thread(self._logs.unmark, ref, [(name, restart_count)])
             message = f"an interrupted start has to be undone first: {words(error)}"
             retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
+        refused.pop(attempt, None)
 
     async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
         ref, name = ref_of(job.pod), job.container.name

@@ -233,7 +233,7 @@ async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: Wo
     lost = world.cri.containers[0].id
     world.cri.script(Script())
     world.restart()
-    world.cri.inject(
+    busy = world.cri.inject(
         Fault("RemoveContainer", code=StatusCode.FAILED_PRECONDITION, details="cannot delete running task")
     )
     for _ in range(30):
@@ -242,6 +242,11 @@ async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: Wo
     assert [c.id == lost for c in world.cri.containers] == [True, False]
     assert world.running() == ["app"]
     assert (await world.status(pod)).containers[0].restart_count == 0
+    # Nothing of it is remembered when the pod is gone.
+    world.cri.remove_fault(busy)
+    assert world.runtime._starter._refused
+    await end(world, pod)
+    assert not world.runtime._starter._refused
 
 
 async def test_a_sandbox_that_the_runtime_went_on_making_is_used(world: World) -> None:
