@@ -1,6 +1,8 @@
 """What all servers have in common: an application behind a listener, with limits, ended together."""
 
+import logging
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -8,6 +10,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from pykubelet.base.clock import Clock
@@ -76,6 +79,7 @@ async def application(
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=_quiet(),
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN,
         keepalive_timeout=_IDLE,
@@ -90,6 +94,18 @@ async def application(
     finally:
         await requests.end()
         await runner.cleanup()
+
+
+def _quiet() -> logging.Logger:
+    """aiohttp's logger without what clients cause: whoever can connect could fill the log with bad requests."""
+    logger = logging.getLogger(f"{__name__}.aiohttp")
+    logger.addFilter(_is_defect)
+    return logger
+
+
+def _is_defect(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | ConnectionError | ssl.SSLError)
 
 
 def _presence(listener: Listener, *, proven: bool) -> Middleware:

@@ -350,6 +350,16 @@ async def test_silent_connections_do_not_evict_a_stream_that_has_just_begun(worl
         assert await watch.next() == ("ADDED", "web")
 
 
+async def test_bad_requests_are_answered_and_not_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(world):
+        for bad in (b"GET  HTTP/1.1\r\n\r\n", b"\x00\x01\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000):
+            reader, writer = await asyncio.open_unix_connection(str(world.config.socket))
+            writer.write(bad)
+            assert (await reader.readline()).startswith(b"HTTP/1.0 400"), bad[:20]
+            writer.close()
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+
+
 async def test_floods_of_bad_requests(world: World) -> None:
     async with serving(world) as served:
         for junk in (b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000, b"GET"):
