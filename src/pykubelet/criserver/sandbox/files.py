@@ -1,4 +1,8 @@
-"""The files of a sandbox that its containers get mounted: resolv.conf, hosts, hostname, and /dev/shm. Blocking."""
+"""The files of a sandbox that its containers get mounted: resolv.conf, hosts, hostname, and /dev/shm. Blocking.
+
+Containers may write to them, as with other runtimes, unless their root is read-only. So they lie in small file systems
+of the sandbox: whatever is written is bounded, counts as memory of who writes, and takes nothing of the node's /run.
+"""
 
 import os
 import shutil
@@ -6,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.sandbox.decide import namespace_options, resolv_conf
 from pykubelet.criserver.types import IdMap
@@ -14,7 +18,9 @@ from pykubelet.linux.mounts import tmpfs, unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _SHM_SIZE = Bytes(64 * MIB)
-_MAX_FILE = 1 << 20
+_FILES_SIZE = Bytes(1 * MIB)
+"""For resolv.conf, hosts and hostname in all, with room for what containers add."""
+_MAX_FILE = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +31,25 @@ class SandboxFiles:
 
     @property
     def resolv_conf(self) -> Path:
-        return self.folder / "resolv.conf"
+        return self._etc / "resolv.conf"
 
     @property
     def hosts(self) -> Path:
-        return self.folder / "hosts"
+        return self._etc / "hosts"
 
     @property
     def hostname(self) -> Path:
-        return self.folder / "hostname"
+        return self._etc / "hostname"
 
     @property
     def shm(self) -> Path:
         return self.folder / "shm"
+
+    @property
+    def _etc(self) -> Path:
+        bounded = self.folder / "etc"
+        # Sandboxes of earlier versions have their files in the folder itself.
+        return bounded if bounded.is_dir() else self.folder
 
     def make_folder(self, ids: IdMap | None) -> None:
         """Make the folder: for root only, and for the root of the pod's own user namespace."""
@@ -47,8 +59,17 @@ class SandboxFiles:
             self.folder.chmod(0o710)
 
     def make(self, config: pb.PodSandboxConfig, hostname: str) -> None:
-        """Write the files, and mount the shared memory unless the pod uses the node's. The folder must be there."""
-        self.resolv_conf.write_text(resolv_conf(config.dns_config, _read("/etc/resolv.conf")))
+        """Write the files, and mount the shared memory unless the pod uses the node's. The folder must be there.
+
+        Invalid: the DNS configuration is absurdly large.
+        """
+        resolver = resolv_conf(config.dns_config, _read("/etc/resolv.conf"))
+        if len(resolver.encode()) > _MAX_FILE:
+            raise Invalid(f"the DNS configuration takes more than {_MAX_FILE >> 10} KiB")
+        bounded = self.folder / "etc"
+        bounded.mkdir(mode=0o755, exist_ok=True)
+        tmpfs(str(bounded), size=_FILES_SIZE, mode=0o755)
+        self.resolv_conf.write_text(resolver)
         self.hosts.write_text(_read("/etc/hosts"))
         self.hostname.write_text(f"{hostname}\n")
         if namespace_options(config).ipc != pb.NODE:
@@ -56,7 +77,7 @@ class SandboxFiles:
             tmpfs(str(self.shm), size=_SHM_SIZE, mode=0o1777)
 
     def unmount(self) -> None:
-        """Take the shared memory away; done is done."""
+        """Take the file systems away; done is done."""
         with suppress(NotFound):
             unmount_all_under(str(self.folder), lazy=True)
 

@@ -148,8 +148,8 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
         sandbox = rig.manager.get(identity[:10])
         assert sandbox.record.phase is SandboxPhase.READY
         assert sandbox.record.ips == ("10.0.0.1",)
-        assert (rig.folder / identity / "resolv.conf").read_text() == "nameserver 10.0.0.10\n"
-        assert (rig.folder / identity / "hostname").read_text() == "web\n"
+        assert (rig.folder / identity / "etc/resolv.conf").read_text() == "nameserver 10.0.0.10\n"
+        assert (rig.folder / identity / "etc/hostname").read_text() == "web\n"
         view = rig.manager.view(identity)
         assert view.namespaces == {
             "network": str(tmp_path / "ns" / identity / "network"),
