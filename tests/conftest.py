@@ -19,10 +19,10 @@ from pykubelet.base.signals import ignore_here_only
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
+from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import BUSYBOX, Apply, Json
-from tests.nodetraces import NodeTraces
 
 # Tests may be run in the background, where SIGINT is ignored; the programs that they start shall hear it.
 ignore_here_only()

@@ -19,10 +19,10 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
+from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.faults.containerdlog import CallLog, end_lost_shims
 from tests.manifests import Json, config_map, container, mount, pod, sh
-from tests.nodetraces import NodeTraces
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
 

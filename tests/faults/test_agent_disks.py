@@ -13,9 +13,9 @@ from pykubelet.base.units import MIB, Bytes
 from pykubelet.linux import mounts
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import pod
-from tests.nodetraces import NodeTraces
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver"), pytest.mark.timeout(240)]
 

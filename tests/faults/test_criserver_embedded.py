@@ -12,9 +12,9 @@ from pykubelet.criserver.keeper import read_note
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec
 from tests.manifests import BUSYBOX, pod
-from tests.nodetraces import NodeTraces
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 

@@ -11,10 +11,10 @@ import pytest
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
+from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import BUSYBOX, Apply, config_map, container, mount, pod, secret, serving
-from tests.nodetraces import NodeTraces
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 

@@ -41,6 +41,8 @@ class AgentProcess:
     flags: Sequence[str] = ()
     manifest_dir: Path | None = None
     """Default: a folder of its own."""
+    module: str = "pykubelet.cli"
+    """What is run."""
     process: "subprocess.Popen[bytes] | None" = None
     node_port: int = field(default_factory=lambda: free_port())
     """Where the node's server listens, if the agent has one."""
@@ -97,7 +99,7 @@ class AgentProcess:
         }
         (self.home / "config.yaml").write_text(json.dumps(configuration))
         command = [
-            *(sys.executable, "-m", "pykubelet.cli", "run"),
+            *(sys.executable, "-m", self.module, "run"),
             *("--manifests", str(self.manifests)),
             *("--config", str(self.home / "config.yaml")),
             *("--root-dir", str(self.root)),

@@ -56,6 +56,7 @@ disabled_plugins = [{disabled}]
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
         Root = "{home}/runc"
+        BinaryName = "{runc}"
 """
 _DISABLED = (
     "io.containerd.snapshotter.v1.aufs",
@@ -76,6 +77,10 @@ class PrivateContainerd:
     """Name of its bridge, at most 15 characters."""
     subnet: str
     """Its pods' addresses in CIDR form."""
+    cni_bin: str = "/usr/lib/cni"
+    """Where the network's plugins are."""
+    runc: str = "runc"
+    """The OCI runtime's program."""
 
     @property
     def name(self) -> str:
@@ -187,7 +192,9 @@ class PrivateContainerd:
     def _write_configuration(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         disabled = ", ".join(f'"{name}"' for name in _DISABLED)
-        text = _CONFIG.format(home=self.home, disabled=disabled, pause=PAUSE_IMAGE, cni_bin="/usr/lib/cni")
+        text = _CONFIG.format(
+            home=self.home, disabled=disabled, pause=PAUSE_IMAGE, cni_bin=self.cni_bin, runc=self.runc
+        )
         (self.home / "config.toml").write_text(text)
         network = bridge_network(self.bridge, self.subnet, self.home / "ipam")
         (self.home / "cni").mkdir(exist_ok=True)

@@ -5,12 +5,13 @@
     …
     assert not (leaks := diff(before, snapshot(scope))), leaks.report()
 
-The fault tests take it around every fault. It reads /proc, /sys and folders only, and needs root for what other
-users own. Blocking.
+The fault tests take it around every fault. It reads /proc, /sys, folders and the firewall's listing, and needs root for
+what other users own. Blocking.
 """
 
 import os
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ class Kind(StrEnum):
     DEVICE = "network device"
     CGROUP = "cgroup"
     FILE = "file"
+    ADDRESS = "address"
+    FIREWALL = "firewall rule"
+    LOOP = "loop device"
     DESCRIPTOR = "open descriptor of this process"
 
 
@@ -48,10 +52,16 @@ class Scope:
     """Folders of pinned namespaces, such as /run/netns."""
     devices: bool = False
     """All network devices of our network namespace: veths and bridges."""
+    bridge: str = ""
+    """A bridge that is also a CNI network's name: its ports, and the firewall rules that name the network, count."""
     cgroup_parents: tuple[str, ...] = ()
     """Paths below the hierarchies' roots; the cgroups in them count, in every hierarchy."""
     folders: tuple[str, ...] = ()
-    """Folders whose files count: IPAM reservations, logs, runtime state."""
+    """Folders whose files count: logs, runtime state."""
+    addresses: tuple[str, ...] = ()
+    """Folders in which an IPAM plugin notes one file per address."""
+    loop_roots: tuple[str, ...] = ()
+    """Folders; loop devices of files below them count."""
     descriptors: bool = False
 
 
@@ -88,9 +98,12 @@ def snapshot(scope: Scope) -> Snapshot:
         Kind.PROCESS: _processes(scope.process_marks),
         Kind.MOUNT: _mounts(scope.mount_roots),
         Kind.NETNS: _files(scope.netns_folders),
-        Kind.DEVICE: _devices() if scope.devices else (),
+        Kind.DEVICE: [*(_devices() if scope.devices else ()), *_ports(scope.bridge)],
         Kind.CGROUP: _cgroups(scope.cgroup_parents),
         Kind.FILE: _files(scope.folders),
+        Kind.ADDRESS: (path for path in _files(scope.addresses) if path.rpartition("/")[2][:1].isdecimal()),
+        Kind.FIREWALL: _firewall_rules(scope.bridge),
+        Kind.LOOP: _loop_devices(scope.loop_roots),
         Kind.DESCRIPTOR: _descriptors() if scope.descriptors else (),
     }
     return Snapshot({kind: Counter(reader) for kind, reader in readers.items()})
@@ -150,6 +163,31 @@ def _mounts(roots: tuple[str, ...]) -> Iterator[str]:
 def _devices() -> Iterator[str]:
     for device in Path("/sys/class/net").iterdir():
         yield device.name
+
+
+def _ports(bridge: str) -> Iterator[str]:
+    folder = Path("/sys/class/net", bridge, "brif")
+    if bridge and folder.is_dir():
+        yield from (f"{bridge}/{port.name}" for port in folder.iterdir())
+
+
+def _firewall_rules(network: str) -> list[str]:
+    """Rules that the CNI plugins made for the network's pods, by the name in their comments."""
+    if not network:
+        return []
+    command = ["iptables", "-w", "-t", "nat", "-S"]
+    rules = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [row for row in rules.splitlines() if f'name: \\"{network}\\"' in row]
+
+
+def _loop_devices(roots: tuple[str, ...]) -> Iterator[str]:
+    for note in Path("/sys/block").glob("loop*/loop/backing_file") if roots else ():
+        try:
+            file = note.read_text().strip()
+        except OSError:
+            continue  # it was detached meanwhile
+        if file.startswith(tuple(f"{root}/" for root in roots)):
+            yield f"{note.parts[3]} of {file}"
 
 
 def _cgroups(parents: tuple[str, ...]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import os
 import tarfile
 import threading
 from dataclasses import dataclass, field
+from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,18 @@ _LOOK_SECONDS = 0.02
 """How often the server looks whether it shall end."""
 _SMALL = 65536
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+class Conduct(StrEnum):
+    """How a registry treats its clients."""
+
+    SERVE = "serve"
+    FAIL = "fail"
+    """500 to everything."""
+    LIE = "lie"
+    """Layers have another content than their digest says."""
+    CUT = "cut"
+    """Layers end in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,8 @@ class Registry:
         """Paths asked for, oldest first."""
         self.password = ""
         """``user:password`` that is asked for, if any."""
+        self.conduct = Conduct.SERVE
+        """May be changed at any time."""
         self._open = threading.Event()
         self._open.set()
 
@@ -106,7 +121,11 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
             registry.requests.append(self.path)
             parts = self.path.partition("?")[0].strip("/").split("/")
             given = self.headers.get("Authorization", "")
-            if registry.password and given != "Basic " + base64.b64encode(registry.password.encode()).decode():
+            if registry.conduct is Conduct.FAIL:
+                self.send_response(500)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            elif registry.password and given != "Basic " + base64.b64encode(registry.password.encode()).decode():
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", 'Basic realm="tests"')
                 self.send_header("Content-Length", "0")
@@ -120,6 +139,7 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
                 blob = content.blobs.get(parts[-1], b"")
                 if len(blob) > _SMALL:
                     registry.wait()
+                    blob = b"\0" * len(blob) if registry.conduct is Conduct.LIE else blob
                 self._answer(blob, "application/octet-stream", parts[-1])
             else:
                 self._answer(b"", "", "")
@@ -134,8 +154,9 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
                 self.send_header("Docker-Content-Digest", digest)
             self.end_headers()
             if self.command == "GET":
+                cut = registry.conduct is Conduct.CUT and len(data) > _SMALL
                 with contextlib.suppress(ConnectionError):  # who asked may have gone
-                    self.wfile.write(data)
+                    self.wfile.write(data[: len(data) // 2] if cut else data)
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Nobody reads it."""

@@ -117,3 +117,37 @@ def test_cgroups_in_every_hierarchy() -> None:
         assert not diff(before, snapshot(scope))
     finally:
         driver.delete(parent)
+
+
+def test_addresses_are_files_named_by_a_number(tmp_path: Path) -> None:
+    scope = Scope(addresses=(str(tmp_path),))
+    before = snapshot(scope)
+    for name in ("10.88.0.5", "last_reserved_ip.0", "lock"):
+        (tmp_path / name).touch()
+    leaks = diff(before, snapshot(scope))
+    assert leaks.leaked[Kind.ADDRESS].keys() == {f"{tmp_path}/10.88.0.5"}
+
+
+@pytest.mark.root
+def test_firewall_rules_that_name_the_network() -> None:
+    network = f"pkt{secrets.token_hex(3)}"
+    scope = Scope(bridge=network)
+    before = snapshot(scope)
+    rule = [
+        "POSTROUTING",
+        "-s",
+        "10.254.254.254",
+        "-m",
+        "comment",
+        "--comment",
+        f'name: "{network}" id: "x"',
+        "-j",
+        "RETURN",
+    ]
+    subprocess.run(["iptables", "-w", "-t", "nat", "-A", *rule], check=True)
+    try:
+        leaks = diff(before, snapshot(scope))
+    finally:
+        subprocess.run(["iptables", "-w", "-t", "nat", "-D", *rule], check=True)
+    assert leaks.count(Kind.FIREWALL) == 1
+    assert not diff(before, snapshot(scope))

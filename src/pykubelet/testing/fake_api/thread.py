@@ -3,12 +3,18 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pykubelet.testing.fake_api.faults import Fault
 from pykubelet.testing.fake_api.server import FakeApi
+from pykubelet.testing.fake_api.store import Place, RefusedError
+
+_SECONDS = 10.0
+_PODS = Place("/api/v1", "pods", "default")
 
 
 class FakeApiThread:
@@ -33,6 +39,35 @@ class FakeApiThread:
     def compact(self) -> None:
         """Forget all changes so far: watches that would go on from before are told 410."""
         self.api.store.compact()
+
+    def go_away(self) -> None:
+        """Stop listening, with an end of all connections; :meth:`come_back` listens on the same port again."""
+        asyncio.run_coroutine_threadsafe(self.api.go_away(), self._loop).result(_SECONDS)
+
+    def come_back(self) -> None:
+        """Listen again, with all objects."""
+        asyncio.run_coroutine_threadsafe(self.api.come_back(), self._loop).result(_SECONDS)
+
+    def put_pod(self, manifest: Mapping[str, Any], node: str) -> None:
+        """Create a pod that is bound to the node, past all faults."""
+        name, spec = manifest["metadata"]["name"], {**manifest["spec"], "nodeName": node}
+        value = {**manifest, "metadata": {"name": name}, "spec": spec}
+        self._do(lambda: self.api.store.create(_PODS, json.loads(json.dumps(value))))
+
+    def delete_pod(self, name: str) -> None:
+        """Ask for the pod's end, past all faults; what is not there is fine."""
+
+        def delete() -> None:
+            with suppress(RefusedError):
+                self.api.store.delete(replace(_PODS, name=name), "", None)
+
+        self._do(delete)
+
+    def _do(self, work: Callable[[], object]) -> None:
+        async def run() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(_SECONDS)
 
     def kubeconfig(self, path: Path) -> Path:
         """A kubeconfig for it."""
@@ -72,9 +107,9 @@ def fake_api_thread() -> Iterator[FakeApiThread]:
 
     thread = threading.Thread(target=run, name="fake API server", daemon=True)
     thread.start()
-    ready.wait(10)
+    ready.wait(_SECONDS)
     try:
         yield FakeApiThread(made[0], loop)
     finally:
         loop.call_soon_threadsafe(end.set)
-        thread.join(10)
+        thread.join(_SECONDS)

@@ -3,31 +3,49 @@
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Protocol
 
-from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.leakcheck import Kind, Scope, Snapshot, snapshot
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 
 _GRACE_SECONDS = 10.0 * PATIENCE
-_KEPT_BY_IPAM = ("last_reserved_ip.0", "/lock")
 _KEPT_CGROUPS = ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort")
 _CNI_RESULTS = Path("/var/lib/cni/results")
+
+
+class TracedAgent(Protocol):
+    """Where an agent's pods leave something: ``AgentProcess``, or another kubelet."""
+
+    @property
+    def home(self) -> Path:
+        """The directory of everything; its logs are in ``log``."""
+        ...
+
+    @property
+    def root(self) -> Path: ...
+
+    @property
+    def cgroup_root(self) -> str: ...
 
 
 class NodeTraces:
     """Takes stock of a node without pods when made, and compares later."""
 
-    def __init__(self, agent: AgentProcess, runtime: PrivateRuntime) -> None:
+    def __init__(self, agent: TracedAgent, runtime: PrivateRuntime) -> None:
         traces = runtime.traces()
         self._bridge = runtime.bridge
+        ipam = tuple(folder for folder in traces.folders if folder.endswith("/ipam"))
         self._scope = Scope(
             # Processes of containers by their cgroup.
             process_marks=(f"{agent.cgroup_root}/", *traces.process_marks),
             mount_roots=(str(agent.home), *traces.mount_roots),
             netns_folders=traces.netns_folders,
             cgroup_parents=(agent.cgroup_root,),
-            folders=(str(agent.root / "pods"), str(agent.home / "log"), *traces.folders),
+            folders=(str(agent.root / "pods"), str(agent.home / "log"), *(set(traces.folders) - set(ipam))),
+            addresses=ipam,
+            bridge=runtime.bridge,
+            loop_roots=(str(agent.root), str(runtime.home)),
         )
         self._before = self._look()
 
@@ -51,8 +69,7 @@ class NodeTraces:
 
     def _look(self) -> Snapshot:
         found = {kind: Counter(counts) for kind, counts in snapshot(self._scope).found.items()}
-        for kind, kept in ((Kind.FILE, _KEPT_BY_IPAM), (Kind.CGROUP, _KEPT_CGROUPS)):
-            for name in [name for name in found[kind] if name.endswith(kept)]:
-                del found[kind][name]
+        for name in [name for name in found[Kind.CGROUP] if name.endswith(_KEPT_CGROUPS)]:
+            del found[Kind.CGROUP][name]
         found[Kind.FILE].update(str(path) for path in _CNI_RESULTS.glob(f"{self._bridge}-*"))
         return Snapshot(found)
