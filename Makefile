@@ -11,6 +11,9 @@ APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
 RUNTIMES ?= both
 # How many suites of tests run side by side.
 LANES ?= 2
+# How often the fault benchmark does each fault, and the other runtime that it does them to.
+TRIES ?= 5
+PEER ?=
 # How long `make fuzz` runs.
 MINUTES ?= 10
 OWNED := sh tools/owned.sh
@@ -44,7 +47,7 @@ clean-run: ## remove every trace of `make run` (root)
 	@test ! -x $(BIN)/python || $(BIN)/python -m tools.demo down
 
 test: setup test-packages ## everything: check, then the tests with a real runtime (root)
-	$(SUITES) lint unit integration cluster
+	$(SUITES) lint unit integration cluster faults
 
 check: setup ## lint, types, import rules, generated code, unit tests
 	$(SUITES) lint unit
@@ -61,7 +64,7 @@ unit: $(STAMP)
 	$(SUITES) unit
 
 integration: $(STAMP)
-	$(SUITES) integration cluster
+	$(SUITES) integration cluster faults
 
 bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/folder an API server (root)
 	$(BIN)/python -m benchmarks
@@ -71,6 +74,9 @@ fuzz: $(STAMP) ## fuzz for MINUTES=10; FILES="words" chooses test files by their
 
 mutants: $(STAMP) ## change one place of a module at a time and see whether a test notices; MODULES="words"
 	$(BIN)/python -m tools.mutants $(MODULES)
+
+faults: setup test-packages ## do every fault TRIES=5 times to a node, write docs/reliability.md; PEER=containerd and GO_KUBELET=/path compare (root)
+	$(OWNED) $(BIN)/python -m benchmarks.faults --tries=$(TRIES) --peer=$(PEER) --report=docs/reliability.md
 
 gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed models
 	$(OWNED) $(BIN)/python tools/gen_proto.py

@@ -44,12 +44,16 @@ class GoKubelet(Subject):
     label = GO
     volumes = staticmethod(with_static_volumes)
 
-    def __init__(self, binary: Path, home: Path, socket: Path, cgroup: str, kubeconfig: Path | None = None) -> None:
+    def __init__(
+        self, binary: Path, home: Path, socket: Path, cgroup: str, kubeconfig: Path | None = None, pids: int = -1
+    ) -> None:
         self._binary = binary
         self._kubeconfig = kubeconfig
         self._home = home
         self._socket = socket
         self._cgroup = cgroup
+        self._pids = pids
+        """Processes that one pod may have."""
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._sysctls: dict[str, str] = {}
@@ -74,6 +78,16 @@ class GoKubelet(Subject):
             raise Permanent("the Go kubelet does not run")
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pods_url(self) -> str:
+        """Where it lists its pods."""
+        return f"http://127.0.0.1:{self._port}/pods"
+
     def start(self) -> None:
         for folder in (self.manifests, self._home / "log", self._home / "root", self._home / "plugins"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +105,7 @@ class GoKubelet(Subject):
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        wait_for(self._answers, _START_SECONDS, lambda: f"the Go kubelet did not start:\n{self._log_tail()}")
+        wait_for(self._answers, _START_SECONDS, lambda: f"the Go kubelet did not start:\n{self.log_tail()}")
 
     def stop(self) -> None:
         if self._process is not None:
@@ -154,17 +168,18 @@ class GoKubelet(Subject):
             "serializeImagePulls": False,
             "registryPullQPS": 0,
             "eventRecordQPS": 0,
-            "podPidsLimit": -1,
+            "podPidsLimit": self._pids,
         }
 
     def _answers(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
-            raise Permanent(f"the Go kubelet ended with {self._process.returncode}:\n{self._log_tail()}")
+            raise Permanent(f"the Go kubelet ended with {self._process.returncode}:\n{self.log_tail()}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 1):
             return True
         return False
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """The end of its log."""
         return (self._home / "kubelet.log").read_text(errors="replace")[-3000:]
 
 

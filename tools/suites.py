@@ -22,13 +22,15 @@ from types import FrameType
 from xml.etree import ElementTree
 
 RUNTIMES = ("criserver", "containerd")
-NAMES = ("lint", "unit", "integration", "cluster")
+NAMES = ("lint", "unit", "integration", "cluster", "faults")
 """Of groups of suites."""
 _TOLD_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _PATIENCE = "PYKUBELET_TEST_PATIENCE"
 _INTERRUPTED = 2
 """pytest's status after Ctrl-C."""
+_FAULTS = "tests/faults/test_every_fault.py"
+"""The short form of the fault benchmark, which takes minutes: a suite of its own."""
 _PYTEST = (sys.executable, "-m", "pytest", "--durations=15")
 
 
@@ -77,6 +79,7 @@ def plan(names: Sequence[str], runtime: str) -> list[Suite]:
         ("unit", Suite("unit: kubelet", (*_PYTEST, "tests/unit/kubelet"))),
         *(("integration", _real(f"integration: {each}", "each_runtime and not alone", each)) for each in runtimes),
         ("cluster", Suite("cluster", (*_PYTEST, f"--runtime={runtimes[0]}", "tests/cluster"))),
+        ("faults", Suite("faults", (*_PYTEST, _FAULTS))),
         ("integration", _real("integration: all else", "not each_runtime and not alone", runtime)),
         ("integration", _real("timing", "alone", runtime, alone=True)),
     ]
@@ -84,7 +87,8 @@ def plan(names: Sequence[str], runtime: str) -> list[Suite]:
 
 
 def _real(name: str, marked: str, runtime: str, *, alone: bool = False) -> Suite:
-    command = (*_PYTEST, "-m", marked, f"--runtime={runtime}", "tests/integration", "tests/faults")
+    folders = ("tests/integration", "tests/faults", f"--ignore={_FAULTS}")
+    command = (*_PYTEST, "-m", marked, f"--runtime={runtime}", *folders)
     return Suite(name, command, alone)
 
 

@@ -1,0 +1,200 @@
+"""Daemons and monitors that are killed, stopped or run short of something. Each act injects on entry, heals on exit."""
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.faults.cage import cage
+from benchmarks.faults.model import Subject
+from benchmarks.faults.node import Node
+from pykubelet.base.errors import Permanent, PykubeletError
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.testing.agent import wait_for
+
+_OOM_BYTES = 4 << 20
+_OUTPUT_BYTES = 15_000_000
+_DEATH_SECONDS = 20.0
+Pid = Callable[[Node], int | None]
+
+
+def agent_pid(node: Node) -> int | None:
+    return node.agent.pid
+
+
+def runtime_pid(node: Node) -> int | None:
+    return node.runtime.pid()
+
+
+def _require(pid: int | None) -> int:
+    if pid is None:
+        raise Permanent("the daemon that the fault is for does not run")
+    return pid
+
+
+@contextlib.contextmanager
+def agent_killed(node: Node) -> Iterator[None]:
+    node.agent.kill()
+    yield
+    node.start_agent()
+
+
+@contextlib.contextmanager
+def runtime_killed(node: Node) -> Iterator[None]:
+    node.runtime.signal(signal.SIGKILL)
+    yield
+    node.start_runtime()
+
+
+@contextlib.contextmanager
+def both_killed(node: Node) -> Iterator[None]:
+    node.runtime.signal(signal.SIGKILL)
+    node.agent.kill()
+    yield
+    node.start_runtime()
+    node.start_agent()
+
+
+@contextlib.contextmanager
+def both_killed_while_busy(node: Node) -> Iterator[None]:
+    """At once after a pod has come and another one gone, in the middle of the work for them."""
+    node.roll()
+    time.sleep(node.chance.uniform(0.0, 0.3))
+    with both_killed(node):
+        yield
+
+
+def stopped(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
+    """SIGSTOP for as long as the options say."""
+
+    @contextlib.contextmanager
+    def act(node: Node) -> Iterator[None]:
+        pid = _require(which(node))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+            time.sleep(node.options.stop_seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    return act
+
+
+@contextlib.contextmanager
+def runtime_out_of_memory(node: Node) -> Iterator[None]:
+    """A memory limit that the output of a command exceeds, so that the kernel kills the daemon."""
+    victim = ContainerID(node.containers(node.victim)["main"])
+
+    async def print_much(client: CriClient) -> None:
+        await client.exec_sync(victim, ["head", "-c", str(_OUTPUT_BYTES), "/dev/zero"], 10)
+
+    with cage("memory", f"{node.agent.cgroup_root}-oom", _require(node.runtime.pid()), _OOM_BYTES):
+        with contextlib.suppress(PykubeletError, TimeoutError):
+            node.call(print_much, 15.0)
+        wait_for(lambda: node.runtime.pid() is None, _DEATH_SECONDS, lambda: "the kernel did not kill the daemon")
+        yield
+    node.start_runtime()
+
+
+def no_processes(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
+    """A limit of processes and threads that is reached already."""
+
+    @contextlib.contextmanager
+    def act(node: Node) -> Iterator[None]:
+        pid = _require(which(node))
+        threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
+        with cage("pids", f"{node.agent.cgroup_root}-pids", pid, threads):
+            yield
+
+    return act
+
+
+def no_descriptors(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
+    """A limit of open files that is reached already."""
+
+    @contextlib.contextmanager
+    def act(node: Node) -> Iterator[None]:
+        pid = _require(which(node))
+        taken = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+        lowest = next(number for number in range(len(taken) + 1) if number not in taken)
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest, before[1]))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+    return act
+
+
+@contextlib.contextmanager
+def container_killed(node: Node) -> Iterator[None]:
+    """SIGKILL of the first process of the victim's container."""
+    _kill(_container_process(node))
+    yield
+
+
+@contextlib.contextmanager
+def monitor_killed(node: Node) -> Iterator[None]:
+    """SIGKILL of conmon, or of the pod's shim."""
+    identity = node.containers(node.victim)["main"]
+    if node.subject is Subject.OURS:
+        _kill(_find(lambda command: b"conmon" in command and identity.encode() in command))
+    else:
+        _kill(_parent(_container_process(node)))
+    yield
+
+
+@contextlib.contextmanager
+def infra_killed(node: Node) -> Iterator[None]:
+    """SIGKILL of the process that holds the pod's namespaces: in a shared PID namespace, its first."""
+    inside = _container_process(node)
+    namespace = _pid_namespace(inside)
+    _kill(_find(lambda _: True, lambda pid: _namespace_pid(pid) == 1 and _pid_namespace(pid) == namespace))
+    yield
+
+
+def _container_process(node: Node) -> int:
+    """The first process of the victim's container, by its cgroup."""
+    identity = node.containers(node.victim)["main"].encode()
+
+    def belongs(pid: int) -> bool:
+        return identity in Path(f"/proc/{pid}/cgroup").read_bytes()
+
+    return _find(lambda command: command.startswith(b"sh\0-c\0"), belongs)
+
+
+def _find(command: Callable[[bytes], bool], further: Callable[[int], bool] = lambda _: True) -> int:
+    """The lowest process whose command line is so. Permanent: there is none."""
+    for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+        with contextlib.suppress(OSError):
+            if command(Path(f"/proc/{pid}/cmdline").read_bytes()) and further(pid):
+                return pid
+    raise Permanent("the process that the fault is for was not found")
+
+
+def _pid_namespace(pid: int) -> int:
+    return Path(f"/proc/{pid}/ns/pid").stat().st_ino
+
+
+def _status(pid: int, name: str) -> list[str]:
+    lines = Path(f"/proc/{pid}/status").read_bytes().decode(errors="replace").splitlines()
+    return next(line.split()[1:] for line in lines if line.startswith(f"{name}:"))
+
+
+def _namespace_pid(pid: int) -> int:
+    """Its number in its own PID namespace."""
+    return int(_status(pid, "NSpid")[-1])
+
+
+def _parent(pid: int) -> int:
+    return int(_status(pid, "PPid")[0])
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)

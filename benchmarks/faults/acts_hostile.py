@@ -1,0 +1,197 @@
+"""Containers and clients that mean harm. Each act injects on entry and takes the cause away on exit."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.faults import pods
+from benchmarks.faults.agents import OurAgent
+from benchmarks.faults.judge import Wanted
+from benchmarks.faults.node import Node
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.spdy import SpdyConnection, StreamLink
+from pykubelet.base.upgrade import ask, asking
+from pykubelet.testing.agent import AgentProcess, wait_for
+
+_READY_SECONDS = 120.0
+_RUNS_SECONDS = 30.0
+_AT_ONCE = 20
+_SESSION_SECONDS = 20.0
+_DEEP = 2000
+_ZOMBIES = 80
+_REWRITES_PER_SECOND = 1000
+_REWRITTEN = 50
+"""Files."""
+
+Script = Callable[[Node, str], str]
+"""Of a node and the pod's name."""
+
+
+def fork_bomb(node: Node, name: str) -> str:
+    """As many processes as the pod may have, and more."""
+    return "bomb() { bomb | bomb & }; while :; do bomb; sleep 0.2; done 2>/dev/null"
+
+
+def foreign_names(node: Node, name: str) -> str:
+    """Names of processes that are no UTF-8, or look like other fields of /proc/PID/stat."""
+    other = "sh -c \"printf ') R 1\\n\\377' >/proc/self/comm; sleep 3600\" & "
+    return other + "printf 'caf\\303' >/proc/$$/comm; trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
+
+
+def foreign_marks(node: Node, name: str) -> str:
+    """New processes all the time that carry the runtime server's own mark in their environment."""
+    mark = f"PYKUBELET_CRISERVER={node.runtime.home}/run/tmp"
+    return f"while :; do {mark} sleep 0.05 & {mark} sleep 0.03; done"
+
+
+def poses_as_monitor(node: Node, name: str) -> str:
+    """A process whose arguments are those of a monitor of another container."""
+    identity = node.containers(node.victim)["main"]
+    run = node.runtime.home / "run"
+    posed = f"--exit-dir {run}/exits -c {identity} -n {identity} -b {run}/bundles/{identity} --syslog"
+    return f"ln -s /bin/busybox /tmp/conmon; sh -c 'while :; do sleep 1; done' conmon {posed} & wait"
+
+
+def endless_log(node: Node, name: str) -> str:
+    """A gigabyte of output a minute."""
+    return (
+        "head -c 999 /dev/zero | tr '\\0' x >/tmp/line; echo >>/tmp/line; "
+        "for i in $(seq 1667); do cat /tmp/line; done >/tmp/lines; while :; do cat /tmp/lines; sleep 0.1; done"
+    )
+
+
+def many_files(node: Node, name: str) -> str:
+    """Very many files in the container's own file system."""
+    count = max(1, node.options.files // 1000)
+    return (
+        f"mkdir /many; cd /many; i=0; while [ $i -lt {count} ]; do mkdir $i; cd $i; seq 1000 | xargs touch; cd ..; "
+        f"i=$((i+1)); done; touch /notes/{name}.ready; sleep 3600"
+    )
+
+
+def deep_directories(node: Node, name: str) -> str:
+    """Directories within directories, deeper than a path can be long."""
+    # The shell's own `cd` would keep the whole path, which soon becomes too long for it.
+    return (
+        f"cd /tmp; i=0; while [ $i -lt {_DEEP} ]; do mkdir deeper && mv top deeper/ 2>/dev/null; mv deeper top; "
+        f"i=$((i+1)); done; touch /notes/{name}.ready; sleep 3600"
+    )
+
+
+def zombies(node: Node, name: str) -> str:
+    """Processes that end and that their parent never waits for, as many as there may be."""
+    return f"i=0; while [ $i -lt {_ZOMBIES} ]; do (sleep 0.01 & exec sleep 3600) & i=$((i+1)); done; sleep 3600"
+
+
+def hostile(
+    script: Script, *, restart: bool = True, ready: bool = False
+) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
+    """A container runs the script; the runtime is killed and started beside it; then the pod is removed.
+
+    ``ready``: the script says when it has done its worst.
+    """
+
+    @contextlib.contextmanager
+    def act(node: Node) -> Iterator[None]:
+        name = node.fresh("hostile")
+        document = pods.manifest("plain", name, str(node.notes))
+        begins = f"echo run >>/notes/{name}.main; {script(node, name)}"
+        document["spec"]["containers"] = [pods.container("main", begins)]
+        node.add(name, document, Wanted(("main",)))
+        mark = node.notes / f"{name}.ready"
+        try:
+            wait_for(lambda: bool(node.containers(name)), _RUNS_SECONDS, lambda: f"{name} does not run")
+            if ready:
+                wait_for(mark.exists, _READY_SECONDS, lambda: f"{name} is not ready")
+            if restart:
+                node.runtime.signal(signal.SIGKILL)
+                node.start_runtime()
+            yield
+        finally:
+            node.remove(name)
+            mark.unlink(missing_ok=True)
+
+    return act
+
+
+@contextlib.contextmanager
+def log_flood(node: Node) -> Iterator[None]:
+    with hostile(endless_log, restart=False)(node):
+        yield
+        time.sleep(node.options.log_seconds)
+
+
+@contextlib.contextmanager
+def rewritten_manifests(node: Node) -> Iterator[None]:
+    """Files are replaced a thousand times a second: half of them are no manifests, half are pods that stay the same."""
+    notes, names = str(node.notes), [node.fresh(f"rewritten{number}") for number in range(4)]
+    documents = {name: pods.manifest("plain", name, notes) for name in names}
+    for name in names:
+        node.add(name, documents[name], pods.wanted("plain"))
+    junk = [f"junk-{number}" for number in range(_REWRITTEN - len(names))]
+    end, count, begin = time.monotonic() + node.options.rewrite_seconds, 0, time.monotonic()
+    try:
+        while time.monotonic() < end:
+            number = count % _REWRITTEN
+            if number < len(names):
+                node.agent.write(names[number], documents[names[number]])
+            else:
+                node.agent.write(junk[number - len(names)], _junk(count))
+            count += 1
+            time.sleep(max(0.0, begin + count / _REWRITES_PER_SECOND - time.monotonic()))
+        yield
+    finally:
+        for name in junk:
+            node.agent.remove(name)
+
+
+def _junk(number: int) -> dict[str, object]:
+    """No pod, or not a valid one."""
+    kinds: tuple[dict[str, object], ...] = (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"bad_{number}"}},
+        {"a": number},
+        {},
+    )
+    return kinds[number % len(kinds)]
+
+
+@contextlib.contextmanager
+def dropped_sessions(node: Node) -> Iterator[None]:
+    """Exec sessions are opened, and their clients vanish."""
+    assert isinstance(node.agent, OurAgent)
+    process = node.agent.process
+    path = f"/api/v1/namespaces/default/pods/{node.victim}-{process.node_name}/exec?command=cat&stdin=true&stdout=true"
+    asyncio.run(_sessions(process, f"{path}&container=main", node.options.sessions))
+    yield
+
+
+async def _sessions(agent: AgentProcess, path: str, count: int) -> None:
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one() -> None:
+        async with room:
+            with contextlib.suppress(ConnectionError, TimeoutError, PykubeletError):
+                await _vanish(agent, path)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            group.create_task(one(), name=f"session {number}")
+
+
+async def _vanish(agent: AgentProcess, path: str) -> None:
+    """A client that is killed as soon as its command runs."""
+    async with asyncio.timeout(_SESSION_SECONDS):
+        reader, writer = await asyncio.open_unix_connection(str(agent.socket))
+        headers = [("Host", "localhost"), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
+        answer = await ask(
+            reader, writer, asking("POST", path, [*headers, ("X-Stream-Protocol-Version", "v4.channel.k8s.io")])
+        )
+        if answer.status != 101:
+            writer.close()
+            return
+        async with SpdyConnection.over(StreamLink(reader, writer)) as connection:
+            for kind in ("error", "stdin", "stdout"):
+                await connection.open({"streamtype": kind})
+            writer.transport.abort()

@@ -1,0 +1,158 @@
+"""The agents of nodes under test behind one face: this project's, and the Go kubelet where one is given. Blocking."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.faults.judge import Status
+from benchmarks.go_kubelet import GoKubelet
+from benchmarks.observer import NODE
+from pykubelet.base.errors import PykubeletError
+from pykubelet.testing.agent import AgentProcess
+from pykubelet.testing.traces import remove_cgroups, remove_mounts
+
+_ANSWER_SECONDS = 3.0
+_PIDS = 128
+"""Of one pod at most."""
+
+
+class NodeAgent(ABC):
+    """An agent that runs the manifests of a directory."""
+
+    home: Path
+    cgroup_root: str
+
+    @property
+    def root(self) -> Path:
+        return self.home / "root"
+
+    @property
+    def manifests(self) -> Path:
+        return self.home / "manifests"
+
+    @property
+    @abstractmethod
+    def pid(self) -> int | None:
+        """Its process while it runs."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it; returns when it answers. AssertionError: it does not."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """SIGKILL."""
+
+    @abstractmethod
+    def statuses(self) -> dict[str, Status]:
+        """Its pods by their names in the manifests; empty while it does not answer."""
+
+    @abstractmethod
+    def destroy(self) -> None:
+        """End it and remove its files and cgroups."""
+
+    @abstractmethod
+    def tail(self) -> str:
+        """The end of its log."""
+
+    def write(self, name: str, document: Mapping[str, Any]) -> None:
+        """Put a manifest into the directory in one move."""
+        temporary = self.manifests / f".{name}.tmp"
+        temporary.write_text(json.dumps(document))
+        temporary.rename(self.manifests / f"{name}.json")
+
+    def remove(self, name: str) -> None:
+        """Take a manifest away."""
+        (self.manifests / f"{name}.json").unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Take all away."""
+        for path in self.manifests.iterdir():
+            path.unlink()
+
+
+class OurAgent(NodeAgent):
+    """This project's agent."""
+
+    def __init__(self, home: Path, endpoint: str, cgroup_root: str, module: str, flags: Sequence[str] = ()) -> None:
+        self.home = home
+        self.cgroup_root = cgroup_root
+        self.process = AgentProcess(home, endpoint, cgroup_root, NODE, {"podPidsLimit": _PIDS}, flags, module=module)
+
+    @property
+    def pid(self) -> int | None:
+        process = self.process.process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def start(self) -> None:
+        self.process.start()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def statuses(self) -> dict[str, Status]:
+        try:
+            return _statuses(self.process.api.get("/api/v1/pods"))
+        except (PykubeletError, OSError):
+            return {}
+
+    def destroy(self) -> None:
+        self.process.destroy()
+
+    def tail(self) -> str:
+        return self.process.log_tail(3000)
+
+
+class PeerAgent(NodeAgent):
+    """The Go kubelet."""
+
+    def __init__(
+        self, binary: Path, home: Path, socket: Path, cgroup_root: str, kubeconfig: Path | None = None
+    ) -> None:
+        self.home = home
+        self.cgroup_root = cgroup_root
+        self.process = GoKubelet(binary, home, socket, cgroup_root, kubeconfig, _PIDS)
+
+    @property
+    def pid(self) -> int | None:
+        return self.process.pid if self.process.alive else None
+
+    def start(self) -> None:
+        self.process.start()
+
+    def kill(self) -> None:
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+        self.process.stop()
+
+    def statuses(self) -> dict[str, Status]:
+        try:
+            with urllib.request.urlopen(self.process.pods_url, timeout=_ANSWER_SECONDS) as answer:
+                return _statuses(json.load(answer))
+        except (OSError, ValueError):
+            return {}
+
+    def destroy(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.destroy()
+        remove_mounts(self.home)
+        remove_cgroups(self.cgroup_root)
+
+    def tail(self) -> str:
+        return self.process.log_tail()
+
+
+def _statuses(listed: Mapping[str, Any]) -> dict[str, Status]:
+    found = {}
+    for item in listed.get("items") or ():
+        status = item.get("status", {})
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+        found[item["metadata"]["name"].removesuffix(f"-{NODE}")] = Status(status.get("phase", ""), ready)
+    return found

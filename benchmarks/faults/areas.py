@@ -1,0 +1,170 @@
+"""Small file systems for what a node keeps: its disk, its /run and its /var/log, which faults fill and break. Blocking.
+
+Most kernels have no device mapper target for errors. So the disk is an ext4 file system on a loop device, which the
+kernel itself can be made to declare broken (``trigger_fs_error``) or dead (``FS_IOC_SHUTDOWN``) until the next mount;
+and errors that pass are made by mounting something over a directory: itself, read-only, or a FUSE file system that
+answers EIO to everything. Files that are open already go on working then, as on a disk with bad sectors.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound
+from pykubelet.base.units import MIB, Bytes
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import mounts as mounted
+from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.testing.fuse import Behaviour, FuseMount
+
+_DISK_BYTES = 4 << 30
+_DISK_INODES = 1_500_000
+_SMALL_BYTES = Bytes(64 * MIB)
+_RUN_INODES = 8192
+_SHUTDOWN = 0x8004587D
+"""EXT4_IOC_SHUTDOWN, which is FS_IOC_SHUTDOWN of other file systems."""
+_NO_LOG_FLUSH = 2
+_FILLER = ".filler"
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A file system of its own; directories of it stand where daemons expect their files."""
+
+    point: Path
+    parts: Mapping[str, Path]
+    """Directory in it → where it is bind-mounted."""
+    image: Path | None = None
+    """File with an ext4 file system; None: a tmpfs, which forgets everything when it is unmounted."""
+
+    @property
+    def targets(self) -> tuple[Path, ...]:
+        return tuple(self.parts.values())
+
+    def mount(self) -> None:
+        """Make it unless it is there, and mount it."""
+        self.point.mkdir(parents=True, exist_ok=True)
+        if self.image is None:
+            options = {"nr_inodes": str(_RUN_INODES)}
+            mounts.tmpfs(str(self.point), size=_SMALL_BYTES, mode=0o711, options=options)
+        else:
+            self._mount_image(self.image)
+        # What is mounted in it later must not show in its other places.
+        mounts.set_propagation(str(self.point), mounts.MountFlag.PRIVATE)
+        for name, target in self.parts.items():
+            (self.point / name).mkdir(mode=0o711, exist_ok=True)
+            target.mkdir(parents=True, exist_ok=True)
+            mounts.bind(str(self.point / name), str(target), recursive=False)
+            mounts.set_propagation(str(target), mounts.MountFlag.PRIVATE)
+
+    def unmount(self) -> None:
+        """Take it away with everything mounted in it, whoever uses it."""
+        for place in (*self.targets, self.point):
+            for below in mounts_below(str(place)):
+                mounts.detach(below.path)
+
+    def _mount_image(self, image: Path) -> None:
+        if not image.exists():
+            with image.open("wb") as file:
+                file.truncate(_DISK_BYTES)
+            options = ("-q", "-F", "-m", "0", "-N", str(_DISK_INODES), "-E", "nodiscard,lazy_itable_init=1")
+            _run("mkfs.ext4", *options, str(image))
+        _run("mount", "-o", "loop,noinit_itable,errors=remount-ro", str(image), str(self.point))
+        self.point.chmod(0o711)
+
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """No space is left."""
+        filler = self.point / _FILLER
+        descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
+        try:
+            self._fill(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+            filler.unlink()
+
+    def _fill(self, descriptor: int) -> None:
+        end, size = 0, 1 << 30
+        while size >= 4096:
+            try:
+                os.posix_fallocate(descriptor, end, size)
+                end += size
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                size //= 2
+
+    @contextlib.contextmanager
+    def without_inodes(self) -> Iterator[None]:
+        """No file can be made any more."""
+        folder = self.point / _FILLER
+        folder.mkdir()
+        try:
+            with contextlib.suppress(OSError):
+                for number in range(_DISK_INODES):
+                    (folder / str(number)).touch()
+            yield
+        finally:
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Paths in it cannot be written to."""
+        with contextlib.ExitStack() as stack:
+            for target in self.targets:
+                mounts.bind(str(target), str(target))
+                stack.callback(mounts.detach, str(target))
+                mounts.make_read_only(str(target))
+            yield
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """Whatever is done with paths in it fails with EIO."""
+        with contextlib.ExitStack() as stack:
+            for target in self.targets:
+                broken = FuseMount(target, self.point.with_name(f".{target.parent.name}-{target.name}.behaviour"))
+                stack.callback(broken.stop)
+                broken.start(Behaviour.FAIL)
+            yield
+
+    def sync(self) -> None:
+        """Write everything to the disk."""
+        _run("sync", "-f", str(self.point))
+
+    def abort(self) -> None:
+        """Let the kernel find an error: the file system is read-only until it is mounted again.
+
+        What was written before is on the disk, which a file system promises nobody who has not asked for it.
+        """
+        self.sync()
+        device = _device(self.point)
+        Path("/sys/fs/ext4", device, "trigger_fs_error").write_text("1")
+
+    def shut_down(self) -> None:
+        """Let it be dead, as a disk that was pulled out: EIO until it is mounted again. What was written is on it."""
+        self.sync()
+        descriptor = os.open(self.point, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+        finally:
+            os.close(descriptor)
+
+
+def _device(point: Path) -> str:
+    for each in mounted():
+        if each.path == str(point):
+            return Path(each.source).name
+    raise NotFound(f"nothing is mounted on {point}")
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)

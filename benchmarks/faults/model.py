@@ -1,0 +1,125 @@
+"""What a fault is, and what is found out about it. Pure."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from benchmarks.figures import percentile
+
+if TYPE_CHECKING:
+    from benchmarks.faults.node import Node
+
+
+class Subject(StrEnum):
+    """The node under test: an agent and a container runtime."""
+
+    OURS = "pykubelet"
+    """This project's agent and runtime server."""
+    CONTAINERD = "pykubelet on containerd"
+    GO = "Go kubelet on containerd"
+
+
+class Restarts(StrEnum):
+    """Which containers a fault itself ends, so that their restart is no loss."""
+
+    NONE = "none"
+    VICTIM = "victim"
+    """Those of the pod that the fault strikes."""
+    ALL = "all"
+
+
+class Group(StrEnum):
+    """Chapters of the report."""
+
+    DAEMONS = "Daemons and monitors end, hang or run short"
+    DISKS = "Disks"
+    PARTS = "Volumes, registries, network plugins, the OCI runtime"
+    RECORDS = "Damaged records"
+    API = "The API server"
+    MACHINE = "Clock and reboot"
+    HOSTILE = "Hostile containers and clients"
+
+
+EVERYWHERE = frozenset(Subject)
+OUR_AGENT = frozenset((Subject.OURS, Subject.CONTAINERD))
+OUR_RUNTIME = frozenset((Subject.OURS,))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One line of the table."""
+
+    name: str
+    what: str
+    """What it does to the node, as a clause for the report."""
+    act: "Callable[[Node], AbstractContextManager[None]]"
+    """Injects on entry and heals on exit. Blocking."""
+    group: Group
+    restarts: Restarts = Restarts.NONE
+    subjects: frozenset[Subject] = EVERYWHERE
+    """Where it applies."""
+    limit: float = 60.0
+    """Seconds from the healing to the wanted state; later is lost."""
+    hold: float = 1.0
+    """Seconds between injection and healing, times a factor of the run."""
+    bystanders: bool = False
+    """Whether another pod must start while the fault lasts; it lasts until then."""
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether the node has an API server."""
+        return self.group is Group.API
+
+
+@dataclass(slots=True)
+class Try:
+    """What came of one try."""
+
+    lost: list[str] = field(default_factory=list)
+    duplicated: list[str] = field(default_factory=list)
+    restarted: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    """Daemons that ended though the fault did not kill them."""
+    recovery: float | None = None
+    """Seconds; None when the wanted state was not reached."""
+    seconds: float = 0.0
+    """Of the whole try."""
+
+
+@dataclass(slots=True)
+class Result:
+    """All tries of a fault on one subject."""
+
+    fault: str
+    subject: Subject
+    tries: list[Try] = field(default_factory=list)
+    leaked: Counter[str] = field(default_factory=Counter)
+    """By kind, counted when the pods of all tries are gone."""
+    leaks: list[str] = field(default_factory=list)
+    """What they are."""
+
+    def count(self, what: str) -> int:
+        """Of ``lost``, ``duplicated``, ``restarted`` or ``ended``, over all tries."""
+        return sum(len(getattr(each, what)) for each in self.tries)
+
+    @property
+    def recoveries(self) -> list[float]:
+        return [each.recovery for each in self.tries if each.recovery is not None]
+
+    @property
+    def p50(self) -> float | None:
+        """Seconds to recover."""
+        return percentile(self.recoveries, 0.50) if self.recoveries else None
+
+    @property
+    def worst(self) -> float | None:
+        """Seconds to recover."""
+        return max(self.recoveries, default=None)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the node lost, duplicated, restarted or leaked anything."""
+        return bool(self.leaked) or any(self.count(what) for what in ("lost", "duplicated", "restarted"))

@@ -1,0 +1,416 @@
+"""A node under test: a runtime and an agent on small file systems; what they are built on has switches. Blocking."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.faults import pods
+from benchmarks.faults.agents import NodeAgent, OurAgent, PeerAgent
+from benchmarks.faults.areas import Area
+from benchmarks.faults.judge import VICTIM, Row, Seen, Wanted, doubles, unsettled
+from benchmarks.faults.model import Restarts, Subject
+from benchmarks.faults.parts import network_plugin, oci_runtime
+from benchmarks.observer import NODE, pod_name
+from pykubelet.base.errors import Permanent, PykubeletError
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing import shifted
+from pykubelet.testing.containerd import PrivateContainerd
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.nodetraces import NodeTraces
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.registry import Registry
+from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_firewall_rules, remove_mounts
+
+_T = TypeVar("_T")
+_LIST_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_SEED = 11
+_CNI_SECONDS = 3.0
+"""Of one plugin, where that can be set."""
+_MODULE = "pykubelet.testing.shifted"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How hard the faults are."""
+
+    hold: float = 1.0
+    """Factor of how long they last."""
+    back_off: bool = True
+    """Wait for pods that could not start while the fault lasted; or else replace them by new ones when it ends."""
+    stop_seconds: float = 60.0
+    """How long daemons are stopped by SIGSTOP."""
+    files: int = 1_000_000
+    """That a hostile container makes."""
+    log_seconds: float = 20.0
+    """How long a container writes 1 GB/min to its log."""
+    sessions: int = 500
+    """Exec sessions opened and dropped."""
+    rewrite_seconds: float = 5.0
+    """How long 1,000 manifests a second are rewritten."""
+
+    def changed(self, stop_seconds: float | None, files: int | None) -> "Options":
+        """With those that are given."""
+        return replace(self, stop_seconds=stop_seconds or self.stop_seconds, files=files or self.files)
+
+
+SHORT = Options(
+    hold=0.5, back_off=False, stop_seconds=2.0, files=10_000, log_seconds=2.0, sessions=60, rewrite_seconds=1.0
+)
+"""Mild and quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How waiting for the wanted state ended."""
+
+    seen: Seen | None
+    """The last that was seen."""
+    seconds: float
+    reasons: list[str]
+    """What was not as it should be in the end; empty: all is."""
+    doubled: list[str]
+    """What ran twice meanwhile."""
+
+
+class Node:
+    """Use ``start`` and ``destroy``; the faults use all else."""
+
+    def __init__(
+        self, isolation: Isolation, subject: Subject, options: Options, go_kubelet: Path | None, in_cluster: bool
+    ) -> None:
+        self.isolation = isolation
+        self.subject = subject
+        self.options = options
+        self.home = isolation.home
+        self._stack = contextlib.ExitStack()
+        self.cleanups = contextlib.ExitStack()
+        """Closed after each try, when what the fault has added is gone."""
+        self.chance = random.Random(_SEED)
+        self._api = self._stack.enter_context(fake_api_thread()) if in_cluster else None
+        self.oci = oci_runtime(self.home / "bin")
+        self.plugin = network_plugin(self.home / "plugins")
+        self.runtime = self._make_runtime()
+        self.agent = self._make_agent(go_kubelet)
+        store, state = ("root", "run") if subject is Subject.OURS else ("root", "state")
+        agent, runtime = self.agent.home, self.runtime.home
+        self.disk = Area(
+            self.home / "disk", {"runtime": runtime / store, "agent": agent / "root"}, self.home / "disk.img"
+        )
+        self.run = Area(self.home / "tmp", {"runtime": runtime / state, "agent": agent / "run"})
+        self.log = Area(self.home / "logs", {"agent": agent / "log"})
+        self.registry = Registry(self.home)
+        self.wanted: dict[str, Wanted] = {}
+        self.complaints: list[str] = []
+        """What the fault at work has found wrong with the node; counted as lost."""
+        self.generation = 0
+        self.rolled = 0
+        self._fresh = 0
+        self._boot_id = ""
+        self._runner = self._stack.enter_context(asyncio.Runner())
+        self._api_pod = ""
+        self._extras: list[str] = []
+        self._traces: NodeTraces | None = None
+
+    # -- its life
+
+    def start(self) -> None:
+        """Bring it up from nothing, without pods, and take stock of it."""
+        self.notes.mkdir(parents=True, exist_ok=True)
+        self.set_clock(0.0)
+        self._stack.enter_context(self.registry)
+        self.oci.install()
+        self.plugin.install()
+        for area in (self.disk, self.run, self.log):
+            area.mount()
+        self.start_runtime()
+        self.runtime.load(ImageSpec(pods.IMAGE))
+        self.start_agent()
+        # The first pod of all makes what stays: the bridge, firewall chains, parent cgroups.
+        self.add("first", pods.manifest("plain", "first", str(self.notes)), pods.wanted("plain"))
+        for settled in (self.settle(60.0), self.clear(60.0)):
+            if settled.reasons:
+                raise Permanent(f"a node without faults does not work: {settled.reasons}\n{self.agent.tail()}")
+        self._traces = NodeTraces(self.agent, self.runtime)
+
+    def destroy(self) -> None:
+        """Remove every trace; works after any fault."""
+        self.cleanups.close()
+        with contextlib.suppress(PykubeletError, OSError):
+            self.plugin.install()
+            self.oci.install()
+        self.agent.destroy()
+        self.runtime.destroy()
+        kill_processes(self.home)
+        for area in (self.disk, self.run, self.log):
+            area.unmount()
+        remove_mounts(self.home)
+        remove_cgroups(self.agent.cgroup_root)
+        for image in self.home.glob("*.img"):
+            image.unlink()
+        self._stack.close()
+
+    def revive(self) -> list[str]:
+        """Start daemons that have ended; which they were. AssertionError, PykubeletError: one does not come up."""
+        ended = []
+        if self.runtime.pid() is None:
+            ended.append("runtime")
+            self.start_runtime()
+        if self.agent.pid is None:
+            ended.append("agent")
+            self.start_agent()
+        return ended
+
+    def start_runtime(self) -> None:
+        """Start it unless it runs; returns when it answers. PykubeletError: it does not."""
+        with self._elsewhen():
+            self.runtime.start()
+
+    def start_agent(self) -> None:
+        """The same for the agent. AssertionError: it does not answer."""
+        with self._elsewhen():
+            self.agent.start()
+
+    @contextlib.contextmanager
+    def _elsewhen(self) -> Iterator[None]:
+        os.environ[shifted.VARIABLE] = str(self.shift)
+        try:
+            yield
+        finally:
+            del os.environ[shifted.VARIABLE]
+
+    def power_off(self) -> None:
+        """End everything at once, as a loss of power does; what is not on the disk or in the logs is gone."""
+        self.agent.kill()
+        pid = self.runtime.pid()
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        for _ in range(3):
+            kill_processes(self.home)
+            _kill_cgroup(self.agent.cgroup_root)
+        subprocess.run(["ip", "link", "delete", self.runtime.bridge], capture_output=True)
+        remove_firewall_rules(self.runtime.bridge)
+        for area in (self.run, self.disk):
+            area.unmount()
+        remove_cgroups(self.agent.cgroup_root)
+
+    def power_on(self, boot_id: str) -> None:
+        """Mount again and start the daemons."""
+        self._boot_id = boot_id
+        self.set_clock(0.0)
+        for area in (self.disk, self.run):
+            area.mount()
+        self.start_runtime()
+        self.start_agent()
+
+    # -- its pods
+
+    @property
+    def notes(self) -> Path:
+        """Where containers note that they began."""
+        return self.home / "notes"
+
+    @property
+    def shift(self) -> Path:
+        """What time and boot it is for the daemons."""
+        return self.home / "shift"
+
+    @property
+    def api(self) -> FakeApiThread:
+        """The API server; only nodes in a cluster have one."""
+        assert self._api is not None
+        return self._api
+
+    @property
+    def in_cluster(self) -> bool:
+        return self._api is not None
+
+    def set_clock(self, seconds: float) -> None:
+        """Let the daemons' wall clock be wrong by so much."""
+        shifted.write_shift(self.shift, seconds, self._boot_id)
+
+    def fresh(self, what: str) -> str:
+        """A name that nothing had before."""
+        self._fresh += 1
+        return f"{what}-{self._fresh}"
+
+    @property
+    def victim(self) -> str:
+        """The pod that a fault may strike."""
+        return f"{VICTIM}-{self.generation}"
+
+    def populate(self) -> None:
+        """Pods of all kinds."""
+        self.generation += 1
+        self.rolled = 0
+        for kind in pods.KEPT:
+            self._add_kind(kind, f"{kind}-{self.generation}")
+        self.roll()
+        if self.in_cluster:
+            self.roll_api()
+
+    def roll_api(self) -> None:
+        """Take the rolling pod of the API server away and add the next one."""
+        old, self._api_pod = self._api_pod, self.fresh("api")
+        self._unwant(old)
+        self.wanted[self._api_pod] = pods.wanted("plain")
+        self.api.put_pod(pods.manifest("plain", self._api_pod, str(self.notes)), NODE)
+
+    def _unwant(self, name: str) -> None:
+        self.wanted.pop(name, None)
+        if self.in_cluster:
+            self.api.delete_pod(name)
+
+    def roll(self) -> str:
+        """Take the rolling pod away and add the next one; its name."""
+        old = f"{pods.ROLLING}-{self.generation}-{self.rolled}"
+        self.rolled += 1
+        new = f"{pods.ROLLING}-{self.generation}-{self.rolled}"
+        self.remove(old)
+        self._add_kind(pods.ROLLING, new)
+        return new
+
+    def add(self, name: str, document: Mapping[str, Any], want: Wanted) -> None:
+        """A further pod; it stays until ``drop_extras``."""
+        self._extras.append(name)
+        self.wanted[name] = want
+        self.agent.write(name, document)
+
+    def remove(self, name: str) -> None:
+        """Take a pod away."""
+        self.wanted.pop(name, None)
+        self.agent.remove(name)
+
+    def drop_extras(self) -> bool:
+        """Take away what ``add`` has added; whether there was anything."""
+        found, self._extras = self._extras, []
+        for name in found:
+            self.remove(name)
+        return bool(found)
+
+    def _add_kind(self, kind: str, name: str) -> None:
+        self.wanted[name] = pods.wanted(kind)
+        self.agent.write(name, pods.manifest(kind, name, str(self.notes)))
+
+    # -- what can be seen of it
+
+    def call(self, act: Callable[[CriClient], Awaitable[_T]], seconds: float = _LIST_SECONDS) -> _T:
+        """Do something with the runtime. PykubeletError, TimeoutError."""
+
+        async def work() -> _T:
+            async with asyncio.timeout(seconds), CriClient.connect(self.runtime.endpoint) as client:
+                return await act(client)
+
+        return self._runner.run(work())
+
+    def look(self) -> Seen | None:
+        """The node now; None if the runtime does not answer."""
+
+        async def lists(client: CriClient) -> tuple[list[pb.PodSandbox], list[pb.Container]]:
+            return list(await client.list_pod_sandboxes()), list(await client.list_containers())
+
+        try:
+            boxes, containers = self.call(lists)
+        except (PykubeletError, TimeoutError, OSError):
+            return None
+        ready, stopped = Counter[str](), Counter[str]()
+        for box in boxes:
+            (ready if box.state == pb.SANDBOX_READY else stopped)[pod_name(box.labels)] += 1
+        rows = tuple(
+            Row(pod_name(each.labels), each.metadata.name, each.id, each.metadata.attempt, _runs(each))
+            for each in containers
+        )
+        return Seen(ready, stopped, rows, self.agent.statuses(), self._runs())
+
+    def containers(self, pod: str) -> dict[str, str]:
+        """Ids of a pod's running containers by name."""
+        seen = self.look()
+        return {row.name: row.id for row in seen.rows if row.pod == pod and row.running} if seen else {}
+
+    def leaks(self, seconds: float) -> Counter[str]:
+        """What the pods that are gone have left, after at most so long; by kind and name."""
+        assert self._traces is not None
+        deadline = time.monotonic() + seconds
+        while (left := self._traces.left()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return Counter({f"{kind}: {name}": count for kind, found in left.items() for name, count in found.items()})
+
+    def settle(self, seconds: float, restarts: Restarts = Restarts.NONE) -> "Settled":
+        """Wait until the node does what is wanted."""
+        begin, doubled, seen, reasons = time.monotonic(), set[str](), None, ["the runtime does not answer"]
+        while time.monotonic() - begin < seconds * PATIENCE:
+            now = self.look()
+            if now is not None:
+                seen, reasons = now, unsettled(self.wanted, now, restarts)
+                doubled.update(doubles(now))
+            if not reasons:
+                break
+            time.sleep(_POLL_SECONDS)
+        return Settled(seen, time.monotonic() - begin, reasons, sorted(doubled))
+
+    def clear(self, seconds: float) -> "Settled":
+        """Take all pods away and wait until they are gone."""
+        self.agent.clear()
+        if self.in_cluster:
+            self._unwant(self._api_pod)
+        self.wanted.clear()
+        self._extras.clear()
+        return self.settle(seconds)
+
+    def _runs(self) -> dict[tuple[str, str], int]:
+        found = {}
+        for path in self.notes.iterdir():
+            pod, _, name = path.name.rpartition(".")
+            found[pod, name] = path.read_bytes().count(b"run\n")
+        return found
+
+    # -- what it is made of
+
+    def _make_runtime(self) -> PrivateRuntime:
+        bridge, subnet = self.isolation.bridge, self.isolation.subnet
+        if self.subject is Subject.OURS:
+            cni = {"bin_dirs": [str(self.plugin.path.parent)], "timeout": _CNI_SECONDS}
+            handlers = {"runc": str(self.oci.path)}
+            return PrivateCriServer(self.home / "s", bridge, subnet, _MODULE, cni, handlers=handlers)
+        return PrivateContainerd(
+            self.home / "c", bridge, subnet, cni_bin=str(self.plugin.path.parent), runc=str(self.oci.path)
+        )
+
+    def _make_agent(self, go_kubelet: Path | None) -> NodeAgent:
+        home, cgroup = self.home / "a", self.isolation.cgroup_root
+        if self.subject is Subject.GO:
+            assert go_kubelet is not None
+            kubeconfig = self._api.kubeconfig(self.home / "kubelet.conf") if self._api is not None else None
+            return PeerAgent(go_kubelet, home, self.runtime.socket, cgroup, kubeconfig)
+        flags: tuple[str, ...] = ()
+        if self._api is not None:
+            flags = ("--kubeconfig", str(self._api.kubeconfig(self.home / "kubelet.conf")), "--node-ip", "127.0.0.1")
+        return OurAgent(home, self.runtime.endpoint, cgroup, _MODULE, flags)
+
+
+def _runs(row: pb.Container) -> bool:
+    return row.state == pb.CONTAINER_RUNNING
+
+
+def _kill_cgroup(parent: str) -> None:
+    """Kill all processes of a cgroup and those below, by every hierarchy."""
+    mark = f"{parent}/".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "cgroup").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)

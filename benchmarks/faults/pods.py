@@ -1,0 +1,93 @@
+"""The pods of the node under test, as manifests. Pure.
+
+Every container notes on the host when its program begins. None refers to objects of a cluster, so that each of the
+agents can run them as static pods.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.faults.judge import VICTIM, Goal, Wanted
+
+IMAGE = "localhost/pykubelet/faults:1"
+Manifest = dict[str, Any]
+
+_STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
+_NOTE = "echo run >>/notes/{pod}.{name}"
+ROLLING = "rolling"
+"""The kind of pod of which each try takes one away and adds the next."""
+_KINDS: Mapping[str, Wanted] = {
+    "plain": Wanted(("main",)),
+    "volumes": Wanted(("main", "second")),
+    "shared": Wanted(("main", "second")),
+    "hostnet": Wanted(("main",)),
+    "never": Wanted(("main",), restarts=False),
+    "onfailure": Wanted(("main",)),
+    "done": Wanted(("main",), Goal.END, restarts=False),
+    VICTIM: Wanted(("main",)),
+    ROLLING: Wanted(("main",)),
+}
+KEPT = tuple(kind for kind in _KINDS if kind != ROLLING)
+"""The kinds that are there during all tries of a fault."""
+
+
+def wanted(kind: str) -> Wanted:
+    """What is wanted of a pod of that kind."""
+    return _KINDS[kind]
+
+
+def manifest(kind: str, name: str, notes: str, image: str = IMAGE) -> Manifest:
+    """A pod of that kind; ``notes`` is the host's directory for them."""
+    want = _KINDS[kind]
+    script = "exit 0" if want.ends else _STAY
+    spec: Manifest = {
+        "terminationGracePeriodSeconds": 2,
+        "volumes": [{"name": "notes", "hostPath": {"path": notes}}],
+        "containers": [container(each, f"{_NOTE.format(pod=name, name=each)}; {script}") for each in want.containers],
+    }
+    for each in spec["containers"]:
+        each["image"] = image
+    match kind:
+        case "volumes":
+            _add_volumes(spec)
+        case "shared":
+            spec["shareProcessNamespace"] = True
+        case "hostnet":
+            spec |= {"hostNetwork": True, "hostIPC": True}
+        case "never" | "done":
+            spec["restartPolicy"] = "Never"
+        case "onfailure":
+            spec["restartPolicy"] = "OnFailure"
+    return pod(name, spec)
+
+
+def pod(name: str, spec: Manifest) -> Manifest:
+    """A pod with that spec."""
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def container(name: str, script: str, **fields: object) -> Manifest:
+    """A container that runs a shell script and can write notes."""
+    return {
+        "name": name,
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", script],
+        "volumeMounts": [{"name": "notes", "mountPath": "/notes"}],
+        **fields,
+    }
+
+
+def _add_volumes(spec: Manifest) -> None:
+    item = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
+    spec["volumes"] += [
+        {"name": "disk", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "downward", "downwardAPI": {"items": [item]}},
+    ]
+    for each in spec["containers"]:
+        each["volumeMounts"] += [
+            {"name": "disk", "mountPath": "/disk", "subPath": "a"},
+            {"name": "memory", "mountPath": "/memory"},
+            {"name": "downward", "mountPath": "/downward"},
+        ]
