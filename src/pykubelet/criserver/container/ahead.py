@@ -20,6 +20,7 @@ from pykubelet.criserver.container.ports import ContainerDeps
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, reference
+from pykubelet.criserver.tasks import begin
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef
 
 _log = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ class Launches:
         # Hooks of devices may do more at the start, or count on being run then.
         if self.runtime(container).waits and not container.config.CDI_devices:
             ahead = self._ahead[container.id] = _Ahead()
-            work = self._launch_ahead(container, ahead)
-            ahead.task = self._deps.tasks.create_task(work, name=f"launch-{container.id[:13]}")
+            name = f"launch-{container.id[:13]}"
+            ahead.task = begin(self._deps.tasks, lambda: self._launch_ahead(container, ahead), name)
 
     async def take(self, container: Container) -> Launched:
         """What was launched ahead, else what is launched now. The caller holds the container's lock.

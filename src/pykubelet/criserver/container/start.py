@@ -15,6 +15,7 @@ from pykubelet.criserver.container.registry import Registry
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.tasks import begin
 from pykubelet.criserver.types import ContainerPhase, ContainerRecord
 
 _log = logging.getLogger(__name__)
@@ -52,8 +53,7 @@ class Starter:
     def watch(self, container: Container) -> None:
         """Follow a running container to its end."""
         name = f"container-{container.id[:13]}"
-        follow = supervise(name, lambda: self._follow(container), clock=self._deps.clock)
-        self._deps.tasks.create_task(follow, name=name)
+        begin(self._deps.tasks, lambda: supervise(name, lambda: self._follow(container), clock=self._deps.clock), name)
 
     async def finish(self, container: Container, noted: Exit | None) -> None:
         """Note how it ended (None: not known) and free what only a running one needs."""

@@ -29,6 +29,7 @@ from pykubelet.criserver.sandbox.parts import Parts, owner_of
 from pykubelet.criserver.sandbox.ports import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec import SandboxView
+from pykubelet.criserver.tasks import begin
 from pykubelet.criserver.types import (
     SandboxID,
     SandboxPhase,
@@ -238,10 +239,12 @@ class SandboxManager:
         """See whether a ready one is still whole, and follow it if it is."""
         paths = self._parts.namespace_paths(sandbox).values()
         whole = await blocking.call(owner_of(sandbox), lambda: all(is_mount_point(path) for path in paths))
+        # A stop that was cut may have been noted only where a full disk let it be: in what the network holds.
+        whole = whole and (not own_network(sandbox.config) or sandbox.id in self._deps.network.held())
         infra = sandbox.record.infra
         phase = adopted_phase(sandbox.record, namespaces_there=whole, infra_alive=infra is None or is_alive(infra))
         if phase is SandboxPhase.STOPPED:
-            _log.warning("a sandbox has lost its namespaces", extra={"sandbox": sandbox.id})
+            _log.warning("a sandbox has lost its namespaces or its network", extra={"sandbox": sandbox.id})
             await self._note(sandbox, move(sandbox.record, phase, ips=()))
         else:
             self._watch_infra(sandbox)
@@ -305,8 +308,8 @@ class SandboxManager:
     def _watch_infra(self, sandbox: Sandbox) -> None:
         if sandbox.record.infra is not None:
             name = f"infra-{sandbox.id[:13]}"
-            watch = supervise(name, lambda: self._infra_ended(sandbox), clock=self._deps.clock)
-            self._deps.tasks.create_task(watch, name=name)
+            watch = partial(supervise, name, lambda: self._infra_ended(sandbox), clock=self._deps.clock)
+            begin(self._deps.tasks, watch, name)
 
     async def _infra_ended(self, sandbox: Sandbox) -> None:
         process = open_process(sandbox.record.infra)

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from pykubelet.criserver.tasks import begin
+
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply")
 
@@ -25,7 +27,7 @@ def finishing(
         content = request.SerializeToString(deterministic=True)
         task = pending.get(content)
         if task is None:
-            task = tasks.create_task(caught(lambda: function(request)), name=f"call-{function.__name__}")
+            task = begin(tasks, lambda: caught(lambda: function(request)), f"call-{function.__name__}")
             pending[content] = task
             task.add_done_callback(lambda _: pending.pop(content))
         outcome = await asyncio.shield(task)

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pykubelet.base.errors import Conflict
 from pykubelet.criserver.server.finish import caught
+from pykubelet.criserver.tasks import begin
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class Once(Generic[T]):
         if known is not None and known[0] != content:
             raise Conflict(f"{name!r} is reserved for a request that is under way")
         if known is None:
-            task = self._tasks.create_task(caught(create), name=f"create-{name[:40]}")
+            task = begin(self._tasks, lambda: caught(create), f"create-{name[:40]}")
             known = self._pending[name] = (content, task)
             task.add_done_callback(lambda _: self._pending.pop(name))
         outcome = await asyncio.shield(known[1])

@@ -154,3 +154,18 @@ async def test_update_caller_gone_is_in_memory_as_in_the_database(tmp_path: Path
             (record,), _ = await rig.store.load()
             assert sandbox.record == record
             assert sandbox.config == pb.PodSandboxConfig.FromString(record.config)
+
+
+async def test_sandbox_ready_by_its_record_without_an_address_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server died in the midst of a stop that a full disk kept from the record."""
+    monkeypatch.setattr("pykubelet.criserver.sandbox.manager.is_mount_point", lambda path: True)
+    async with rig_in(tmp_path) as rig:
+        whole, cut = [await rig.manager.run(config(name), "") for name in ("whole", "cut")]
+        await rig.network.detach(cut)
+        again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
+        again.network.attached = rig.network.attached
+        for record in (await rig.store.load())[0]:
+            await again.manager.look_at(again.manager.adopt(record))
+        assert {each.id: each.ready for each in again.manager.all()} == {whole: True, cut: False}

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, Transient
 from pykubelet.criserver.server.finish import finishing
+from pykubelet.criserver.server.once import Once
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 
@@ -90,3 +91,16 @@ async def test_call_retried_while_under_way_is_joined() -> None:
         go.set()
         assert await last == await other == 2
         assert await call(_asked(1)) == 3, "what is over is not joined"
+
+
+async def test_call_to_a_server_that_is_being_stopped_is_told_so() -> None:
+    async def work(request: pb.StopContainerRequest) -> int:
+        return int(request.timeout)
+
+    async with asyncio.TaskGroup() as tasks:
+        call = finishing(tasks, work)
+        assert await call(_asked(1)) == 1
+    with pytest.raises(Transient, match="is being stopped"):
+        await call(_asked(1))
+    with pytest.raises(Transient, match="is being stopped"):
+        await Once[int](tasks).run("a", b"x", lambda: work(_asked(1)))

@@ -1,0 +1,215 @@
+"""The runtime server's real managers, store and calls on a simulated machine, through lives that end at any moment."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pykubelet.base import blocking
+from pykubelet.base.units import Seconds
+from pykubelet.criserver import processes
+from pykubelet.criserver.assembly import Ground
+from pykubelet.criserver.assembly import Machine as Parts
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.image_rooms import ImageRooms
+from pykubelet.criserver.main import Server
+from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.containers import ContainerCalls
+from pykubelet.criserver.server.sandboxes import SandboxCalls
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.store.database import Database
+from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
+from pykubelet.linux import mountinfo, pidfd, procfs, system
+from tests.fuzz.machine import (
+    Machine,
+    SimulatedCgroups,
+    SimulatedConmon,
+    SimulatedImages,
+    SimulatedNamespaces,
+    SimulatedNetwork,
+    SimulatedPidFd,
+    SimulatedRuntime,
+)
+from tests.fuzz.simulation import RUNS_IN, Dead, SimulatedClock, SimulatedLoop
+from tests.unit.criserver.spec.given import HOST
+
+
+@dataclass
+class Life:
+    """One process of the server."""
+
+    alive: bool = True
+    store: Store | None = None
+    main: "asyncio.Task[None] | None" = None
+
+
+class Stage:
+    """A machine and the server that runs on it now."""
+
+    sandbox_manager: SandboxManager
+    container_manager: ContainerManager
+
+    def __init__(self, loop: SimulatedLoop, folder: Path) -> None:
+        self.loop = loop
+        self.settings = Settings(root=folder / "root", run=folder / "run")
+        for each in (self.settings.root, self.settings.run):
+            each.mkdir()
+        self.machine = Machine(loop, self.settings.root, self.settings.run)
+        self.clock = SimulatedClock(loop)
+        self.life = Life(alive=False)
+        self.calls: dict[str, Callable[[Any], Awaitable[Any]]] = {}
+        """What the server serves, by name."""
+
+    def unary(self, name: str, request: object, function: Callable[[Any], Awaitable[Any]]) -> None:
+        """As ``Calls``, without gRPC."""
+        self.calls[name] = function
+
+    def stream(self, name: str, request: object, function: object) -> None:
+        """They say the same as the lists."""
+
+    @property
+    def store(self) -> Store:
+        assert self.life.store is not None
+        return self.life.store
+
+    async def start(self) -> None:
+        """A new server takes over. Its recovery must succeed."""
+        for folder in (self.settings.bundles, self.settings.exits, self.settings.scratch):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.life = life = Life()
+        ready = asyncio.Event()
+        life.main = asyncio.ensure_future(self._within(life, lambda: self._live(life, ready)))
+        waiter = asyncio.ensure_future(ready.wait())
+        await asyncio.wait({waiter, life.main}, return_when=asyncio.FIRST_COMPLETED)
+        waiter.cancel()
+        if life.main.done():
+            await life.main
+
+    async def _live(self, life: Life, ready: asyncio.Event) -> None:
+        life.store = await Store.open(self.settings.database, self.clock)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                ground = Ground(
+                    self.settings, life.store, cast(ImageRooms, SimulatedImages(self.machine)), tasks, self.clock
+                )
+                server = Server(ground, self._parts())
+                await server.recover()
+                pods = server._pods
+                self.sandbox_manager, self.container_manager = pods.sandboxes, pods.containers
+                SandboxCalls(pods.sandboxes, pods.containers, tasks, self.clock).register(cast(Calls, self))
+                ContainerCalls(pods.containers, pods.sandboxes, tasks).register(cast(Calls, self))
+                tasks.create_task(life.store.write_owed(), name="store-retries")
+                tasks.create_task(pods.sandbox_recovery.retry_network(), name="network-retries")
+                ready.set()
+        finally:
+            if life.alive:
+                await life.store.close()
+            elif life.store._database._connection is not None:
+                life.store._database._connection.close()
+
+    def _parts(self) -> Parts:
+        return Parts(
+            host=HOST,
+            cgroups=cast(Any, SimulatedCgroups(self.machine)),
+            runtimes={"runc": SimulatedRuntime(self.machine, self.settings.runtime_root("runc"))},
+            conmon=SimulatedConmon(self.machine, self.settings.exits),
+            network=cast(Any, SimulatedNetwork(self.machine)),
+        )
+
+    async def _within(self, life: Life, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        RUNS_IN.set(life)
+        await work()
+
+    def call(self, work: Callable[[], Awaitable[object]], after: Seconds = 0.0) -> "asyncio.Task[object]":
+        """A call of a client, served by the server of now."""
+        life = self.life
+
+        async def served() -> object:
+            await asyncio.sleep(after)
+            RUNS_IN.set(life)
+            return await work()
+
+        return asyncio.ensure_future(served())
+
+    async def end(self, *, killed: bool) -> None:
+        """SIGKILL, or an orderly end."""
+        life = self.life
+        if killed:
+            life.alive = False
+        current = asyncio.current_task()
+        own = {task for task in asyncio.all_tasks() if task is not current and task not in self.machine._work}
+        for task in own if killed else [life.main]:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*own, return_exceptions=True)
+        life.alive = False
+        if not killed and life.main is not None and not life.main.cancelled():
+            await life.main
+
+    async def settled(self) -> None:
+        """Wait until every call has come to its end, also those that nobody waits for."""
+        await asyncio.sleep(1.0)
+        await self.machine.quiet()
+        while calls := {task for task in asyncio.all_tasks() if task.get_name().startswith(("call-", "create-"))}:
+            await asyncio.wait(calls)
+        await asyncio.sleep(1.0)
+        await self.machine.quiet()
+
+    async def rows(self) -> tuple[dict[str, SandboxRecord], dict[str, ContainerRecord]]:
+        """What the database says."""
+        sandboxes, containers = await self.store.load()
+        return {each.id: each for each in sandboxes}, {each.id: each for each in containers}
+
+
+@contextmanager
+def staged(loop: SimulatedLoop, folder: Path) -> Iterator[Stage]:
+    """The stage, with everything below the server simulated."""
+    stage = Stage(loop, folder)
+    machine = stage.machine
+    SimulatedPidFd.machine = machine
+    pinned = SimulatedNamespaces(machine)
+    numbers = iter(range(1 << 30))
+    replaced: dict[object, object] = {
+        pidfd.PidFd: SimulatedPidFd,
+        processes.is_of_machine: lambda pid: True,
+        mountinfo.is_mount_point: pinned.is_pinned,
+        new_id: lambda: f"{loop.chance.getrandbits(224):056x}{next(numbers):08x}",
+    }
+    transaction = Database._transaction
+
+    def limited(database: Database, work: Callable[[Any], object]) -> object:
+        def until_full(connection: Any) -> object:
+            found = work(connection)
+            if connection.in_transaction and loop.chance.random() < machine.full:
+                raise OSError(28, "No space left on device")
+            return found
+
+        return transaction(database, until_full)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in tuple(sys.modules.items()):
+            if name.startswith("pykubelet.criserver"):
+                for attribute, value in tuple(vars(module).items()):
+                    with suppress(TypeError):
+                        if value in replaced:
+                            patch.setattr(module, attribute, replaced[value])
+        for name in ("stat", "arguments", "children", "program_path"):
+            patch.setattr(procfs, name, getattr(machine, name))
+        patch.setattr(procfs, "program", lambda pid: None)
+        patch.setattr(procfs, "cgroups", lambda pid: None)
+        patch.setattr(procfs, "pids", lambda: [each.pid for each in machine.living()])
+        patch.setattr(system, "boot_id", lambda: machine.boot_id)
+        patch.setattr("pykubelet.criserver.assembly.PinnedNamespaces", lambda folder: pinned)
+        patch.setattr(Database, "_transaction", limited)
+        patch.setattr(blocking._threads, "run", loop.later)
+        yield stage
+
+
+__all__ = ["Dead", "Stage", "staged"]

@@ -1,0 +1,402 @@
+"""A machine below the runtime server, in memory: processes, monitors, an OCI runtime, network, namespaces, images.
+
+It does what the real programs do as far as the server can see: a monitor goes on when its server dies, and notes the
+exit of its container if it lives so long; the runtime keeps its state in files; a cgroup's removal kills what is in it.
+Every step takes a while that chance chooses.
+"""
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.conmon import Conmon, Launch, Launched
+from pykubelet.criserver.container.ports import ImageFacts
+from pykubelet.criserver.netns import Kind, NamespaceSpec
+from pykubelet.criserver.oci import ExecResult, OciRuntime
+from pykubelet.criserver.oci.runtime import Features
+from pykubelet.criserver.spec import ImageDefaults
+from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, Spared, UserNamespace
+from pykubelet.linux.procfs import Stat
+from tests.fuzz.simulation import RUNS_IN, Dead, SimulatedLoop
+
+CONMON = "/simulated/conmon"
+IMAGE = "app:1"
+_FIRST_PID = 1 << 24
+"""No real process has such a number."""
+
+
+@dataclass
+class Process:
+    """Of the simulated machine."""
+
+    pid: int
+    arguments: tuple[str, ...]
+    parent: int = 0
+    alive: bool = True
+    ended: list["asyncio.Future[None]"] = field(default_factory=list)
+    on_end: Callable[[int], None] = lambda _: None
+
+    def end(self, code: int) -> None:
+        """Once."""
+        if self.alive:
+            self.alive = False
+            for future in self.ended:
+                if not future.done():
+                    future.set_result(None)
+            self.on_end(code)
+
+
+class Machine:
+    """What outlives servers."""
+
+    def __init__(self, loop: SimulatedLoop, root: Path, run: Path) -> None:
+        self.loop = loop
+        self.root = root
+        self.run = run
+        self.boots = 1
+        self.processes: dict[int, Process] = {}
+        self.begun: dict[str, int] = {}
+        """How often the program of a container has begun."""
+        self.first: dict[str, Process] = {}
+        """The first process of a container."""
+        self.rootfs: set[str] = set()
+        self.namespaces: set[SandboxID] = set()
+        self.attached: set[SandboxID] = set()
+        self.trouble = 0.0
+        """How likely it is that something fails."""
+        self.full = 0.0
+        """How likely it is that the disk has no room for a change."""
+        self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self.boots}"
+
+    async def step(self) -> None:
+        """Something takes a while; the process that asked for it may be dead then."""
+        self.check()
+        await asyncio.sleep(self.loop.delay())
+        self.check()
+
+    def check(self) -> None:
+        owner = RUNS_IN.get()
+        if owner is not None and not owner.alive:
+            raise Dead
+
+    async def fallible(self, what: str) -> None:
+        """A step that may fail."""
+        await self.step()
+        if self.loop.chance.random() < self.trouble:
+            raise Transient(f"{what}: an I/O error")
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work of another process than the server's."""
+        token = RUNS_IN.set(None)
+        try:
+            task = self.loop.create_task(work)
+        finally:
+            RUNS_IN.reset(token)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def quiet(self) -> None:
+        """Wait until all such work is done."""
+        while self._work:
+            await asyncio.wait(set(self._work))
+
+    def spawn(self, arguments: tuple[str, ...], parent: int = 0) -> Process:
+        process = Process(_FIRST_PID + len(self.processes), arguments, parent)
+        self.processes[process.pid] = process
+        return process
+
+    def living(self) -> list[Process]:
+        return [each for each in self.processes.values() if each.alive]
+
+    async def reboot(self) -> None:
+        """Processes, mounts, and what lies in /run are gone; nobody has noted how anything ended."""
+        for task in tuple(self._work):
+            task.cancel()
+        await self.quiet()
+        for process in self.living():
+            process.on_end = lambda _: None
+            process.end(137)
+        shutil.rmtree(self.run, ignore_errors=True)
+        self.run.mkdir()
+        self.namespaces.clear()
+        self.boots += 1
+
+    # /proc
+
+    def stat(self, pid: int) -> Stat | None:
+        process = self.processes.get(pid)
+        if process is None or not process.alive:
+            return None
+        return Stat(pid, "S", process.parent, pid, pid, 0, 0, pid, 1)
+
+    def arguments(self, pid: int) -> tuple[bytes, ...] | None:
+        process = self.processes.get(pid)
+        return tuple(map(str.encode, process.arguments)) if process and process.alive else None
+
+    def children(self, pid: int) -> tuple[int, ...]:
+        return tuple(each.pid for each in self.living() if each.parent == pid)
+
+    def program_path(self, pid: int) -> str | None:
+        process = self.processes.get(pid)
+        return process.arguments[0] if process and process.alive else None
+
+
+class SimulatedPidFd:
+    """As ``PidFd``."""
+
+    machine: Machine
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        found = self.machine.processes.get(pid)
+        if found is None or not found.alive:
+            raise NotFound(f"no process {pid}")
+        self._process = found
+
+    def __enter__(self) -> "SimulatedPidFd":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def exited(self) -> bool:
+        return not self._process.alive
+
+    def send_signal(self, number: int) -> None:
+        self.machine.check()
+        if not self._process.alive:
+            raise NotFound(f"process {self.pid} has ended")
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self._process.end(128 + number)
+
+    async def wait(self) -> None:
+        if self._process.alive:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._process.ended.append(ended)
+            await ended
+        await self.machine.step()
+
+
+class SimulatedConmon(Conmon):
+    """Monitors are processes of their own: what they have begun goes on without the server."""
+
+    def __init__(self, machine: Machine, exits: Path) -> None:
+        self.path = CONMON
+        self.exits = exits
+        self._machine = machine
+
+    async def launch(self, launch: Launch) -> Launched:
+        await self._machine.fallible("conmon")
+        monitor = self._machine.spawn((CONMON, "-c", launch.container, "-b", str(launch.bundle)))
+        reply: asyncio.Future[Launched | Exception] = asyncio.get_running_loop().create_future()
+        self._machine.background(self._create(launch, monitor, reply))
+        outcome = await reply
+        await self._machine.step()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _create(self, launch: Launch, monitor: Process, reply: "asyncio.Future[Launched | Exception]") -> None:
+        def answer(outcome: Launched | Exception) -> None:
+            if not reply.done():
+                reply.set_result(outcome)
+
+        state = launch.runtime.root / launch.container
+        steps = (
+            lambda: (launch.bundle / "conmon.pid").write_text(str(monitor.pid)),
+            (launch.log or launch.bundle / "no-log").touch,
+            lambda: state.mkdir(parents=True),
+            (state / "exec.fifo").touch,
+            (state / "state.json").touch,
+        )
+        try:
+            for each in steps:
+                await asyncio.sleep(self._machine.loop.delay())
+                if not monitor.alive:
+                    return
+                each()
+            await asyncio.sleep(self._machine.loop.delay())
+            if monitor.alive:
+                first = self._begin(launch, monitor)
+                (launch.bundle / "pid").write_text(str(first.pid))
+                answer(Launched(first.pid, monitor.pid))
+        except OSError as error:
+            monitor.end(1)
+            answer(Permanent(f"failed to create container {launch.container}: {error}"))
+        finally:
+            answer(Transient(f"container {launch.container}: the monitor died before it created it"))
+
+    def _begin(self, launch: Launch, monitor: Process) -> Process:
+        first = self._machine.spawn(("program", launch.container), monitor.pid)
+        self._machine.first[launch.container] = first
+
+        def ended(code: int) -> None:
+            self._machine.background(self._note(launch.container, monitor, code))
+
+        first.on_end = ended
+        return first
+
+    async def _note(self, container: ContainerID, monitor: Process, code: int) -> None:
+        await asyncio.sleep(self._machine.loop.delay())
+        if monitor.alive and self.exits.is_dir():
+            note = self.exits / f".{container}.tmp"
+            note.write_text(str(code))
+            note.rename(self.exits / container)
+        monitor.end(0)
+
+
+class SimulatedRuntime(OciRuntime):
+    """runc, whose containers wait at a FIFO for their start."""
+
+    def __init__(self, machine: Machine, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.path, self.root, self.systemd, self.waits, self.keyrings = "runc", root, False, True, True
+        self._machine = machine
+
+    def will_move(self) -> None:
+        """There are no cgroups to speak of."""
+
+    async def features(self) -> Features:
+        return Features(True, True)
+
+    async def start(self, container: ContainerID, process: ProcessRef | None = None) -> None:
+        await self._machine.fallible("runc start")
+        first, fifo = self._machine.first.get(container), self.root / container / "exec.fifo"
+        if first is None or not first.alive or not fifo.exists():
+            raise Permanent(f"{fifo}: the process that was to become the program has died")
+        fifo.unlink()
+        self._machine.begun[container] = self._machine.begun.get(container, 0) + 1
+        await self._machine.step()
+
+    def holds(self, container: ContainerID) -> bool:
+        return (self.root / container / "exec.fifo").exists()
+
+    async def delete(self, container: ContainerID, *, emptied: bool = False) -> None:
+        await self._machine.fallible("runc delete")
+        first = self._machine.first.get(container)
+        if first is not None:
+            assert not (emptied and first.alive), "its cgroup was to be removed with it"
+            first.end(137)
+        shutil.rmtree(self.root / container, ignore_errors=True)
+        await self._machine.step()
+
+    async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
+        await self._machine.fallible("runc update")
+
+    async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: float) -> ExecResult:
+        await self._machine.step()
+        first = self._machine.first.get(container)
+        if first is None or not first.alive:
+            raise Permanent(f"container {container} does not run")
+        return ExecResult(0, b"", b"")
+
+
+class SimulatedCgroups:
+    """Removing one kills what is in it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def delete(self, path: str) -> None:
+        first = self._machine.first.get(Path(path).name)
+        if first is not None:
+            first.end(137)
+
+
+class SimulatedNetwork:
+    """Addresses, noted on the disk."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def attach(self, request: AttachRequest) -> Attached:
+        await self._machine.step()
+        self._machine.attached.add(request.sandbox)
+        await self._machine.fallible("CNI ADD")
+        return Attached(("10.0.0.1",))
+
+    async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
+        await self._machine.fallible("CNI DEL")
+        self._machine.attached.discard(sandbox)
+
+    async def check(self, sandbox: SandboxID) -> None:
+        await self._machine.step()
+
+    def held(self) -> list[SandboxID]:
+        return list(self._machine.attached)
+
+    async def start(self) -> None:
+        """There is no configuration to read."""
+
+
+class SimulatedNamespaces:
+    """As ``PinnedNamespaces``."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+        return self._machine.run / "ns" / sandbox / kind.value
+
+    def known(self) -> list[SandboxID]:
+        return list(self._machine.namespaces)
+
+    async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
+        await self._machine.fallible("unshare")
+        self._machine.namespaces.add(sandbox)
+
+    async def release(self, sandbox: SandboxID) -> None:
+        await self._machine.fallible("umount")
+        self._machine.namespaces.discard(sandbox)
+
+    def is_pinned(self, path: str) -> bool:
+        return Path(path).parent.name in self._machine.namespaces
+
+
+class SimulatedImages:
+    """One image; root file systems are folders on the disk."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.containers = self
+
+    def find(self, reference: str) -> ImageFacts | None:
+        if reference != IMAGE:
+            return None
+        return ImageFacts("sha256:1", "app@sha256:2", ImageDefaults(cmd=("program",)), "", "SIGTERM", ())
+
+    async def ensure(self, reference: str) -> ImageFacts:
+        return cast(ImageFacts, self.find(IMAGE))
+
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+        await self._machine.step()
+        self._machine.rootfs.add(container)
+        folder = self._machine.root / "rootfs" / container
+        folder.mkdir(parents=True, exist_ok=True)
+        await self._machine.fallible("mount")
+        return folder
+
+    async def release(self, container: ContainerID) -> None:
+        await self._machine.fallible("umount")
+        self._machine.rootfs.discard(container)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._machine.root / "rootfs" / container)
+
+    async def recover(self, wanted: tuple[str, ...], spared: Spared) -> None:
+        for name in tuple(self._machine.rootfs):
+            if name not in wanted and name not in spared:
+                self._machine.rootfs.discard(name)
