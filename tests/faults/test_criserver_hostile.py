@@ -1,17 +1,23 @@
 """Containers without any rights that try to keep the runtime server from working, and from starting again."""
 
 import asyncio
+import contextlib
+import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
-from pykubelet.testing.agent import wait_for
+from pykubelet.testing.agent import environment, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
@@ -48,6 +54,16 @@ class Yard:
         begun = time.monotonic()
         self.server.start()
         return time.monotonic() - begun
+
+    def quarantined(self) -> list[dict[str, str]]:
+        """What the server could not repair at its start yet."""
+        found: list[dict[str, str]] = []
+
+        async def ask(client: CriClient) -> None:
+            found.extend(json.loads((await client.status(verbose=True)).info["quarantine"]))
+
+        self.do(ask)
+        return found
 
     async def pod(self, client: CriClient, name: str) -> tuple[SandboxID, pb.PodSandboxConfig]:
         config = pb.PodSandboxConfig(
@@ -153,3 +169,47 @@ def test_server_does_not_wait_for_a_container_with_the_mark_of_its_programs(yard
     yard.do(begin)
     assert yard.restart() < _SERVES
     yard.do(look)
+
+
+def test_server_starts_with_a_container_that_cannot_be_removed(yard: Yard) -> None:
+    """Its removal is cut by the server's end, and an immutable file is in the way until someone takes it away."""
+    container = ContainerID("")
+    root = yard.server.home / "root" / "storage" / "containers"
+
+    async def begin(client: CriClient) -> None:
+        nonlocal container
+        container = await yard.container(client, "immutable", "exec sleep 600")
+        await yard.container(client, "neighbour", "exec sleep 600")
+        locked = root / container / "upper" / "locked"
+        locked.write_bytes(b"")
+        _chattr("+i", locked)
+        with pytest.raises(CriError):
+            await client.remove_container(container)
+
+    async def look(client: CriClient) -> None:
+        pods = await client.list_pod_sandboxes()
+        assert len(pods) == 2
+        (other,) = [each for each in await client.list_containers() if each.id != container]
+        assert other.state == pb.CONTAINER_RUNNING
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: _chattr("-i", *root.glob("*/upper/locked")))
+        yard.do(begin)
+        assert yard.restart() < _SERVES
+        yard.do(look)
+        (item,) = yard.quarantined()
+        assert item["id"] == container
+        assert "Operation not permitted" in item["error"]
+        doctor = subprocess.run(
+            [sys.executable, "-m", "pykubelet.cli", "doctor", "--container-runtime-endpoint", yard.server.endpoint],
+            capture_output=True,
+            text=True,
+            env=environment(),
+        )
+        assert f"container {container}" in doctor.stdout
+    wait_for(lambda: yard.quarantined() == [], 60, lambda: str(yard.quarantined()))
+    yard.do(yard.clear)
+
+
+def _chattr(flag: str, *paths: Path) -> None:
+    subprocess.run(["chattr", flag, *map(str, paths)], check=True)

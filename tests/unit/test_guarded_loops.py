@@ -17,6 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ROOT / "src" / "pykubelet"
 UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
 INJECTIONS: dict[str, str] = {
+    "start-up.repairs": "unit/criserver/test_repairs.py::test_repair_that_fails_is_quarantined_and_tried_again",
+    "sandboxes.addresses": (
+        "unit/criserver/sandbox/test_manager.py::test_address_whose_release_raises_does_not_keep_the_others"
+    ),
     "server.connections": (
         "unit/kubelet/report/server/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
     ),

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import click
+import msgspec
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.endpoint import other_runtimes
@@ -199,7 +200,7 @@ async def _ask_runtime(endpoint: str) -> list[Finding]:
 
     async with asyncio.timeout(5), CriClient.connect(endpoint) as client:
         version = await client.version()
-        status = await client.status()
+        status = await client.status(verbose=True)
     findings = [Finding(Verdict.OK, "CRI runtime", f"{version.runtime_name} {version.runtime_version} at {endpoint}")]
     for condition in status.status.conditions:
         if condition.status:
@@ -209,4 +210,18 @@ async def _ask_runtime(endpoint: str) -> list[Finding]:
                 "put a CNI configuration into /etc/cni/net.d" if condition.type == "NetworkReady" else "see its log"
             )
             findings.append(Finding(Verdict.FAILED, condition.type, condition.message or condition.reason, remedy))
-    return findings
+    return [*findings, *_quarantine(status.info.get("quarantine", "[]"))]
+
+
+class _Quarantined(msgspec.Struct):
+    kind: str
+    id: str
+    error: str
+
+
+def _quarantine(text: str) -> Iterator[Finding]:
+    """What our own server could not repair at its start, and tries again."""
+    for item in msgspec.json.decode(text, type=list[_Quarantined]):
+        cause = item.error or "takes long"
+        remedy = "remove the cause; the server tries it again by itself"
+        yield Finding(Verdict.WARNING, "quarantine", f"{item.kind} {item.id}: {cause}", remedy)

@@ -21,6 +21,7 @@ from pykubelet.criserver.image_rooms import ImageRooms
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.programs import Marks
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.store import Store
@@ -41,6 +42,7 @@ class Ground:
     images: ImageRooms
     tasks: asyncio.TaskGroup
     clock: Clock
+    repairs: Repairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,12 @@ def build_pods(ground: Ground, machine: Machine) -> Pods:
     sandboxes = SandboxManager(base)
     deps = _container_deps(ground, machine, sandboxes)
     containers = late.containers = ContainerManager(deps)
-    return Pods(sandboxes, SandboxRecovery(sandboxes, base), containers, ContainerRecovery(containers, deps))
+    return Pods(
+        sandboxes,
+        SandboxRecovery(sandboxes, base, ground.repairs),
+        containers,
+        ContainerRecovery(containers, deps, ground.repairs),
+    )
 
 
 class _Late:

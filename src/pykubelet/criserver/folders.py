@@ -41,6 +41,14 @@ def make_way(top: Path, last: Path) -> None:
             folder.chmod(0o711)  # whatever the umask
 
 
+def entries(folder: Path) -> list[Path]:
+    """What lies in it; nothing when it is not there, or no folder. Blocking."""
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def closed_folder(*lasts: Path) -> Path | None:
     """A folder on the ways to these that others may not walk through; None when there is none."""
     folders = (folder for last in lasts for folder in (last, *last.parents))

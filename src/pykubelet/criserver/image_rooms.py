@@ -6,6 +6,7 @@ Part of the composition root; no room imports it.
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pykubelet.base.clock import Clock
@@ -19,6 +20,7 @@ from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.ports import Registry
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
 from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.server.images import ImageCalls
 from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.spec import ImageDefaults
@@ -131,12 +133,13 @@ class ImageRooms:
         """The calls of our own ImageTransfer."""
         return TransferCalls(self.images)
 
-    async def recover(self, wanted: Collection[str], spared: Spared) -> None:
-        """Remove root file systems that no container has, and blobs that no image has."""
-        # The names of mounted images begin with the id of their container.
-        kept = (name for name in self.snapshots.containers() if name.partition("-")[0] in spared)
-        await self.snapshots.recover({*wanted, *kept})
-        await self.images.recover()
+    def recover(self, wanted: Collection[str], spared: Spared, repairs: Repairs) -> None:
+        """Begin to remove root file systems that no container has, and blobs that no image has."""
+        for name in self.snapshots.containers():
+            # The names of mounted images begin with the id of their container.
+            if name not in wanted and name.partition("-")[0] not in spared:
+                repairs.add("unused root file system", name, partial(self.snapshots.remove_rootfs, name))
+        repairs.add("images", "unused files", self.images.recover)
 
 
 async def open_images(settings: Settings, clock: Clock) -> ImageRooms:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.supervise import supervise
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open_machine
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container.processes import end_commands
@@ -16,6 +17,7 @@ from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, write_note
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, settle
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.containers import ContainerCalls
 from pykubelet.criserver.server.events import EventCalls
@@ -33,6 +35,8 @@ from pykubelet.linux.cgroups.account import Accountant
 from pykubelet.linux.upkeep import keep_small
 
 _log = logging.getLogger(__name__)
+_REPAIRS: Seconds = 3.0
+"""How long a start waits for what it has begun to repair."""
 
 
 async def run_criserver(settings: Settings, kept: bool = False) -> None:
@@ -57,7 +61,8 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
         stack.push_async_callback(store.close)
         async with asyncio.TaskGroup() as tasks:
             marks = await asyncio.to_thread(new_marks, settings.run, settings.scratch)
-            server = Server(Ground(settings, store, images, tasks, clock), open_machine(settings, marks))
+            ground = Ground(settings, store, images, tasks, clock, Repairs(tasks, clock))
+            server = Server(ground, open_machine(settings, marks))
             await settle(settings.run, marks, clock)
             await server.recover()
             await server.serve()
@@ -98,13 +103,15 @@ class Server:
         sandboxes, containers = await self._ground.store.load()
         if await self._ground.store.exchange_fact("boot", system.boot_id()) not in ("", system.boot_id()):
             _log.info("the machine was restarted; no container runs any more")
+        repairs = self._ground.repairs
+        repairs.add("network", "configuration", self._machine.network.start)
         pods.sandbox_recovery.recover(sandboxes)
         await pods.recovery.run(containers)
         spared = await pods.recovery.remove_strays(containers, self._ground.store.sound)
-        rootfs_names = (*pods.containers.rootfs_names(), *await pods.sandbox_recovery.rootfs_names())
-        await self._ground.images.recover(rootfs_names, spared)
-        await self._machine.network.start()
+        rootfs_names = {*pods.containers.rootfs_names(), *await pods.sandbox_recovery.rootfs_names()}
+        self._ground.images.recover(rootfs_names, spared, repairs)
         await pods.sandbox_recovery.tidy(spared)
+        await repairs.tried(_REPAIRS)
 
     async def serve(self) -> None:
         """Start every task; they end with the task group."""
@@ -120,6 +127,7 @@ class Server:
             "network": self._machine.network.run,
             "network-retries": self._pods.sandbox_recovery.retry_network,
             "store-retries": self._ground.store.write_owed,
+            "repairs": self._ground.repairs.run,
         }
         for name, follower in followers.items():
             tasks.create_task(supervise(name, follower, clock=self._ground.clock), name=name)
@@ -131,7 +139,9 @@ class Server:
         accountant = Accountant(cgroups.detect())
         inspector = Inspector(machine.cgroups, accountant, ground.images.layers, ground.clock)
         return (
-            RuntimeCalls(ground.settings, machine.network.problem, machine.runtimes, machine.host),
+            RuntimeCalls(
+                ground.settings, machine.network.problem, machine.runtimes, machine.host, ground.repairs.unfinished
+            ),
             SandboxCalls(pods.sandboxes, pods.containers, ground.tasks, ground.clock),
             ContainerCalls(pods.containers, pods.sandboxes, ground.tasks),
             EventCalls(machine.events, pods.sandboxes, pods.containers),

@@ -161,18 +161,21 @@ class ContainerManager:
         """Follow a running container to its end."""
         self._starter.watch(container)
 
+    def holds(self, container: Container) -> bool:
+        """Whether it has not been removed."""
+        return container in self._registry
+
     async def finish(self, container: Container, noted: Exit | None) -> None:
-        """Note how it ended (None: not known) and free what only a running one needs."""
-        await self._starter.finish(container, noted)
+        """Note how it ended (None: not known) and free what only a running one needs. Its lock is held."""
+        await self._starter.finish_held(container, noted)
 
     async def purge(self, container: Container) -> None:
         """Remove every trace of a container whose phase says that it is being removed. Can be repeated."""
         await self._stopper.purge(container)
 
     async def revert_start(self, container: Container) -> None:
-        """Undo a start that was cut, so that it can be started again."""
-        async with container.lock:
-            await self._cleanup.undo_launch(container, self.runtime(container))
+        """Undo a start that was cut, so that it can be started again. Its lock is held."""
+        await self._cleanup.undo_launch(container, self.runtime(container))
 
     async def put(self, container: Container, record: ContainerRecord) -> None:
         """Replace the record, in the store first."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root,
 from pykubelet.criserver.spec import HostDevice
 from pykubelet.criserver.spec.types import Json
 from pykubelet.criserver.spec.userns import check_mount
+from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.idmap import mount_mapped
@@ -232,5 +232,5 @@ def read_bundle(bundle: Path) -> Json:
 
 
 def remove_bundle(bundle: Path) -> None:
-    """Remove it; done is done."""
-    shutil.rmtree(bundle, ignore_errors=True)
+    """Remove it; done is done. Raises as ``remove_any``."""
+    remove_any(str(bundle))

@@ -1,12 +1,14 @@
 """At start: records are compared with the machine, and made true again."""
 
-import asyncio
 import logging
 import re
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-from msgspec.structs import replace
-
+from pykubelet.base import blocking
+from pykubelet.base.safe_path import read_regular
+from pykubelet.base.units import MIB
 from pykubelet.criserver.conmon import read_exit
 from pykubelet.criserver.container.cleanup import noted_cgroup
 from pykubelet.criserver.container.decide import Recovery, Traces, move, recover
@@ -14,26 +16,40 @@ from pykubelet.criserver.container.manager import ContainerManager
 from pykubelet.criserver.container.ports import ContainerDeps
 from pykubelet.criserver.container.processes import monitors, noted_number, stray_runs
 from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.folders import entries
 from pykubelet.criserver.processes import is_alive, reference
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, SandboxID, Spared
 
 _log = logging.getLogger(__name__)
+_OWNER = "start-up"
+_MAX_SPEC = 16 * MIB
 _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 class ContainerRecovery:
-    """Runs once, before the first call is served."""
+    """Runs once, before the first call is served. What fails or takes long goes on in the background."""
 
-    def __init__(self, manager: ContainerManager, deps: ContainerDeps) -> None:
+    def __init__(self, manager: ContainerManager, deps: ContainerDeps, repairs: Repairs) -> None:
         self._manager = manager
         self._deps = deps
+        self._repairs = repairs
 
     async def run(self, records: list[ContainerRecord]) -> None:
-        """Adopt, finish or undo each. A container that cannot be cleaned up now is left for its removal."""
-        running = await asyncio.to_thread(monitors, self._deps.conmon.path)
+        """Take in all, and begin to adopt, finish or undo each by itself."""
+        running = await blocking.call(_OWNER, monitors, self._deps.conmon.path)
         for record in records:
             container = self._manager.adopt(record)
-            traces = await asyncio.to_thread(self._traces, record, running)
+            self._repairs.add("container", record.id, partial(self._recover, container, record, running))
+
+    async def _recover(
+        self, container: Container, first: ContainerRecord, running: Mapping[ContainerID, ProcessRef]
+    ) -> None:
+        async with container.lock:
+            record = container.record
+            if not self._manager.holds(container) or not (record is first or container.unfinished):
+                return  # a client has gone on with it meanwhile
+            traces = await blocking.call(f"container/{record.id}", self._traces, record, running)
             await self._apply(container, recover(record, traces), running.get(record.id))
 
     async def remove_strays(self, records: list[ContainerRecord], sound: bool) -> Spared:
@@ -42,21 +58,19 @@ class ContainerRecovery:
         A container that runs is never removed here: its record was lost by damage, and its pod may still need it.
         ``sound``: the records are known in full.
         """
-        folder = self._deps.folders.bundles
-        running = await asyncio.to_thread(monitors, self._deps.conmon.path)
+        running = await blocking.call(_OWNER, monitors, self._deps.conmon.path)
         # With what runs goes the sandbox it runs in, known or not.
         ids: set[str] = {*running, *(record.sandbox_id for record in records)}
         known = {record.id for record in records}
-        for path in await asyncio.to_thread(lambda: list(folder.iterdir()) if folder.is_dir() else []):
+        for path in await blocking.call(_OWNER, entries, self._deps.folders.bundles):
             identity = ContainerID(path.name)
             if identity in known:
                 continue
-            runs = identity in running or await asyncio.to_thread(stray_runs, path, identity)
+            runs = identity in running or await blocking.call(_OWNER, stray_runs, path, identity)
             if sound and not runs:
-                _log.warning("removing what is left of an unknown container", extra={"container": identity})
-                await self._purge_stray(identity)
+                self._repairs.add("leftover of an unknown container", identity, partial(self._purge_stray, identity))
                 continue
-            ids |= {identity, *await asyncio.to_thread(_ids_in, path / "config.json")}
+            ids |= {identity, *await blocking.call(_OWNER, _ids_in, path / "config.json")}
             monitor = running[identity].pid if identity in running else 0
             _log.error(
                 "a container that no record speaks of is left alone; if it is not wanted, kill its monitor and restart",
@@ -65,18 +79,18 @@ class ContainerRecovery:
         return Spared(frozenset(ids), not sound)
 
     async def _purge_stray(self, identity: ContainerID) -> None:
-        cgroup = await asyncio.to_thread(noted_cgroup, self._deps.folders.bundles / identity)
+        _log.warning("removing what is left of an unknown container", extra={"container": identity})
+        bundle = self._deps.folders.bundles / identity
+        cgroup = await blocking.call(f"container/{identity}", noted_cgroup, bundle)
         record = ContainerRecord(identity, "", SandboxID(""), b"", 0, "", "", "", cgroup, "")
         await self._manager.purge(Container(record))
 
     async def _apply(self, container: Container, what: Recovery, monitor: ProcessRef | None) -> None:
+        """Its lock is held."""
         record = container.record
-        if monitor is not None and what in (Recovery.UNSTART, Recovery.REMOVE):
-            # It may not have noted its own number yet.
-            container.record = replace(record, monitor=monitor)
         match what:
             case Recovery.KEEP:
-                pass
+                return
             case Recovery.ADOPT:
                 if record.phase is ContainerPhase.CREATED:
                     pid = noted_number(self._manager.bundle(record.id) / "pid")
@@ -90,13 +104,11 @@ class ContainerRecovery:
                 await self._manager.finish(container, None)
             case Recovery.UNSTART:
                 await self._manager.revert_start(container)
-                container.record = record
             case Recovery.REMOVE:
                 await self._manager.purge(container)
-        if what is not Recovery.KEEP:
-            _log.info("recovered a container", extra={"container": record.id, "action": what.name.lower()})
+        _log.info("recovered a container", extra={"container": record.id, "action": what.name.lower()})
 
-    def _traces(self, record: ContainerRecord, running: dict[ContainerID, ProcessRef]) -> Traces:
+    def _traces(self, record: ContainerRecord, running: Mapping[ContainerID, ProcessRef]) -> Traces:
         bundle = self._manager.bundle(record.id)
         state = self._manager.runtime_root(record) / record.id
         pid = noted_number(bundle / "pid")
@@ -114,7 +126,7 @@ class ContainerRecovery:
 def _ids_in(file: Path) -> set[str]:
     """All that looks like an id in a container's spec: that of its sandbox is in the paths of namespaces."""
     try:
-        return set(_ID.findall(file.read_text(errors="replace")))
+        return set(_ID.findall(read_regular(file, _MAX_SPEC).decode(errors="replace")))
     except OSError:
         return set()
 

@@ -58,27 +58,31 @@ class Starter:
     async def finish(self, container: Container, noted: Exit | None) -> None:
         """Note how it ended (None: not known) and free what only a running one needs."""
         async with container.lock:
-            if container.record.phase not in (ContainerPhase.RUNNING, ContainerPhase.CREATED):
-                return
-            record = container.record
-            if noted is None:
-                code, at, why = UNKNOWN_EXIT, max(self._registry.now(), record.started_at), "Unknown"
-                message = "its monitor was killed or the machine restarted, so its exit code is not known"
-            else:
-                code, at, message = noted.code, max(noted.at, record.started_at), ""
-                why = reason(code, await self._oom_killed(container, noted))
-            ended = {"exit_code": code, "finished_at": at, "reason": why, "message": message}
-            await self._registry.note(container, move(record, ContainerPhase.EXITED, **ended))
-            await self._cleanup.let_volumes_go(container)
-            container.ended.set()
-            self._registry.publish(container.record, EventKind.STOPPED, at)
-            try:
-                await self._cleanup.delete(container, self._launches.runtime(container))
-                container.launched = False
-            except (PykubeletError, OSError) as error:
-                _log.warning(
-                    "an ended container was not cleaned up yet", extra={"container": record.id, "error": str(error)}
-                )
+            await self.finish_held(container, noted)
+
+    async def finish_held(self, container: Container, noted: Exit | None) -> None:
+        """The same, by a caller who holds its lock."""
+        if container.record.phase not in (ContainerPhase.RUNNING, ContainerPhase.CREATED):
+            return
+        record = container.record
+        if noted is None:
+            code, at, why = UNKNOWN_EXIT, max(self._registry.now(), record.started_at), "Unknown"
+            message = "its monitor was killed or the machine restarted, so its exit code is not known"
+        else:
+            code, at, message = noted.code, max(noted.at, record.started_at), ""
+            why = reason(code, await self._oom_killed(container, noted))
+        ended = {"exit_code": code, "finished_at": at, "reason": why, "message": message}
+        await self._registry.note(container, move(record, ContainerPhase.EXITED, **ended))
+        await self._cleanup.let_volumes_go(container)
+        container.ended.set()
+        self._registry.publish(container.record, EventKind.STOPPED, at)
+        try:
+            await self._cleanup.delete(container, self._launches.runtime(container))
+            container.launched = False
+        except (PykubeletError, OSError) as error:
+            _log.warning(
+                "an ended container was not cleaned up yet", extra={"container": record.id, "error": str(error)}
+            )
 
     async def _run(self, container: Container) -> ContainerRecord:
         record = container.record

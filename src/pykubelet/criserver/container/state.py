@@ -57,8 +57,12 @@ class Container:
     @property
     def leftover(self) -> bool:
         """It was not made to its end, or not removed, and no call is at it now."""
-        unfinished = self._record.phase in (ContainerPhase.MAKING, ContainerPhase.REMOVING)
-        return unfinished and not self.underway.busy and not self.lock.locked()
+        return self.unfinished and not self.underway.busy and not self.lock.locked()
+
+    @property
+    def unfinished(self) -> bool:
+        """It is being made or removed, or was."""
+        return self._record.phase in (ContainerPhase.MAKING, ContainerPhase.REMOVING)
 
     @property
     def running(self) -> bool:

@@ -5,7 +5,6 @@ of the sandbox: whatever is written is bounded, counts as memory of who writes, 
 """
 
 import os
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.sandbox.decide import namespace_options, resolv_conf
+from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import IdMap
 from pykubelet.linux.mounts import tmpfs, unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -85,8 +85,7 @@ class SandboxFiles:
         """Remove everything; done is done. ``mounted``: something may still be."""
         if mounted:
             self.unmount()
-        if os.path.lexists(self.folder):
-            shutil.rmtree(self.folder)
+        remove_any(str(self.folder))
 
 
 def _read(path: str) -> str:

@@ -1,25 +1,30 @@
 """At start: sandboxes are compared with the machine. Later: addresses that could not be released are tried again."""
 
-import asyncio
 import logging
-from pathlib import Path
+from functools import partial
 
+from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.guard import Guard
+from pykubelet.criserver.folders import entries
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.manager import SandboxManager
 from pykubelet.criserver.sandbox.ports import SandboxDeps
+from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord, Spared
 
 _log = logging.getLogger(__name__)
+_OWNER = "start-up"
 
 
 class SandboxRecovery:
     """``recover``, then the containers' recovery, then ``tidy``; ``retry_network`` runs for ever."""
 
-    def __init__(self, manager: SandboxManager, deps: SandboxDeps) -> None:
+    def __init__(self, manager: SandboxManager, deps: SandboxDeps, repairs: Repairs) -> None:
         self._manager = manager
         self._deps = deps
+        self._repairs = repairs
         self._spared = Spared()
 
     def recover(self, records: list[SandboxRecord]) -> None:
@@ -29,13 +34,29 @@ class SandboxRecovery:
 
     async def rootfs_names(self) -> list[str]:
         """The names under which infra processes hold root file systems."""
-        places = await asyncio.to_thread(lambda: list(self._deps.folders.sandboxes.glob("*/infra")))
+        places = await blocking.call(_OWNER, lambda: list(self._deps.folders.sandboxes.glob("*/infra")))
         return [place.parent.name for place in places]
 
     async def tidy(self, spared: Spared) -> None:
-        """Undo half-made sandboxes, finish removals, see which are still whole, and remove what belongs to none."""
+        """Begin to undo half-made sandboxes, to finish removals, to see which are still whole, and to remove what
+        belongs to none; each by itself."""
         self._spared = spared
         for sandbox in self._manager.known().values():
+            self._repairs.add("sandbox", sandbox.id, partial(self._repair, sandbox))
+        for stray in await blocking.call(_OWNER, self._deps.namespaces.known):
+            if self._is_of_none(stray):
+                release = partial(self._deps.namespaces.release, stray)
+                self._repairs.add("namespaces of an unknown sandbox", stray, release)
+        for folder in await blocking.call(_OWNER, entries, self._deps.folders.sandboxes):
+            if self._is_of_none(SandboxID(folder.name)):
+                remove = partial(blocking.call, f"sandbox/{folder.name}", SandboxFiles(folder).remove)
+                self._repairs.add("files of an unknown sandbox", folder.name, remove)
+        self._manager.leftovers.set()
+
+    async def _repair(self, sandbox: Sandbox) -> None:
+        async with sandbox.lock:
+            if sandbox.id not in self._manager.known():
+                return  # a client has removed it meanwhile
             match sandbox.record.phase:
                 case SandboxPhase.MAKING | SandboxPhase.REMOVING:
                     _log.info("undoing a sandbox that was cut", extra={"sandbox": sandbox.id})
@@ -44,26 +65,18 @@ class SandboxRecovery:
                     await self._manager.look_at(sandbox)
                 case SandboxPhase.STOPPED:
                     pass
-        for stray in self._deps.namespaces.known():
-            if self._is_nobodys(stray):
-                await self._deps.namespaces.release(stray)
-        for folder in await asyncio.to_thread(_folders, self._deps.folders.sandboxes):
-            if self._is_nobodys(SandboxID(folder.name)):
-                await asyncio.to_thread(SandboxFiles(folder).remove)
-        self._manager.leftovers.set()
 
     async def retry_network(self) -> None:
         """For ever: take back addresses whose release failed, of sandboxes that are gone or stopped."""
         backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
+        guard = Guard("sandboxes.addresses", self._deps.clock.monotonic)
         while True:
             await self._manager.leftovers.wait()
             self._manager.leftovers.clear()
             while left := self._left():
                 for sandbox in left:
-                    try:
+                    with guard.item(sandbox):
                         await self._deps.network.detach(sandbox)
-                    except PykubeletError as error:
-                        _log.warning("a network address is still held", extra={"sandbox": sandbox, "error": str(error)})
                 if self._left():
                     await self._deps.clock.sleep(backoff.next("network", self._deps.clock.monotonic()))
 
@@ -76,9 +89,5 @@ class SandboxRecovery:
             return sandbox in self._spared
         return found.record.phase in (SandboxPhase.MAKING, SandboxPhase.READY)
 
-    def _is_nobodys(self, sandbox: SandboxID) -> bool:
+    def _is_of_none(self, sandbox: SandboxID) -> bool:
         return sandbox not in self._manager.known() and sandbox not in self._spared
-
-
-def _folders(parent: Path) -> list[Path]:
-    return list(parent.iterdir()) if parent.is_dir() else []

@@ -1,11 +1,12 @@
 """Calls about the runtime itself."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pykubelet import __version__
 from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.repairs import Unfinished
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.spec import Host
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -18,12 +19,18 @@ class RuntimeCalls:
     """Version, Status, RuntimeConfig, UpdateRuntimeConfig."""
 
     def __init__(
-        self, settings: Settings, network_problem: Callable[[], str], handlers: Mapping[str, OciRuntime], host: Host
+        self,
+        settings: Settings,
+        network_problem: Callable[[], str],
+        handlers: Mapping[str, OciRuntime],
+        host: Host,
+        unfinished: Callable[[], Sequence[Unfinished]],
     ) -> None:
         self._settings = settings
         self._network_problem = network_problem
         self._handlers = handlers
         self._host = host
+        self._unfinished = unfinished
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
@@ -50,7 +57,7 @@ class RuntimeCalls:
             status=pb.RuntimeStatus(conditions=conditions),
             runtime_handlers=handlers,
             features=pb.RuntimeFeatures(supplemental_groups_policy=True),
-            info={"config": json.dumps(self._described())} if request.verbose else {},
+            info=self._info() if request.verbose else {},
         )
 
     async def runtime_config(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:
@@ -70,6 +77,13 @@ class RuntimeCalls:
             user_namespaces=said.user_namespaces and self._host.user_namespaces,
         )
         return pb.RuntimeHandler(name=name, features=features)
+
+    def _info(self) -> dict[str, str]:
+        """The settings, and what this server could not repair at its start yet, each as JSON."""
+        left = [
+            {"kind": each.kind, "id": each.id, "error": each.error, "since": each.since} for each in self._unfinished()
+        ]
+        return {"config": json.dumps(self._described()), "quarantine": json.dumps(left)}
 
     def _described(self) -> dict[str, object]:
         settings = self._settings

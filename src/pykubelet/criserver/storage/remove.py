@@ -1,6 +1,7 @@
 """Removing folder trees that a container or an image has filled: as deep as they like, with links to anywhere."""
 
 import os
+import stat
 from contextlib import suppress
 
 from pykubelet.linux.errors import wrap
@@ -42,6 +43,20 @@ def remove_tree(path: str) -> None:
     finally:
         for folder in trail:
             os.close(folder.fd)
+
+
+def remove_any(path: str) -> None:
+    """The same for whatever lies at the path; a link itself is removed, not what it points at."""
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+        if not is_folder:
+            os.unlink(path)  # noqa: PTH108 - the same
+            return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise wrap(error, f"cannot remove {path}") from error
+    remove_tree(path)
 
 
 class _Folder:

@@ -16,6 +16,7 @@ from pykubelet.criserver.container.ports import Folders, ImageFacts
 from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
@@ -143,6 +144,8 @@ class Rig:
             clock=SystemClock(),
         )
         self.manager = ContainerManager(self.deps)
+        self.repairs = Repairs(tasks, self.deps.clock)
+        self.recovery = ContainerRecovery(self.manager, self.deps, self.repairs)
 
     async def create(self, *command: str, image: str = "app:1", attempt: int = 0) -> Container:
         config = pb.ContainerConfig(
@@ -161,7 +164,8 @@ class Rig:
 
     async def recover(self) -> None:
         """As a new server does with the records of the old one."""
-        await ContainerRecovery(self.manager, self.deps).run((await self.store.load())[1])
+        await self.recovery.run((await self.store.load())[1])
+        await self.repairs.tried(60)
 
 
 @asynccontextmanager

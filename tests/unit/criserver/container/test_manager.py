@@ -14,7 +14,6 @@ import pytest
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.criserver.container import ContainerManager
-from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase, Spared
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -241,7 +240,8 @@ async def test_unknown_containers(tmp_path: Path, sound: bool) -> None:
         await rig.recover()
         spec = rig.manager.bundle(runs.id) / "config.json"
         spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
-        spared = await ContainerRecovery(rig.manager, rig.deps).remove_strays([], sound)
+        spared = await rig.recovery.remove_strays([], sound)
+        await rig.repairs.tried(60)
         left = {path.name for path in (tmp_path / "bundles").iterdir()}
         assert left >= {runs.id}
         assert (rests.id in left) is not sound

@@ -14,6 +14,7 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
 from pykubelet.criserver.sandbox.ports import PauseImages
 from pykubelet.criserver.store import Store
@@ -117,7 +118,8 @@ class Rig:
             clock=self.clock,
         )
         self.manager = SandboxManager(deps)
-        self.recovery = SandboxRecovery(self.manager, deps)
+        self.repairs = Repairs(tasks, self.clock)
+        self.recovery = SandboxRecovery(self.manager, deps, self.repairs)
 
     def nothing_left(self) -> bool:
         return not self.namespaces.made and (not self.folder.exists() or not list(self.folder.iterdir()))
@@ -242,6 +244,28 @@ async def test_an_address_that_cannot_be_released_is_tried_again(tmp_path: Path)
         await rig.manager.remove(identity)
 
 
+async def test_address_whose_release_raises_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        tried: list[SandboxID] = []
+
+        async def detach(sandbox: SandboxID) -> None:
+            tried.append(sandbox)
+            if sandbox == "bad":
+                raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(rig.network, "detach", detach)
+        monkeypatch.setattr(rig.network, "held", lambda: [SandboxID("bad"), SandboxID("good")])
+        rig.manager.leftovers.set()
+        retries = asyncio.ensure_future(rig.recovery.retry_network())
+        await rig.clock.settle()
+        assert tried == ["bad", "good"]
+        await rig.clock.advance(2)
+        assert tried == ["bad", "good"] * 2
+        retries.cancel()
+
+
 async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         whole = await rig.manager.run(config("whole"), "")
@@ -256,6 +280,7 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         (again.folder / "stray").mkdir()
         again.recovery.recover(records)
         await again.recovery.tidy(Spared())
+        await again.repairs.tried(30)
         assert [sandbox.id for sandbox in again.manager.all()] == [whole]
         # Its namespaces are files here and no mounts, so the pod is not whole any more.
         assert again.manager.get(whole).record.phase is SandboxPhase.STOPPED
@@ -284,6 +309,7 @@ async def test_what_is_spared_is_left_alone(tmp_path: Path, everything: bool) ->
         # No record speaks of either.
         again.recovery.recover([])
         await again.recovery.tidy(Spared(frozenset({lost}), everything))
+        await again.repairs.tried(30)
         retries = asyncio.ensure_future(again.recovery.retry_network())
         await again.clock.settle()
         left = {lost, gone} if everything else {lost}

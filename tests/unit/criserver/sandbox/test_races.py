@@ -69,6 +69,7 @@ async def test_sandbox_that_could_not_be_removed_is_listed_and_its_removal_is_re
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
         again.recovery.recover([record])
         await again.recovery.tidy(Spared())
+        await again.repairs.tried(30)
         assert list(again.manager.all()) == []
         assert await rig.store.load() == ([], [])
 
