@@ -19,6 +19,7 @@ from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.image_rooms import ImageRooms
 from pykubelet.criserver.main import Server
+from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.containers import ContainerCalls
@@ -26,7 +27,7 @@ from pykubelet.criserver.server.sandboxes import SandboxCalls
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
-from pykubelet.linux import mountinfo, pidfd, procfs, system
+from pykubelet.linux import mountinfo, mounts, pidfd, procfs, system
 from tests.fuzz.machine import (
     Machine,
     SimulatedCgroups,
@@ -96,9 +97,8 @@ class Stage:
         life.store = await Store.open(self.settings.database, self.clock)
         try:
             async with asyncio.TaskGroup() as tasks:
-                ground = Ground(
-                    self.settings, life.store, cast(ImageRooms, SimulatedImages(self.machine)), tasks, self.clock
-                )
+                images, repairs = cast(ImageRooms, SimulatedImages(self.machine)), Repairs(tasks, self.clock)
+                ground = Ground(self.settings, life.store, images, tasks, self.clock, repairs)
                 server = Server(ground, self._parts())
                 await server.recover()
                 pods = server._pods
@@ -107,6 +107,7 @@ class Stage:
                 ContainerCalls(pods.containers, pods.sandboxes, tasks).register(cast(Calls, self))
                 tasks.create_task(life.store.write_owed(), name="store-retries")
                 tasks.create_task(pods.sandbox_recovery.retry_network(), name="network-retries")
+                tasks.create_task(repairs.run(), name="repairs")
                 ready.set()
         finally:
             if life.alive:
@@ -157,7 +158,8 @@ class Stage:
         """Wait until every call has come to its end, also those that nobody waits for."""
         await asyncio.sleep(1.0)
         await self.machine.quiet()
-        while calls := {task for task in asyncio.all_tasks() if task.get_name().startswith(("call-", "create-"))}:
+        own = ("call-", "create-", "repair-")
+        while calls := {task for task in asyncio.all_tasks() if task.get_name().startswith(own)}:
             await asyncio.wait(calls)
         await asyncio.sleep(1.0)
         await self.machine.quiet()
@@ -180,6 +182,7 @@ def staged(loop: SimulatedLoop, folder: Path) -> Iterator[Stage]:
         pidfd.PidFd: SimulatedPidFd,
         processes.is_of_machine: lambda pid: True,
         mountinfo.is_mount_point: pinned.is_pinned,
+        mounts.tmpfs: lambda *_, **__: None,
         new_id: lambda: f"{loop.chance.getrandbits(224):056x}{next(numbers):08x}",
     }
     transaction = Database._transaction

@@ -396,7 +396,7 @@ class SimulatedImages:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._machine.root / "rootfs" / container)
 
-    async def recover(self, wanted: tuple[str, ...], spared: Spared) -> None:
+    def recover(self, wanted: set[str], spared: Spared, repairs: object) -> None:
         for name in tuple(self._machine.rootfs):
             if name not in wanted and name not in spared:
                 self._machine.rootfs.discard(name)
