@@ -33,6 +33,10 @@ INJECTIONS: dict[str, str] = {
     "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_orphans_that_raise_do_not_keep_the_rest",
     "usage.pods": "unit/kubelet/observe/stats/test_volumes.py"
     "::test_pod_whose_files_raise_keeps_no_other_from_being_counted",
+    "records.resources": "unit/kubelet/actuate/test_records.py"
+    "::test_damaged_resource_record_keeps_no_other_from_being_read",
+    "records.userns": "unit/kubelet/actuate/test_records.py"
+    "::test_damaged_user_namespace_record_keeps_no_other_from_being_read",
     "log-rotation.pods": "unit/kubelet/actuate/logs/test_manager.py::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "unit/kubelet/actuate/logs/test_manager.py::test_log_that_cannot_be_rotated_delays_no_other",
     "images.list": "unit/criserver/server/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",

@@ -13,6 +13,7 @@ from typing import Final
 
 from pykubelet.apiclient.exec_plugin import ExecCredentials, run_plugin
 from pykubelet.apiclient.kubeconfig import ClusterConfig, Pem, User
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import Seconds
@@ -68,7 +69,7 @@ class Credentials:
             await self._ask_plugin()
             now = self._clock.monotonic()
             if self._read is None or now - self._looked_at >= LOOK_AGAIN:
-                self._read = await asyncio.to_thread(_refreshed, self._config, self._plugin, self._read)
+                self._read = await blocking.call("credentials", _refreshed, self._config, self._plugin, self._read)
                 self._looked_at = now
             return self._read
 

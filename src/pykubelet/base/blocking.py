@@ -92,6 +92,11 @@ async def call_stoppable(
     return await _ended(_Job(owner, partial(function, stop.is_set), deadline, PER_OWNER), stop.set)
 
 
+def young() -> int:
+    """Calls of this event loop that run for a moment only, as most do; one that takes longer does not count."""
+    return _lanes().young
+
+
 def hung() -> tuple[Hung, ...]:
     """The calls that hang now."""
     return tuple(_hung)
@@ -131,7 +136,8 @@ class _Job(Generic[_T]):
     @property
     def name(self) -> str:
         function = self.function.func if isinstance(self.function, partial) else self.function
-        return getattr(function, "__qualname__", type(function).__name__)
+        name: str = getattr(function, "__qualname__", type(function).__name__)
+        return name.rpartition("<locals>.")[2]
 
     def too_late(self) -> Transient:
         return Transient(
@@ -214,6 +220,7 @@ class _Lanes:
     def __init__(self) -> None:
         self._owners: dict[str, _Owner] = {}
         self._young = asyncio.Semaphore(_PARALLEL)
+        self.young = 0
 
     async def start(self, job: _Job[_T]) -> None:
         """Wait for the owner's turn and a place among the young calls, then let a thread run the function."""
@@ -240,11 +247,13 @@ class _Lanes:
     def _run(self, job: _Job[_T], owner: _Owner) -> None:
         loop = asyncio.get_running_loop()
         young = True
+        self.young += 1
 
         def grow_old() -> None:
             nonlocal young
             if young:
                 young = False
+                self.young -= 1
                 self._young.release()
 
         timers = [loop.call_later(_YOUNG, grow_old)]
@@ -273,6 +282,7 @@ class _Lanes:
         except BaseException:
             for timer in timers:
                 timer.cancel()
+            self.young -= 1
             raise
 
     def _leave(self, name: str, owner: _Owner) -> None:

@@ -15,6 +15,7 @@ import click
 from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
@@ -193,7 +194,7 @@ async def _run(settings: Settings, server: KeeperConfig | None) -> None:
 async def _agent(settings: Settings, server: KeeperConfig | None) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
-    await asyncio.to_thread(_share, settings.root_dir)
+    await blocking.call("root", _share, settings.root_dir)
     async with beside(server):
         await run_kubelet(settings)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.cli.local_api import LocalApi
 
@@ -59,7 +60,7 @@ async def _run(session: Session) -> int:
         try:
             channel = await client.ws_connect(f"http://localhost{session.path}", protocols=(_PROTOCOL,), max_msg_size=0)
         except aiohttp.WSServerHandshakeError as error:
-            raise await asyncio.to_thread(_refusal, session, error) from error
+            raise await blocking.call("cli", _refusal, session, error) from error
         except aiohttp.ClientError as error:
             raise Transient(f"the agent at {session.socket} did not answer: {error}") from error
         async with channel:

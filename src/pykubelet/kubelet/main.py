@@ -8,6 +8,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.http_get import HttpGetter
 from pykubelet.base.journal import Journal
@@ -17,6 +18,7 @@ from pykubelet.kubelet.actuate.cri.health import runtime_conditions
 from pykubelet.kubelet.compose.adapters import DesiredPods, HookHttp, node_counts
 from pykubelet.kubelet.compose.admission_view import AdmissionNode
 from pykubelet.kubelet.compose.cgroup_driver import with_runtime_driver
+from pykubelet.kubelet.compose.hung_calls import HungCalls
 from pykubelet.kubelet.compose.joining import ClusterDeps, join, make_ready, open_access
 from pykubelet.kubelet.compose.node_port import NodePort, NodePortDeps
 from pykubelet.kubelet.compose.node_view import NodeView, build_servers
@@ -194,9 +196,11 @@ class Kubelet:
             parts |= self.cluster.parts()
         if self._settings.config.healthz_port:
             parts["health-server"] = self.healthz.run()
-        async with asyncio.TaskGroup() as group:
-            for name, part in parts.items():
-                group.create_task(part, name=name)
+        told = HungCalls(self.pods.by_uid, self.events)
+        with blocking.on_hung(told):
+            async with asyncio.TaskGroup() as group:
+                for name, part in parts.items():
+                    group.create_task(part, name=name)
 
     def _resize_state(self, uid: PodUID) -> ResizeState:
         return ResizeState(self.admission.pending_resize(uid), self.actuators.runtime.ledger.progress(uid))

@@ -1,10 +1,10 @@
 """Keeps a daemon small: now and then it gives back the memory that a start or a burst of work has left behind."""
 
-import asyncio
 import gc
 import logging
 from collections.abc import Callable
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.linux import memory
 
@@ -30,8 +30,8 @@ async def keep_small(clock: Clock, work: Callable[[], None] = give_back) -> None
     here: that would hold up everything for a tenth of a second.
     """
     await clock.sleep(FIRST_SECONDS)
-    await asyncio.to_thread(work)
+    await blocking.call("upkeep", work)
     gc.freeze()
     while True:
         await clock.sleep(EVERY_SECONDS)
-        await asyncio.to_thread(work)
+        await blocking.call("upkeep", work)

@@ -5,10 +5,12 @@ import heapq
 import itertools
 from dataclasses import dataclass, field
 
+from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
 
 _IDLE_ROUNDS = 3
 _MAX_ROUNDS = 10_000
+_THREAD_SECONDS = 0.0005
 
 
 @dataclass(order=True, slots=True)
@@ -72,7 +74,10 @@ class VirtualClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Run the loop until no callback is ready. Work in threads or subprocesses is not waited for."""
+        """Run the loop until no callback is ready and no blocking call runs, those that take long left out.
+
+        Other threads and subprocesses are not waited for.
+        """
         ready: object = getattr(asyncio.get_running_loop(), "_ready", None)
         idle = 0
         for _ in range(_MAX_ROUNDS):
@@ -80,5 +85,7 @@ class VirtualClock:
             # CPython keeps runnable callbacks in `_ready`; empty while we run means nobody else wants to.
             idle = 0 if ready else idle + 1
             if idle >= _IDLE_ROUNDS:
-                return
+                if not blocking.young():
+                    return
+                await asyncio.sleep(_THREAD_SECONDS)
         raise RuntimeError(f"the event loop is still busy after {_MAX_ROUNDS} rounds; a task is spinning")

@@ -1,6 +1,5 @@
 """The first certificate of a node that has only a bootstrap token, and the kubeconfig that names it (KEP-267)."""
 
-import asyncio
 import base64
 import json
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pykubelet.apiclient.certificates.request import client_template, validity_o
 from pykubelet.apiclient.certificates.store import CertificateStore
 from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.kubeconfig import ClusterConfig, load_kubeconfig
+from pykubelet.base import blocking
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
@@ -58,7 +58,7 @@ async def bootstrap(config: BootstrapConfig, clock: Clock) -> None:
         await client.close()
     text = json.dumps(_document(cluster, store.current), indent=2)
     config.kubeconfig.parent.mkdir(parents=True, exist_ok=True)
-    await asyncio.to_thread(write_atomic, config.kubeconfig, text.encode(), 0o600)
+    await blocking.call_to_end("certificates", write_atomic, config.kubeconfig, text.encode(), 0o600)
 
 
 def _document(cluster: ClusterConfig, certificate: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pykubelet.apiclient.client import ApiClient, Select
 from pykubelet.apiclient.errors import AlreadyExists
 from pykubelet.apiclient.reflector import Key, Query, Reflector
 from pykubelet.apiclient.resources import SIGNING_REQUESTS
+from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
@@ -88,11 +89,11 @@ class CertificateManager:
 
         Raises Permanent when it is denied, Transient when nobody signs it in time, and the API server's errors.
         """
-        key = await asyncio.to_thread(self._store.pending_key)
+        key = await blocking.call_to_end("certificates", self._store.pending_key)
         request = signing_request(key, template)
         name = await self._ask(request, key, template)
         certificate = await self._signed(name, patience)
-        await asyncio.to_thread(self._store.put, certificate, key, self._clock.now())
+        await blocking.call_to_end("certificates", self._store.put, certificate, key, self._clock.now())
         self._usable = True
         self._chance = random.random()
         _log.info("certificate issued", extra={"subject": template.common_name, "signer": template.signer})
@@ -101,7 +102,7 @@ class CertificateManager:
 
     async def _until_due(self) -> Seconds:
         """Seconds until a new certificate has to be asked for."""
-        validity = await asyncio.to_thread(self._store.validity)
+        validity = await blocking.call_to_end("certificates", self._store.validity)
         now = self._clock.now()
         self._ends = None if validity is None else validity.not_after
         self._usable = is_valid(validity, now)
@@ -154,7 +155,7 @@ class CertificateManager:
                 f"approve it with: kubectl certificate approve {name}"
             )
         if refusal := _refusal(value):
-            await asyncio.to_thread(self._store.drop_pending)
+            await blocking.call_to_end("certificates", self._store.drop_pending)
             raise Permanent(f"the certificate request {name} was refused: {refusal}")
         return value.status.certificate
 

@@ -3,13 +3,13 @@
 Beside the composition root because it asks parts of several stages.
 """
 
-import asyncio
 import ipaddress
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
@@ -67,7 +67,7 @@ class NodeStatusReader:
         """The node now."""
         deps = self._deps
         await self._list_images()
-        capacity = await asyncio.to_thread(self._capacity)
+        capacity = await blocking.call("node", self._capacity)
         return NodeFacts(
             capacity=capacity,
             allocatable=self._allocatable(capacity),

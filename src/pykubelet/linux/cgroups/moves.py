@@ -6,8 +6,8 @@ grace period, some 10 ms; for about as long after that nobody else has to. An OC
 waits become one. A hierarchy mounted with ``favordynmods`` (Linux 6.0) has no such wait; there this gains nothing.
 """
 
-import asyncio
 import os
+import threading
 from pathlib import Path
 
 from pykubelet.linux.cgroups.detect import Layout
@@ -28,7 +28,10 @@ class Moves:
         """Somebody will move a process some 10 ms from now. Returns at once; it is not asked whether it helped."""
         if not self._busy:
             self._busy = True
-            asyncio.get_running_loop().run_in_executor(None, self._stay)
+            try:
+                threading.Thread(target=self._stay, name="cgroup-moves", daemon=True).start()
+            except RuntimeError:  # no more threads can be had; then the other waits for itself
+                self._busy = False
 
     def _stay(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from pykubelet.linux.cgroups import Layout, Mode, Moves
 
 async def _expected(moves: Moves, file: Path) -> str:
     moves.expect()
-    await asyncio.get_running_loop().shutdown_default_executor()
+    for thread in [each for each in threading.enumerate() if each.name == "cgroup-moves"]:
+        thread.join(10)
     return file.read_text()
 
 

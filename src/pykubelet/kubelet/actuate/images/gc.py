@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
@@ -135,7 +136,7 @@ class ImageGc:
     async def _disk(self) -> DiskUse:
         info = await self._deps.images.image_fs_info()
         for filesystem in info.image_filesystems:
-            disk = await asyncio.to_thread(self._deps.disk, filesystem.fs_id.mountpoint)
+            disk = await blocking.call("images", self._deps.disk, filesystem.fs_id.mountpoint)
             if disk.capacity:
                 return disk
         message = "invalid capacity 0 on image filesystem"

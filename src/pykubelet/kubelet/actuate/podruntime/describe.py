@@ -4,11 +4,11 @@ The facts come from many places (node, volumes, objects, files); the message its
 :mod:`pykubelet.kubelet.actuate.criconfig`, which is pure.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from pykubelet.base import blocking
 from pykubelet.kubelet.actuate.criconfig.container import container_config
 from pykubelet.kubelet.actuate.criconfig.env import container_environment, env_files
 from pykubelet.kubelet.actuate.criconfig.hosts import hosts_mount, managed_hosts, node_hosts, wants_hosts
@@ -61,7 +61,7 @@ class ContainerDescriber:
         pod, container = job.pod, job.container
         env = await self._environment(job)
         mounts = await self._deps.volumes.container_mounts(pod, container, env)
-        mounts += await asyncio.to_thread(self._own_mounts, job, before)
+        mounts += await blocking.call(f"pod/{ref_of(job.pod).uid}", self._own_mounts, job, before)
         context = ContainerContext(
             image_ref=image_ref,
             image=await self._deps.images.image_facts(image_ref),

@@ -7,18 +7,20 @@ containers start, and whoever is interrupted between two steps of a resize finds
 Static pods have no record: a changed manifest makes a new pod of them.
 """
 
-import asyncio
-import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
+from pykubelet.base import blocking
 from pykubelet.base.atomic import write_atomic
-from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.podruntime.ports import PodFiles
+from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import (
     Allotment,
@@ -33,7 +35,6 @@ from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod, ResourceRequirements
 
-_log = logging.getLogger(__name__)
 _MAX_FILE: Final = 1 << 20
 
 
@@ -72,12 +73,13 @@ class Ledger:
 
     def __init__(self, files: PodFiles) -> None:
         self._files = files
+        self._guard = Guard("records.resources", time.monotonic)
         self._records: dict[PodUID, _Record] = {}
 
     async def load(self, uids: Iterable[PodUID]) -> None:
         """Read what an earlier agent has noted about these pods. What cannot be read is as good as not there."""
         wanted = [uid for uid in uids if uid not in self._records]
-        self._records |= await asyncio.to_thread(self._read_all, wanted)
+        self._records |= await read_records(self._guard, wanted, self._read)
 
     def get(self, uid: PodUID) -> Allotment | None:
         """What the pod was allotted; None if nothing is on record."""
@@ -140,7 +142,7 @@ class Ledger:
         if record is None or record.saved:
             return
         try:
-            await asyncio.to_thread(self._write, uid, record)
+            await blocking.call_to_end(f"pod/{uid}", self._write, uid, record)
         except OSError as error:
             raise Transient(f"cannot note what pod {uid} was allotted: {error}") from error
         if self._records.get(uid) is record:
@@ -158,21 +160,14 @@ class Ledger:
         file = _File(dict(given.containers), given.pod, given.generation, record.pending, rows)
         write_atomic(path, codec.encode(file))
 
-    def _read_all(self, uids: Iterable[PodUID]) -> dict[PodUID, _Record]:
-        found = ((uid, self._read(uid)) for uid in uids)
-        return {uid: record for uid, record in found if record is not None}
-
     def _read(self, uid: PodUID) -> _Record | None:
         try:
             data = self._files.resources(uid).read_bytes()
-            if len(data) > _MAX_FILE:
-                raise Invalid("the file is too large")
-            file = codec.decode(data, _File)
         except FileNotFoundError:
             return None
-        except (OSError, PykubeletError) as error:
-            _log.warning("what a pod was allotted cannot be read", extra={"uid": uid, "error": str(error)})
-            return None
+        if len(data) > _MAX_FILE:
+            raise Invalid("the file is too large")
+        file = codec.decode(data, _File)
         sizes = {name: _size(row) for name, row in file.applied.items()}
         return _Record(Allotment(file.containers, file.pod, file.generation), file.pending, sizes, saved=True)
 

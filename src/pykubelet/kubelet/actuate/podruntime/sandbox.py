@@ -1,7 +1,6 @@
 """Makes the sandbox of a pod: its log folder, network and namespaces."""
 
-import asyncio
-
+from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
 from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
@@ -81,7 +80,7 @@ class SandboxMaker:
         config = self.describe(pod, attempt)
         for warning in pod_dns(pod, self._deps.node.resolver()).warnings:
             events.event(ref, WARNING, warning.reason, warning.message)
-        await asyncio.to_thread(self._logs.make_pod_dir, ref)
+        await blocking.call(f"pod/{ref.uid}", self._logs.make_pod_dir, ref)
         sandbox = await cri.run_pod_sandbox(config, handler)
         try:
             status = sandbox_status((await cri.pod_sandbox_status(sandbox)).status)

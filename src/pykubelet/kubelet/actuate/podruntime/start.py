@@ -1,10 +1,10 @@
 """Starts one container: image, configuration, create, start, postStart hook."""
 
-import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.moments import Moments
 from pykubelet.base.units import Seconds
@@ -176,7 +176,7 @@ class ContainerStarter:
     async def _describe(self, job: StartJob, image_ref: str, made: Made | None) -> tuple[int, pb.ContainerConfig]:
         """The restart count, and what to ask the runtime for; of one that was made ahead the same files are used."""
         ref, name = ref_of(job.pod), job.container.name
-        from_logs = await asyncio.to_thread(self._logs.prepare_container, ref, name)
+        from_logs = await blocking.call(f"pod/{ref.uid}", self._logs.prepare_container, ref, name)
         count = made.restart_count if made else next_restart_count(job.status, name, from_logs)
         config = await self._describer.describe(job, image_ref, count, made.config if made else None)
         config.metadata.attempt += self.conflicts.extra(ref.uid, name)
@@ -194,14 +194,14 @@ class ContainerStarter:
         if refused[attempt] >= _REFUSALS:
             return
         try:
-            await asyncio.to_thread(self._logs.mark_unstarted, ref, name, restart_count)
+            await blocking.call(f"pod/{ref.uid}", self._logs.mark_unstarted, ref, name, restart_count)
             with suppress(NotFound):
                 await self._deps.cri.remove_container(attempt)
-            await asyncio.to_thread(self._logs.remove_attempt, ref, name, attempt, restart_count)
+            await blocking.call(f"pod/{ref.uid}", self._logs.remove_attempt, ref, name, attempt, restart_count)
         except (PykubeletError, OSError) as error:
             refused[attempt] += 1
             with suppress(OSError):
-                await asyncio.to_thread(self._logs.unmark, ref, [(name, restart_count)])
+                await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, [(name, restart_count)])
             message = f"an interrupted start has to be undone first: {words(error)}"
             retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
@@ -210,7 +210,7 @@ class ContainerStarter:
     async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
         ref, name = ref_of(job.pod), job.container.name
         try:
-            await asyncio.to_thread(self._logs.link, ref, name, container, log_path)
+            await blocking.call(f"pod/{ref.uid}", self._logs.link, ref, name, container, log_path)
         except OSError as error:
             _log.warning(
                 "cannot make the log link of a container",

@@ -11,9 +11,9 @@ agent still runs pods, without limits on the pod as a whole; `problem` says so t
 import asyncio
 import logging
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.resources import cgroup_names as names
 from pykubelet.kubelet.actuate.resources.linux_resources import (
@@ -52,6 +52,7 @@ _log = logging.getLogger(__name__)
 
 _DEBOUNCE: Seconds = 0.2
 _REFRESH: Seconds = 60.0
+_DEADLINE: Seconds = 30.0
 _UNMEASURED = NoMeter()
 
 
@@ -79,7 +80,7 @@ class ResourceManager:
         """Make the cgroups of the root and of the classes. Never fails: see `problem`."""
         if self._problem is None and self._cgroups is not None and self._config.per_qos:
             try:
-                await to_its_end(self._write_levels)
+                await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
             except Transient as error:
                 # It may pass, as when systemd is busy; to go without cgroups would be for the agent's whole life.
                 _log.warning("cgroup limits not set, trying again soon", extra={"error": str(error)})
@@ -109,7 +110,7 @@ class ResourceManager:
         path = self.cgroup_path(pod)
         wanted = pod_config(pod, self._config.policy)
         fresh = self._applied.get(uid) != wanted and not resizing
-        await to_its_end(_ensure, cgroups, path, wanted, fresh)
+        await blocking.call_to_end(_owner(uid), _ensure, cgroups, path, wanted, fresh, deadline=_DEADLINE)
         if not resizing:
             self._note_applied(pod, wanted)
         return self.pod_parent(pod)
@@ -117,7 +118,10 @@ class ResourceManager:
     async def pod_limits(self, pod: Pod) -> CgroupResources | None:
         """CPU and memory of the pod's cgroup as they are now; None if it has none of its own. Raises base errors."""
         cgroups = self._usable()
-        return None if cgroups is None else await asyncio.to_thread(cgroups.limits, self.cgroup_path(pod))
+        if cgroups is None:
+            return None
+        owner = _owner(ref_of(pod).uid)
+        return await blocking.call(owner, cgroups.limits, self.cgroup_path(pod), deadline=_DEADLINE)
 
     def wanted_limits(self, pod: Pod) -> CgroupResources:
         """What `pod_limits` shall be. Raises Invalid for quantities that are none."""
@@ -128,7 +132,9 @@ class ResourceManager:
         cgroups = self._usable()
         if cgroups is not None:
             self._applied.pop(ref_of(pod).uid, None)
-            await to_its_end(cgroups.update, self.cgroup_path(pod), limits)
+            await blocking.call_to_end(
+                _owner(ref_of(pod).uid), cgroups.update, self.cgroup_path(pod), limits, deadline=_DEADLINE
+            )
 
     def resized(self, pod: Pod) -> None:
         """All of the pod's cgroup is as its spec wants it."""
@@ -146,7 +152,8 @@ class ResourceManager:
         cgroups = self._usable()
         if cgroups is None:
             return None
-        return (await asyncio.to_thread(cgroups.stats, self.cgroup_path(pod))).memory_usage
+        owner = _owner(ref_of(pod).uid)
+        return (await blocking.call(owner, cgroups.stats, self.cgroup_path(pod), deadline=_DEADLINE)).memory_usage
 
     async def remove_pod(self, uid: PodUID) -> None:
         """Kill what is left in the pod's cgroup and remove it. Repeatable; Transient when something stays."""
@@ -158,12 +165,12 @@ class ResourceManager:
             return
         # After a restart the class is not known any more, so all places are looked at.
         paths = [self._path(names.pod_name(self._root, qos, uid)) for qos in QosClass]
-        await to_its_end(_delete_all, cgroups, paths)
+        await blocking.call_to_end(_owner(uid), _delete_all, cgroups, paths, deadline=_DEADLINE)
 
     async def list_pods(self) -> set[PodUID]:
         """The pods that have a cgroup, whoever made it: what housekeeping compares with the desired pods."""
         cgroups = self._usable()
-        return await asyncio.to_thread(self._list, cgroups) if cgroups else set()
+        return await blocking.call("cgroups", self._list, cgroups, deadline=_DEADLINE) if cgroups else set()
 
     def pod_parent(self, pod: Pod) -> str:
         """CRI's `cgroup_parent` of a pod, "" when it has no cgroup of ours."""
@@ -216,7 +223,7 @@ class ResourceManager:
             if self._usable() is None:
                 continue
             try:
-                await to_its_end(self._write_levels)
+                await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
             except PykubeletError as error:
                 _log.warning("cgroup limits not set, trying again in a minute", extra={"error": str(error)})
 
@@ -294,3 +301,7 @@ def _ensure(cgroups: CgroupDriver, path: str, wanted: CgroupResources, fresh: bo
 def _delete_all(cgroups: CgroupDriver, paths: list[str]) -> None:
     for path in paths:
         cgroups.delete(path)
+
+
+def _owner(uid: PodUID) -> str:
+    return f"pod/{uid}/cgroup"

@@ -1,18 +1,21 @@
 """Deals out ranges of ids to pods, and remembers in each pod's folder which one it has."""
 
-import asyncio
 import logging
 import pwd
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base import proc
+from pykubelet.base import blocking, proc
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.criconfig.types import UserNamespace
+from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.actuate.userns.decide import UNIT, IdPool, from_file, namespace, parse_getsubids, to_file
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.core_v1 import Pod
@@ -48,6 +51,7 @@ class UserNamespaces:
         self._supported = supported
         self._config = config or UserNamespaceConfig()
         self._pool = IdPool.default(self._config.ids_per_pod)
+        self._guard = Guard("records.userns", time.monotonic)
         self._given: dict[PodUID, int] = {}
         self._last: int | None = None
         self._problem = ""
@@ -63,7 +67,7 @@ class UserNamespaces:
         except PykubeletError as error:
             self._problem = str(error)
             _log.error("no user namespaces for pods", extra={"error": self._problem})
-        for uid, first in (await asyncio.to_thread(self._read_all, tuple(uids))).items():
+        for uid, first in (await read_records(self._guard, uids, self._read)).items():
             if first in self._given.values():
                 _log.error("two pods have the same ids, one of them will not start", extra={"uid": uid})
                 continue
@@ -91,7 +95,7 @@ class UserNamespaces:
         self._given[uid] = self._last = first
         data = to_file(first, self._pool.per_pod)
         try:
-            await asyncio.to_thread(write_atomic, self._file(uid), data, durable=True)
+            await blocking.call_to_end(f"pod/{uid}", partial(write_atomic, self._file(uid), data, durable=True))
         except OSError as error:
             del self._given[uid]
             raise Transient(f"create user namespace: {error}") from error
@@ -103,7 +107,7 @@ class UserNamespaces:
             return
         path = self._file(uid)
         try:
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+            await blocking.call_to_end(f"pod/{uid}", path.unlink, True)
         except OSError as error:
             raise Transient(f"cannot give the ids of pod {uid} back: {error}") from error
         self._given.pop(uid, None)
@@ -119,17 +123,11 @@ class UserNamespaces:
             )
         raise Invalid(f"{message} (it needs Linux 5.19 or later, and a runtime that says it can)")
 
-    def _read_all(self, uids: Iterable[PodUID]) -> dict[PodUID, int]:
-        found: dict[PodUID, int] = {}
-        for uid in uids:
-            try:
-                found[uid] = from_file(self._file(uid).read_bytes(), self._pool)
-            except FileNotFoundError:
-                continue
-            except (OSError, PykubeletError) as error:
-                fields = {"uid": uid, "error": str(error)}
-                _log.error("the ids of a pod's user namespace cannot be read", extra=fields)
-        return found
+    def _read(self, uid: PodUID) -> int | None:
+        try:
+            return from_file(self._file(uid).read_bytes(), self._pool)
+        except FileNotFoundError:
+            return None
 
 
 async def node_pool(per_pod: int) -> IdPool:
@@ -138,7 +136,7 @@ async def node_pool(per_pod: int) -> IdPool:
     Raises Invalid: there is the user, but no usable ids, or nobody can tell.
     """
     try:
-        await asyncio.to_thread(pwd.getpwnam, _USER)
+        await blocking.call("names", pwd.getpwnam, _USER, deadline=_TIMEOUT)
     except KeyError:
         return IdPool.default(per_pod)
     if shutil.which(_TOOL) is None:

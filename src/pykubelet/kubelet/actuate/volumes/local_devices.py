@@ -46,7 +46,7 @@ class LocalDevices:
             target.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             return True
 
-        key = f"local-device-{source.name}"
+        key = f"volume/local {source.name}"
         if await self.blocking.run(key, is_needed):
             assert spec.local is not None
             fs_type = spec.local.fs_type or DEFAULT_TYPE
@@ -60,7 +60,7 @@ class LocalDevices:
         """
         folder = self.dirs.root / _FOLDER
         if folder.is_dir():
-            await self.blocking.run("local-devices", lambda: self._release(folder, wanted))
+            await self.blocking.run("volume/local", lambda: self._release(folder, wanted))
 
     def _release(self, folder: Path, wanted: frozenset[str]) -> None:
         table = all_mounts()

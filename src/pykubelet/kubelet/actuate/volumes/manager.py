@@ -99,7 +99,7 @@ class VolumeManager:
         config = config or VolumeConfig()
         self._dirs = dirs
         self._deps = deps
-        self._blocking = Blocking(config.parallel, config.deadline)
+        self._blocking = Blocking(config.deadline)
         self._sources = Sources(deps.claims)
         self._measure = Measure(deps.meter, deps.clock, {kind: each.name for kind, each in _PLUGINS.items()})
         self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi, self._measure)
@@ -297,12 +297,12 @@ class VolumeManager:
         """Do what is to be done in a thread; returns the problems by volume."""
         ref = ref_of(pod)
 
-        def work() -> tuple[dict[str, Ready | None], dict[str, str]]:
+        def set_up_volumes() -> tuple[dict[str, Ready | None], dict[str, str]]:
             self._dirs.prepare(ref.uid)
             return set_up_all(jobs, lambda name: self._measure.mounting(state.sources[name]))
 
         try:
-            done, problems = await self._blocking.run(ref.uid, work)
+            done, problems = await self._blocking.run(_owner(ref.uid), set_up_volumes)
         except (PykubeletError, OSError) as error:
             names = list(jobs) or [""]
             _log.warning("volumes cannot be set up", extra={"pod": str(ref), "error": str(error)})
@@ -376,6 +376,10 @@ class VolumeManager:
 
     async def _block(self, uid: PodUID, job: Callable[[], _T]) -> _T:
         try:
-            return await self._blocking.run(uid, job)
+            return await self._blocking.run(_owner(uid), job)
         except (PykubeletError, OSError) as error:
             raise VolumeError("", f"volumes of pod {uid}: {error}") from error
+
+
+def _owner(uid: PodUID) -> str:
+    return f"pod/{uid}/volumes"

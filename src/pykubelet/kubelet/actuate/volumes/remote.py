@@ -83,12 +83,12 @@ class RemoteVolumes:
         if self.csi is not None:
             await self.csi.tear_down(uid)
         folder = self.dirs.volumes(uid) / nfs.NAME.replace("/", "~")
-        for mount in await self.blocking.run(f"nfs-{uid}", lambda: mounts_below(str(folder))):
+        for mount in await self.blocking.run(f"pod/{uid}/nfs", lambda: mounts_below(str(folder))):
             await self._unmount_nfs(mount.path)
 
     async def _unmount_nfs(self, path: str) -> None:
         try:
-            await self.blocking.run(f"unmount-{path}", lambda: mounts.unmount(path))
+            await self.blocking.run(f"volume/unmount {path}", lambda: mounts.unmount(path))
         except NotFound:
             return
         except Transient as error:
@@ -97,13 +97,13 @@ class RemoteVolumes:
                 "a file server does not let go, detaching its mount", extra={"path": path, "error": str(error)}
             )
             with suppress(NotFound):
-                await self.blocking.run(f"detach-{path}", lambda: mounts.detach(path))
+                await self.blocking.run(f"volume/detach {path}", lambda: mounts.detach(path))
 
     async def sizes(self, pod: Pod, source: Source, path: Path) -> VolumeSizes | None:
         """How full a volume is, by its driver or its file system; None if nobody says. Raises base errors."""
         if source.kind == CSI:
             return await self.csi.sizes(pod, source) if self.csi is not None else None
-        return await self.blocking.run(f"sizes-{path}", lambda: _filesystem_sizes(str(path)))
+        return await self.blocking.run(f"volume/sizes {path}", lambda: _filesystem_sizes(str(path)))
 
     async def _set_up(self, pod: Pod, source: Source) -> str:
         try:
@@ -133,5 +133,5 @@ class RemoteVolumes:
             target.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             return True
 
-        if await self.blocking.run(f"nfs-{uid}-{source.name}", is_needed):
+        if await self.blocking.run(f"pod/{uid}/nfs/{source.name}", is_needed):
             await nfs.mount(source, target, self.timeout)

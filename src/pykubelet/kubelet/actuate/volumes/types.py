@@ -56,8 +56,6 @@ class VolumeConfig:
 
     deadline: Seconds = 123.0
     """How long setting up or taking down one pod's volumes may block (the reference's 2 m 3 s)."""
-    parallel: int = 8
-    """Pods whose volumes are worked on at the same time, those that hang not counted."""
 
 
 @dataclass(frozen=True, slots=True)

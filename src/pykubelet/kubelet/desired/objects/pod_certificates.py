@@ -14,6 +14,7 @@ from typing import Final
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.base.units import Seconds
@@ -134,7 +135,7 @@ class PodCertificates:
         # Only here: cryptography is not small, and few pods want it.
         from pykubelet.kubelet.desired.objects.keys import new_key_and_request
 
-        key, request = await asyncio.to_thread(new_key_and_request, entry.source.key_type)
+        key, request = await blocking.call("keys", new_key_and_request, entry.source.key_type)
         owner = OwnerReference(api_version="v1", kind="Pod", name=ref.name, uid=ref.uid)
         value = PodCertificateRequest(
             api_version="certificates.k8s.io/v1beta1",

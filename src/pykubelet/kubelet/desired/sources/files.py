@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 
+from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
@@ -106,7 +107,7 @@ class FileSource:
         self._look_at = math.inf
         gone = self._pending.take(self._clock.monotonic())
         busy = self._pending.busy()
-        records = await asyncio.to_thread(disk.look, self._config.path, self._records, busy, self._backup)
+        records = await blocking.call("manifests", disk.look, self._config.path, self._records, busy, self._backup)
         for name, record in self._records.items():
             if name not in records and name not in gone:
                 # It may come back in a moment; the same holds for a file that was busy and is away now.
@@ -118,7 +119,7 @@ class FileSource:
         self._publish()
         if self._backup is not None and (gone or first):
             origins = [record.manifest.origin for record in self._records.values()]
-            await asyncio.to_thread(self._backup.keep_only, origins)
+            await blocking.call("manifests", self._backup.keep_only, origins)
 
     def _publish(self) -> None:
         content = assemble(self._records.values(), Source.FILE, self._config.node_name)

@@ -4,13 +4,13 @@ A failed request, an error status, an empty answer or a broken manifest takes no
 before stays in force until it gives something good. To stop all its pods let it give a list without items.
 """
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.desired.manifest.parse import parse
@@ -75,7 +75,7 @@ class HttpSource:
             self._fail("gave an empty answer; to stop all its pods let it give a PodList without items")
         else:
             try:
-                self._record = await asyncio.to_thread(self._parse, response.body)
+                self._record = await blocking.call("manifests", self._parse, response.body)
             except Exception as error:  # a fault of ours takes nothing away
                 self._fail(fault_message(error))
                 return

@@ -1,10 +1,10 @@
 """Reads the machine's signals. Cheap: a few files and two statvfs; the runtime is asked for a path now and then."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
@@ -31,7 +31,7 @@ class MachineObserver:
     async def read(self) -> dict[Signal, Observation]:
         """The signals now; without those of images while the runtime has not told where they are."""
         await self._find_images()
-        return await asyncio.to_thread(self._read)
+        return await blocking.call("pressure", self._read)
 
     async def _find_images(self) -> None:
         now = self._clock.monotonic()

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats import storage
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
@@ -68,7 +69,7 @@ class NodeUsage:
             seen = await self._look(full=full, rates=False)
             stored = await self._storages() if full else Storage()
             if self._machine is None:
-                self._machine = await asyncio.to_thread(self._reader.describe)
+                self._machine = await blocking.call("stats", self._reader.describe)
             return readings(self._machine, seen, stored)
 
     async def _look(self, *, full: bool, rates: bool) -> Seen:
@@ -80,7 +81,7 @@ class NodeUsage:
         if rates:
             await self._prepare_rates([path for _, path in pods if path])
         moment = (clock.now(), clock.monotonic())
-        seen = await asyncio.to_thread(self._walk.look, pods, moment, full)
+        seen = await blocking.call("stats", self._walk.look, pods, moment, full)
         if any(c.usage is None or c.usage.cpu is None for pod in seen.pods for c in pod.containers):
             seen = _completed(seen, await storage.layers(self._deps.cri))
         self._seen = seen
@@ -94,7 +95,7 @@ class NodeUsage:
 
     async def _prepare_rates(self, pod_paths: Iterable[str]) -> None:
         """Where no usage could be told, take a first reading now and let a moment pass."""
-        found = await asyncio.to_thread(self._walk.cpu_times, list(pod_paths))
+        found = await blocking.call("stats", self._walk.cpu_times, list(pod_paths))
         now = self._deps.clock.monotonic()
         fresh = self._rates.stale(found, now)
         for name in fresh:

@@ -1,10 +1,10 @@
 """File systems of the node and of the runtime, and containers' writable layers by the runtime's account."""
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.observe.stats.ports import UsageCri
 from pykubelet.kubelet.observe.stats.types import FsView, Layer, Storage
@@ -38,7 +38,7 @@ async def storage(root: Path, cri: UsageCri, image_cri: UsageCri) -> Storage:
     image = images[0] if images else None
     container = containers[0] if containers else image
     paths = [str(root), *(usage.fs_id.mountpoint for usage in (image, container) if usage is not None)]
-    views = await asyncio.to_thread(_views, paths)
+    views = await blocking.call("storage", _views, paths)
     return Storage(
         root=views.get(str(root)),
         images=views.get(image.fs_id.mountpoint) if image is not None else None,

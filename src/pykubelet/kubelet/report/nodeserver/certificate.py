@@ -1,9 +1,9 @@
 """Which certificate is in force: the one the node was given, else the one it signs itself."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig
@@ -31,8 +31,13 @@ class ServingCertificate:
         now = self._clock.monotonic()
         if self._own is None or now - self._looked >= _LOOK_AGAIN:
             config = self._config
-            self._own = await asyncio.to_thread(
-                ensure_self_signed, config.pki_dir, config.node_name, config.addresses, self._clock.now()
+            self._own = await blocking.call_to_end(
+                "certificates",
+                ensure_self_signed,
+                config.pki_dir,
+                config.node_name,
+                config.addresses,
+                self._clock.now(),
             )
             self._looked = now
         return self._own

@@ -1,11 +1,11 @@
 """What may be read on both ports: health, pods, usage and metrics."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
 from aiohttp import web
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.report.metrics import CONTENT_TYPE, HealthSlis, cadvisor_text, disks_text, resource_text
 from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
@@ -73,7 +73,7 @@ class InfoRoutes:
     async def _cadvisor(self, _: web.Request) -> web.Response:
         found = await self._deps.stats.readings()
         # A megabyte of text for a hundred pods: written beside the event loop.
-        return _text(await asyncio.to_thread(cadvisor_text, found))
+        return _text(await blocking.call("metrics", cadvisor_text, found))
 
     async def _resource(self, _: web.Request) -> web.Response:
         try:

@@ -1,12 +1,11 @@
 """Answers ``/logs/?query=…``: the logs of services from the journal, or from a file where they have one."""
 
-import asyncio
 import os
 from typing import Final
 
 from aiohttp import web
 
-from pykubelet.base import proc
+from pykubelet.base import blocking, proc
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.safe_path import open_regular_in_root
 from pykubelet.base.units import MIB, Seconds
@@ -54,7 +53,7 @@ class LogQueries:
             text = f"\noptions present and query resolved to log files for [{listed}]\ntry without specifying options\n"
             return text.encode()
         if files:
-            return b"".join([await asyncio.to_thread(self._file, service) for service in files])
+            return b"".join([await blocking.call("node-logs", self._file, service) for service in files])
         try:
             done = await proc.run(journal_command(query), timeout=_WITHIN, check=False, max_output=_MAX_OUTPUT)
         except PykubeletError as error:

@@ -4,7 +4,6 @@ Links are followed within the folder only, and only regular files and folders ar
 (a log collector, say) must not be able to lead us to other files of the node.
 """
 
-import asyncio
 import html
 import os
 import stat
@@ -16,6 +15,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.safe_path import open_in_root, open_regular_in_root, proc_path
 
@@ -48,7 +48,7 @@ class NodeLogs:
     async def send(self, request: web.Request, path: str) -> web.StreamResponse:
         """Send what is at a path below the folder. Errors as of ``handle``."""
         try:
-            opened = await asyncio.to_thread(_open, self.root, path)
+            opened = await blocking.call("node-logs", _open, self.root, path)
         except PermissionError as error:
             raise Invalid(f"{path}: {error.strerror}") from error
         with closing(opened):
@@ -82,7 +82,7 @@ async def _send(request: web.Request, opened: _Opened) -> web.StreamResponse:
     position = 0
     while request.method != "HEAD" and position < opened.size:
         size = min(_CHUNK, opened.size - position)
-        data = await asyncio.to_thread(os.pread, opened.fd, size, position)
+        data = await blocking.call("node-logs", os.pread, opened.fd, size, position)
         if not data:
             raise NotFound(f"{request.path} was cut short while it was read")
         await response.write(data)

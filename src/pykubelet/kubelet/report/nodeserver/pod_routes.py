@@ -1,12 +1,12 @@
 """What reaches into pods: logs, exec, attach, port-forward, run; only behind the door."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.kubelet.report.nodeserver.compute_targets import (
@@ -106,7 +106,7 @@ class PodRoutes:
         timeout = integer(request.query, "timeout") or 0
         moment = utc(self._deps.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
         archive = self._checkpoints / f"checkpoint-{ref_of(pod).full_name}-{name}-{moment}.tar"
-        await asyncio.to_thread(self._checkpoints.mkdir, 0o700, True, True)
+        await blocking.call("checkpoints", self._checkpoints.mkdir, 0o700, True, True)
         try:
             await self._deps.runtime.checkpoint(target, archive, timeout)
         except PykubeletError as error:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from aiohttp import web
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.report.server.compute_logs import choose_attempt
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
 from pykubelet.kubelet.report.server.logfiles import LogFolder
-from pykubelet.kubelet.report.server.logs import LogSession, LogTarget, copy_log, in_thread
+from pykubelet.kubelet.report.server.logs import LogSession, LogTarget, copy_log
 from pykubelet.kubelet.report.server.pods_view import PodsView
 from pykubelet.kubelet.report.server.types import LogOptions
 from pykubelet.kubelet.types.ids import ref_of
@@ -38,8 +39,10 @@ async def log_response(request: web.Request, pod: Pod, options: LogOptions, sour
     target = LogTarget(ref.uid, name, LogFolder(source.root, ref, name))
     session = LogSession(target, options)
     try:
-        attempts = await in_thread(target.folder.attempts)
-        await in_thread(session.open, choose_attempt(pod, name, attempts, previous=options.previous))
+        attempts = await blocking.call_to_end(target.owner, target.folder.attempts)
+        await blocking.call_to_end(
+            target.owner, session.open, choose_attempt(pod, name, attempts, previous=options.previous)
+        )
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         try:

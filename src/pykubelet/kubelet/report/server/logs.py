@@ -7,9 +7,8 @@ through rotations and restarts of the container, and ends when the container can
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.report.broadcast import Subscription
 from pykubelet.kubelet.report.server.compute_lines import LineWriter
@@ -22,7 +21,6 @@ from pykubelet.kubelet.report.watchtable import Change
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Pod
 
-T = TypeVar("T")
 Write = Callable[[bytes], Awaitable[None]]
 
 
@@ -33,6 +31,11 @@ class LogTarget:
     uid: PodUID
     container: str
     folder: LogFolder
+
+    @property
+    def owner(self) -> str:
+        """Whose threads the log is read in."""
+        return f"pod/{self.uid}/logs"
 
 
 class LogSession:
@@ -47,6 +50,11 @@ class LogSession:
         self._attempt = 0
         self._successor: int | None = None
         self._ahead = b""
+
+    @property
+    def owner(self) -> str:
+        """Whose threads the methods are called in."""
+        return self._target.owner
 
     @property
     def follow(self) -> bool:
@@ -141,7 +149,7 @@ async def _follow(session: LogSession, target: LogTarget, pods: PodsView, change
 
 async def _drain(session: LogSession, write: Write) -> None:
     while not session.full:
-        data = await in_thread(session.advance)
+        data = await blocking.call_to_end(session.owner, session.advance)
         if data is None:
             return
         if data:
@@ -152,18 +160,3 @@ async def _wake(changes: Subscription[str, Change[Pod]], uid: PodUID, changed: a
     while True:
         if any(change.key == uid for change in await changes.take()):
             changed.set()
-
-
-async def in_thread(function: Callable[..., T], *args: object) -> T:
-    """The function's result, run in a thread. When cancelled it still waits for the function to end.
-
-    So whatever the function works on can be closed safely afterwards.
-    """
-    future = asyncio.get_running_loop().run_in_executor(None, partial(function, *args))
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        await asyncio.wait([future])
-        if not future.cancelled():
-            future.exception()
-        raise

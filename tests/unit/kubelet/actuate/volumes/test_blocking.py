@@ -41,7 +41,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_results_and_errors_come_back() -> None:
-    blocking = Blocking(2, 5)
+    blocking = Blocking(5)
     assert await blocking.run("a", lambda: 7) == 7
 
     def fail() -> None:
@@ -53,14 +53,14 @@ async def test_results_and_errors_come_back() -> None:
 
 
 async def test_a_hung_job_fails_after_the_deadline_and_others_go_on(gate: Gate) -> None:
-    blocking = Blocking(2, 0.05)
-    with pytest.raises(Transient, match=r"did not end within 0\.05 s"):
+    blocking = Blocking(0.05)
+    with pytest.raises(Transient, match=r"has not ended within 0\.05 s"):
         await blocking.run("a", lambda: gate.job("hung"))
     assert await blocking.run("b", lambda: "fine") == "fine"
 
 
 async def test_the_next_job_of_the_same_pod_waits_for_the_hung_one(gate: Gate) -> None:
-    blocking = Blocking(2, 0.05)
+    blocking = Blocking(0.05)
     with pytest.raises(Transient):
         await blocking.run("a", lambda: gate.job("first"))
     with pytest.raises(Transient):
@@ -72,7 +72,7 @@ async def test_the_next_job_of_the_same_pod_waits_for_the_hung_one(gate: Gate) -
 
 
 async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
-    blocking = Blocking(2, 5)
+    blocking = Blocking(5)
     task = asyncio.create_task(blocking.run("a", lambda: gate.job("first")))
     await until(lambda: gate.began == ["first"])
     task.cancel()
@@ -87,8 +87,9 @@ async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
 
 
 async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.blocking._YOUNG", 0.1)
-    blocking = Blocking(2, 5)
+    monkeypatch.setattr("pykubelet.base.blocking._YOUNG", 0.1)
+    monkeypatch.setattr("pykubelet.base.blocking._PARALLEL", 2)
+    blocking = Blocking(5)
     tasks = [asyncio.create_task(blocking.run(str(i), partial(gate.job, str(i)))) for i in range(4)]
     await until(lambda: len(gate.began) == 2)
     await asyncio.sleep(0.02)
@@ -100,10 +101,10 @@ async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, mon
 
 
 async def test_slots_come_back() -> None:
-    blocking = Blocking(1, 5)
+    blocking = Blocking(5)
     for i in range(50):
         assert await blocking.run(str(i % 3), lambda: 1) == 1
 
 
 async def test_threads_do_not_keep_the_process_alive() -> None:
-    assert await Blocking(1, 5).run("a", lambda: threading.current_thread().daemon)
+    assert await Blocking(5).run("a", lambda: threading.current_thread().daemon)

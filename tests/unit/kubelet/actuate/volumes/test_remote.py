@@ -29,7 +29,7 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
         return [mount for mount in table if mount.path.startswith(path)]
 
     monkeypatch.setattr(remote, "mounts_below", below)
-    return RemoteVolumes(dirs, Blocking(4, 0.3), 1.0)
+    return RemoteVolumes(dirs, Blocking(0.3), 1.0)
 
 
 async def test_an_export_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:

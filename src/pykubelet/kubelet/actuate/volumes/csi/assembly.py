@@ -13,8 +13,6 @@ from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
 from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 
-_PARALLEL = 8
-
 
 @dataclass(frozen=True, slots=True)
 class CsiParts:
@@ -44,7 +42,7 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
     clock = context.clock
     layout = CsiLayout(context.dirs)
     drivers = DriverRegistry(layout.registry, clock, config.call_timeout)
-    blocking = Blocking(_PARALLEL, config.call_timeout)
+    blocking = Blocking(config.call_timeout)
     volumes = CsiVolumes(
         CsiDeps(
             layout=layout,

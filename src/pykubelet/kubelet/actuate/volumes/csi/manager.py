@@ -161,7 +161,7 @@ class CsiVolumes:
 
         Works from the disk, so it serves pods of an earlier process too. Raises Transient naming what stays.
         """
-        found = await self._block(f"csi-{uid}", lambda: self._deps.layout.published(uid))
+        found = await self._block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
         held = [
             each.volume.ref for (owner, _), each in self._held.items() if owner == uid and not each.volume.ephemeral
         ]
@@ -383,6 +383,6 @@ class CsiVolumes:
 
     async def _block(self, key: str, job: Callable[[], _T]) -> _T:
         try:
-            return await self._deps.blocking.run(key, job)
+            return await self._deps.blocking.run(key if key.startswith("pod/") else f"volume/{key}", job)
         except OSError as error:
             raise Transient(str(error)) from error

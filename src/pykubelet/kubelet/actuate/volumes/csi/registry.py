@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 from grpc.aio import AioRpcError
 
+from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
@@ -123,7 +124,7 @@ class DriverRegistry:
         changes = Mask.CREATE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.DELETE_SELF | Mask.MOVE_SELF
         while True:
             try:
-                await asyncio.to_thread(self._folder.mkdir, mode=_FOLDER_MODE, parents=True, exist_ok=True)
+                await blocking.call("plugins", self._folder.mkdir, _FOLDER_MODE, True, True)
                 with Inotify() as inotify:
                     watched: set[Path] = set()
                     while True:
@@ -142,7 +143,7 @@ class DriverRegistry:
 
     async def _scan(self, group: asyncio.TaskGroup) -> set[Path]:
         """Start with sockets that are new, end with those that have gone; gives the folders that there are."""
-        found, folders = await asyncio.to_thread(_walk, self._folder)
+        found, folders = await blocking.call("plugins", _walk, self._folder)
         for path, plugin in list(self._plugins.items()):
             if found.get(path) != plugin.identity:
                 del self._plugins[path]

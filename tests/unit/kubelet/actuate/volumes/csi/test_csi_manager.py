@@ -120,7 +120,7 @@ class World:
             layout=self.layout,
             drivers=self.registry,
             objects=self.objects,
-            blocking=Blocking(4, 10.0),
+            blocking=Blocking(10.0),
             clock=self.clock,
             node="node-a",
             meter=self.meter,

@@ -1,0 +1,32 @@
+"""Tells the owner of a pod that a blocking call on what the pod has (its volumes, logs, cgroup) is not responding."""
+
+from collections.abc import Callable
+
+from pykubelet.base.blocking import Hung
+from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.models.core_v1 import Pod
+
+
+class HungCalls:
+    """The listener for ``blocking.on_hung``."""
+
+    def __init__(self, by_uid: Callable[[PodUID], Pod | None], events: EventRecorder) -> None:
+        self._by_uid = by_uid
+        self._events = events
+
+    def __call__(self, hung: Hung) -> None:
+        """Give the pod an event. Calls of components, and of pods that are gone, are only logged and counted."""
+        kind, _, rest = hung.owner.partition("/")
+        uid, _, part = rest.partition("/")
+        pod = self._by_uid(PodUID(uid)) if kind == "pod" else None
+        if pod is None:
+            return
+        what = f"{part} of the pod" if part else "files of the pod"
+        self._events.event(
+            ref_of(pod),
+            WARNING,
+            Reason.FAILED_SYNC,
+            f"error syncing the pod: work on {what} has not ended within {hung.deadline:g} s; "
+            "a file system or device may not be responding",
+        )

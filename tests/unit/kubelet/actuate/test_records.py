@@ -1,0 +1,69 @@
+"""What an earlier agent noted of pods: a record that is damaged or hangs keeps no other from being read."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pykubelet.kubelet.actuate import records
+from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
+from pykubelet.kubelet.actuate.userns import UserNamespaces
+from pykubelet.kubelet.actuate.userns.decide import UNIT, IdPool, to_file
+from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.types.ids import PodUID
+
+GOOD, BAD = PodUID("good"), PodUID("bad")
+_DAMAGED = [b"", b"\xff", b"[" * 100_000, b'{"containers": {"a": {"requests": 3}}}', b"{}" * 9]
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> PodDirs:
+    made = PodDirs.at(tmp_path)
+    for uid in (GOOD, BAD):
+        made.prepare(uid)
+    return made
+
+
+@pytest.mark.parametrize("damaged", _DAMAGED)
+async def test_damaged_resource_record_keeps_no_other_from_being_read(
+    dirs: PodDirs, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    dirs.resources(BAD).write_bytes(damaged)
+    dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
+    ledger = Ledger(dirs)
+    await ledger.load([BAD, GOOD])
+    assert ledger.get(GOOD) is not None
+    assert ledger.get(BAD) is None
+    assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
+
+
+@pytest.mark.parametrize("damaged", _DAMAGED)
+async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
+    dirs: PodDirs, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = IdPool.default(UNIT)
+    dirs.user_namespace(BAD).write_bytes(damaged)
+    dirs.user_namespace(GOOD).write_bytes(to_file(pool.next_free(set(), None), UNIT))
+    users = UserNamespaces(dirs.user_namespace, lambda _: True)
+    await users.load([BAD, GOOD])
+    assert users._given.keys() == {GOOD}
+    assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
+
+
+async def test_record_on_a_hung_file_system_delays_no_other(dirs: PodDirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_DEADLINE", 0.1)
+    dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
+    ledger, release = Ledger(dirs), threading.Event()
+    original = Ledger._read
+
+    def read(self: Ledger, uid: PodUID) -> object:
+        if uid == BAD:
+            release.wait(30)
+        return original(self, uid)
+
+    monkeypatch.setattr(Ledger, "_read", read)
+    try:
+        await ledger.load([BAD, GOOD])
+    finally:
+        release.set()
+    assert ledger.get(GOOD) is not None

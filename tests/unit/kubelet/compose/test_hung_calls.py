@@ -1,0 +1,38 @@
+"""What the owner of a pod is told of blocking calls that hang."""
+
+import pytest
+
+from pykubelet.base.blocking import Hung
+from pykubelet.kubelet.compose.hung_calls import HungCalls
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.models.core_v1 import Pod
+from tests.unit.kubelet.control.fakes import make_pod
+
+
+class _Events:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        self.seen.append(f"{pod} {event_type} {reason}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [("pod/a", "work on files of the pod has"), ("pod/a/volumes", "work on volumes of the pod has")],
+)
+def test_hung_call_of_a_pod_gives_it_a_warning(owner: str, told: str) -> None:
+    events, pods = _Events(), {PodUID("a"): make_pod("a")}
+    HungCalls(pods.get, events)(Hung(owner, "remove_tree", 120.0))
+    (event,) = events.seen
+    assert "Warning FailedSync: error syncing the pod: " in event
+    assert told in event
+    assert "120 s" in event
+
+
+@pytest.mark.parametrize("owner", ["pod/gone", "images", "volume/a", "pod"])
+def test_hung_call_of_anything_else_gives_no_event(owner: str) -> None:
+    events: _Events = _Events()
+    pods: dict[PodUID, Pod] = {PodUID("a"): make_pod("a")}
+    HungCalls(pods.get, events)(Hung(owner, "listdir", 5.0))
+    assert events.seen == []
