@@ -226,12 +226,18 @@ class SandboxManager:
 
         async def work() -> None:
             await self._deps.containers.remove_all(sandbox.id)
+            held = False
             try:
                 await self._detach(sandbox)
             except PykubeletError as error:
+                held = True
                 _log.warning("a network address is still held", extra={"sandbox": sandbox.id, "error": str(error)})
-                self.leftovers.set()
-            await self._purge(sandbox)
+            try:
+                await self._purge(sandbox)
+            finally:
+                if held:
+                    # Not sooner: an address is a leftover only when its sandbox is forgotten.
+                    self.leftovers.set()
 
         await shielded(work)
 

@@ -79,6 +79,7 @@ class SandboxRecovery:
                         await self._deps.network.detach(sandbox)
                 if self._left():
                     await self._deps.clock.sleep(backoff.next("network", self._deps.clock.monotonic()))
+            backoff.reset("network")
 
     def _left(self) -> list[SandboxID]:
         return [each for each in self._deps.network.held() if not self._uses_network(each)]

@@ -266,6 +266,37 @@ async def test_address_whose_release_raises_does_not_keep_the_others(
         retries.cancel()
 
 
+async def test_address_of_a_sandbox_that_could_not_be_made_is_taken_back_later(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        retries = asyncio.ensure_future(rig.recovery.retry_network())
+        rig.network.fail_attach = rig.network.fail_detach = True
+        with pytest.raises(Transient, match="no address is free"):
+            await rig.manager.run(config("unlucky"), "")
+        await rig.clock.settle()
+        assert len(rig.network.held()) == 1
+        rig.network.fail_detach = False
+        await rig.clock.advance(5)
+        assert rig.network.held() == []
+        retries.cancel()
+
+
+async def test_retry_of_an_address_after_others_were_taken_back_comes_soon(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        retries = asyncio.ensure_future(rig.recovery.retry_network())
+        for name, failing, soon in (("long", 100, 70), ("short", 0, 5)):
+            identity = await rig.manager.run(config(name), "")
+            rig.network.fail_detach = True
+            with pytest.raises(Transient, match="DEL failed"):
+                await rig.manager.stop(identity)
+            await rig.clock.settle()
+            await rig.clock.advance(failing)
+            rig.network.fail_detach = False
+            await rig.clock.advance(soon)
+            assert rig.network.held() == []
+            await rig.manager.remove(identity)
+        retries.cancel()
+
+
 async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         whole = await rig.manager.run(config("whole"), "")
