@@ -6,7 +6,7 @@ A reading is good for ten seconds, and is made once however many ask.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pykubelet.base import blocking
@@ -14,13 +14,14 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats import storage
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.compute_readings import readings
-from pykubelet.kubelet.observe.stats.compute_summary import Disk, summary
+from pykubelet.kubelet.observe.stats.compute_summary import Disk, PodFiles, summary
 from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
 from pykubelet.kubelet.observe.stats.ports import StatsConfig, StatsDeps
 from pykubelet.kubelet.observe.stats.rates import CpuRates
 from pykubelet.kubelet.observe.stats.types import Layer, Seen, SeenPod, Storage
 from pykubelet.kubelet.observe.stats.volumes import DiskUsage
 from pykubelet.kubelet.observe.stats.walk import MachineWalk
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.usage import CgroupUsage, Machine, MemoryUsage, Readings
 
@@ -50,18 +51,23 @@ class NodeUsage:
 
     async def summary(self, *, only_cpu_and_memory: bool = False) -> Summary:
         """The Summary API's answer, for all pods of which something runs."""
+        files = {} if only_cpu_and_memory else await self._files()
         async with self._lock:
             seen = await self._look(full=False, rates=True)
-            disk = None if only_cpu_and_memory else Disk(await self._storages())
+            disk = None if only_cpu_and_memory else Disk(await self._storages(), files=files)
 
             def rate(name: str, cpu_ns: int) -> int | None:
                 return self._rates.usage(name, seen.monotonic, cpu_ns)
 
-            if disk is not None:
-                disk = replace(disk, files=await self._disk.of(pod.pod for pod in seen.pods))
             found = summary(self._config.node_name, self._reader.booted, seen, disk, rate)
             self._rates.keep_only(usage.path for usage in _usages(seen))
             return found
+
+    async def _files(self) -> Mapping[PodUID, PodFiles]:
+        """What pods' files take. Counting may take its time, so nobody else waits for it."""
+        async with self._lock:
+            seen = await self._look(full=False, rates=True)
+        return await self._disk.of(pod.pod for pod in seen.pods)
 
     async def readings(self, *, full: bool = True) -> Readings:
         """Every cgroup for a scrape; ``full`` with limits, I/O, processes and file systems."""

@@ -196,6 +196,16 @@ async def test_figures_of_disks_are_not_waited_for_without_end(node: Node) -> No
         assert only(await node.usage.summary()).volume == ()
 
 
+async def test_count_of_files_that_takes_long_is_waited_for_by_all_at_the_same_time(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykubelet.kubelet.observe.stats.volumes._WAIT", 0.3)
+    await node.summary(only_cpu_and_memory=True)
+    async with asyncio.timeout(6):
+        found = await asyncio.gather(*(node.usage.summary() for _ in range(40)), node.usage.readings())
+    assert len(found) == 41
+
+
 async def test_a_runtime_that_is_away_leaves_the_rest(node: Node) -> None:
     node.cri.away = True
     found = await node.summary()
