@@ -11,19 +11,24 @@ class Kind(StrEnum):
     """Answered always, at once and in a few bytes."""
     SHORT = "requests"
     STREAM = "streams"
-    """Logs, files, commands, sessions, watches: as long as their clients like."""
+    """Logs, files, sessions, watches: as long as their clients like."""
+    COMMAND = "commands"
+    """Commands, log queries, checkpoints: they may take long, and their output is held in memory."""
 
 
 _HEALTH: Final = ("/healthz", "/pykubelet/v1/healthz")
-_STREAM_ROOTS: Final = frozenset({"exec", "attach", "portForward", "run", "containerLogs", "logs", "checkpoint"})
+_STREAM_ROOTS: Final = frozenset({"exec", "attach", "portForward", "containerLogs", "logs"})
+_COMMAND_ROOTS: Final = frozenset({"run", "checkpoint"})
+_NODE_LOGS: Final = "logs"
 _STREAM_ENDS: Final = frozenset({"exec", "attach", "portforward", "log"})
 _OBJECTS: Final = "/api/"
 
 
-def request_kind(pattern: str | None, *, watch: bool) -> Kind:
+def request_kind(pattern: str | None, *, watch: bool = False, log_query: bool = False) -> Kind:
     """The kind of a request by the pattern of the route that matched (None: an error answers it).
 
-    ``watch``: the query asks for a watch, which the lists of the Kubernetes API understand.
+    ``watch``: the query asks for a watch, which the lists of the Kubernetes API understand. ``log_query``: it asks for
+    the logs of services, which the node's logs understand.
     """
     if pattern is None:
         return Kind.SHORT
@@ -32,4 +37,6 @@ def request_kind(pattern: str | None, *, watch: bool) -> Kind:
     first, last = pattern.split("/")[1], pattern.rpartition("/")[2]
     if pattern.startswith(_OBJECTS):
         return Kind.STREAM if watch or last in _STREAM_ENDS else Kind.SHORT
+    if first in _COMMAND_ROOTS or (first == _NODE_LOGS and log_query):
+        return Kind.COMMAND
     return Kind.STREAM if first in _STREAM_ROOTS else Kind.SHORT

@@ -27,5 +27,7 @@ class SlotLimits:
     short_per_user: int
     streams: int
     streams_per_user: int
+    commands: int = 8
+    commands_per_user: int = 4
     deadline: Seconds = 60.0
     """Of a short request, from its headers to the last byte of its answer."""

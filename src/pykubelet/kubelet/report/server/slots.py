@@ -1,7 +1,8 @@
 """How many requests a server answers at once: followed logs and commands apart from short requests, health always.
 
 Streams last as long as their clients like, so they never take the places of short requests, which have a deadline that
-covers the sending of their answers: a client that does not read cannot keep its place. One user cannot take all places.
+covers the sending of their answers: a client that does not read cannot keep its place. Requests whose output is held
+in memory are few. One user cannot take all places.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.hangup import keep_alive
 from pykubelet.base.units import KIB
 from pykubelet.kubelet.report.server.api_status import failure
 from pykubelet.kubelet.report.server.compute_query import boolean
@@ -35,6 +37,7 @@ class Slots:
         self._deadline = limits.deadline
         self._short = _Places(Kind.SHORT, limits.short, limits.short_per_user)
         self._streams = _Places(Kind.STREAM, limits.streams, limits.streams_per_user)
+        self._commands = _Places(Kind.COMMAND, limits.commands, limits.commands_per_user)
         self._show = show
 
         @web.middleware
@@ -51,6 +54,8 @@ class Slots:
                 places, answer = self._short, self._in_time
             case Kind.STREAM:
                 places, answer = self._streams, _as_long_as_it_lasts
+            case Kind.COMMAND:
+                places, answer = self._commands, self._sent_in_time
             case other:
                 assert_never(other)
         user = request.get(USER, request.remote or "")
@@ -58,6 +63,15 @@ class Slots:
             return self._show(failure(429, full, details=StatusDetails(retry_after_seconds=1)))
         with places.taken(user):
             return await answer(request, handler)
+
+    async def _sent_in_time(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer in any time, but send the answer within the deadline."""
+        response = await handler(request)
+
+        async def ready(_: web.Request) -> web.StreamResponse:
+            return response
+
+        return await self._in_time(request, ready)
 
     async def _in_time(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer, and send the answer. Transient: the deadline has passed before anything was sent."""
@@ -86,7 +100,7 @@ def _kind(request: web.Request) -> Kind:
         watch = boolean(request.query, "watch")
     except Invalid:
         watch = False  # the handler refuses it
-    return request_kind(matched_pattern(request), watch=watch)
+    return request_kind(matched_pattern(request), watch=watch, log_query="query" in request.query)
 
 
 def _in_pieces(response: web.StreamResponse) -> None:
@@ -96,6 +110,9 @@ def _in_pieces(response: web.StreamResponse) -> None:
 
 
 async def _as_long_as_it_lasts(request: web.Request, handler: Handler) -> web.StreamResponse:
+    # A client whose machine has died says nothing, and would keep its place for hours.
+    if request.transport is not None:
+        keep_alive(request.transport)
     return await handler(request)
 
 

@@ -1,6 +1,7 @@
 """What clients without rights, or with a few, do to those who administer the node: nothing, over real TLS."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,8 +11,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from pykubelet.base import hangup
 from pykubelet.kubelet.report.nodeserver import AuthConfig, NodeServer
 from pykubelet.kubelet.report.nodeserver.budget import PER_SOURCE
+from pykubelet.kubelet.report.server import slots
 from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
@@ -149,6 +152,37 @@ async def test_followed_logs_leave_room_for_short_requests_and_for_other_users(w
             assert await status(admin, path) == 200
 
 
+async def test_commands_whose_output_is_held_are_few(world: NodeWorld) -> None:
+    world.change(slots=SlotLimits(4, 4, 4, 4, commands=2, commands_per_user=1))
+    world.reviews.rights |= {(name, "create", "proxy") for name in ("first", "second")}
+    running_now = 0
+    go_on = asyncio.Event()
+
+    async def run(*_: object) -> tuple[int, bytes]:
+        nonlocal running_now
+        running_now += 1
+        await go_on.wait()
+        return 0, b"done\n"
+
+    world.runtime.run = run  # type: ignore[method-assign,assignment]
+    path = "/run/ns/web/app?cmd=ls"
+    async with running_server(world) as server, client_of(world, server) as client, asyncio.TaskGroup() as group:
+
+        async def command(token: str) -> int:
+            async with client.request("POST", path, token) as response:
+                return response.status
+
+        first = group.create_task(command("first"))
+        await until(lambda: running_now == 1)
+        assert await command("first") == 429
+        second = group.create_task(command("second"))
+        await until(lambda: running_now == 2)
+        assert await command("second") == 429
+        assert await status(client, "/pods", "first") == 200
+        go_on.set()
+        assert (await first, await second) == (200, 200)
+
+
 async def test_places_of_streams_are_free_again_when_they_end(world: NodeWorld) -> None:
     world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1))
     async with running_server(world) as server, client_of(world, server) as client:
@@ -161,6 +195,23 @@ async def test_places_of_streams_are_free_again_when_they_end(world: NodeWorld) 
 def inflight(world: NodeWorld) -> float:
     lines = world.metrics.render().decode().splitlines()
     return sum(float(each.rpartition(" ")[2]) for each in lines if each.startswith("kubelet_http_inflight_requests{"))
+
+
+async def test_clients_of_streams_are_asked_whether_they_still_live(
+    world: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle: list[int] = []
+
+    def recorded(transport: asyncio.Transport) -> None:
+        hangup.keep_alive(transport)
+        found: socket.socket = transport.get_extra_info("socket")
+        idle.append(found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
+
+    monkeypatch.setattr(slots, "keep_alive", recorded)
+    async with running_server(world) as server, client_of(world, server) as client:
+        async with client.get(FOLLOW, "first") as response:
+            assert await response.content.readline() == b"one\n"
+    assert idle == [15]
 
 
 async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: NodeWorld) -> None:
