@@ -24,6 +24,7 @@ INJECTIONS: dict[str, str] = {
     "server.connections": (
         "unit/kubelet/report/server/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
     ),
+    "server.log-dirs": "unit/kubelet/report/server/test_dirwatch.py::test_error_of_the_watcher_does_not_end_it",
     "gc.containers": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
     "gc.sandboxes": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
     "gc.logs": "unit/kubelet/actuate/podruntime/test_gc.py::test_logs_that_cannot_be_removed_do_not_keep_the_rest",

@@ -58,7 +58,7 @@ class NodeServer:
         tls = await self._tls()
         try:
             async with asyncio.TaskGroup() as group:
-                watcher = DirWatcher()
+                watcher = DirWatcher(self._deps.clock)
                 group.create_task(watcher.run(), name="node-server-log-dirs")
                 if self._config.read_only_port:
                     group.create_task(self._serve_reading(), name="node-server-read-only")

@@ -7,38 +7,72 @@ from typing import Final
 
 from asyncinotify import Inotify, Mask, Watch
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
+from pykubelet.base.guard import Guard
+from pykubelet.base.units import Seconds
 
 _MASK: Final = (
     Mask.MODIFY | Mask.CREATE | Mask.MOVED_FROM | Mask.MOVED_TO | Mask.DELETE | Mask.DELETE_SELF | Mask.ONLYDIR
 )
+_PAUSE: Final[Seconds] = 1.0
 
 
 class DirWatcher:
-    """Sets an event for each change in a folder. ``run`` has to be running meanwhile."""
+    """Sets an event for each change in a directory. ``run`` has to be running meanwhile.
 
-    def __init__(self) -> None:
-        self._inotify = Inotify()
+    The instance is made for the first who follows: containers of root share the kernel's limit of instances with the
+    agent, and can use it up, which must keep followers waiting and nothing else.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._inotify: Inotify | None = None
+        self._made = asyncio.Event()
+        self._guard = Guard("server.log-dirs", clock.monotonic)
         self._waiting: dict[Watch, set[asyncio.Event]] = {}
 
     async def run(self) -> None:
         """Hand out events until cancelled."""
-        with self._inotify:
-            async for event in self._inotify:
-                watches = [event.watch] if event.watch is not None else list(self._waiting)
-                for watch in watches:
-                    for waiting in self._waiting.get(watch, ()):
-                        waiting.set()
+        try:
+            while True:
+                with self._guard.item("events"):
+                    await self._hand_out(await self._instance())
+                await self._clock.sleep(_PAUSE)
+        finally:
+            if self._inotify is not None:
+                self._inotify.close()
+
+    async def _instance(self) -> Inotify:
+        await self._made.wait()
+        assert self._inotify is not None, "it is made before the event is set"
+        return self._inotify
+
+    async def _hand_out(self, inotify: Inotify) -> None:
+        async for event in inotify:
+            watches = [event.watch] if event.watch is not None else list(self._waiting)
+            for watch in watches:
+                for waiting in self._waiting.get(watch, ()):
+                    waiting.set()
 
     @contextmanager
     def watch(self, path: str) -> Iterator[asyncio.Event]:
-        """An event that is set at each change in the folder within the block; the waiter clears it.
+        """An event that is set at each change in the directory within the block; the waiter clears it.
 
-        Raises Transient when the machine's limit of watches is reached.
+        Raises Transient when the machine's limit of instances or watches is reached.
         """
+        if self._inotify is None:
+            try:
+                self._inotify = Inotify()
+            except OSError as error:
+                raise Transient(
+                    f"cannot watch {path}: {error.strerror}; see the sysctl fs.inotify.max_user_instances"
+                ) from error
+            self._made.set()
+        inotify = self._inotify
         try:
-            # The kernel gives the same watch again for the same folder, so followers share it.
-            watch = self._inotify.add_watch(path, _MASK)
+            # The kernel gives the same watch again for the same directory, so followers share it.
+            watch = inotify.add_watch(path, _MASK)
         except OSError as error:
             raise Transient(
                 f"cannot watch {path}: {error.strerror}; see the sysctl fs.inotify.max_user_watches"
@@ -53,4 +87,4 @@ class DirWatcher:
             if not others:
                 del self._waiting[watch]
                 with suppress(OSError, ValueError, KeyError):
-                    self._inotify.rm_watch(watch)
+                    inotify.rm_watch(watch)

@@ -26,7 +26,7 @@ class LocalServer:
         """Serve. Conflict: another agent serves this socket."""
         with listening(self._config.socket) as server:
             async with asyncio.TaskGroup() as group:
-                watcher = DirWatcher()
+                watcher = DirWatcher(self._deps.clock)
                 watching = group.create_task(watcher.run(), name="log-dirs")
                 config = ServerConfig("local", self._config.connections, self._config.slots)
                 routes = [

@@ -123,7 +123,7 @@ async def _text(response: ClientResponse) -> str:
 
 def test_every_route_of_the_server_is_in_the_table(world: NodeWorld) -> None:
     config, deps = world.server_config, world.server_deps
-    logs = LogSource(config.pod_logs_dir, deps.pods, DirWatcher())
+    logs = LogSource(config.pod_logs_dir, deps.pods, DirWatcher(VirtualClock()))
     parts = (
         InfoRoutes(deps),
         PodRoutes(deps, logs, config.checkpoints_dir),

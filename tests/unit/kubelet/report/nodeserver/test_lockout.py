@@ -208,9 +208,8 @@ async def test_clients_of_streams_are_asked_whether_they_still_live(
         idle.append(found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
 
     monkeypatch.setattr(slots, "keep_alive", recorded)
-    async with running_server(world) as server, client_of(world, server) as client:
-        async with client.get(FOLLOW, "first") as response:
-            assert await response.content.readline() == b"one\n"
+    async with running_server(world) as server, client_of(world, server) as client, client.get(FOLLOW, "first") as log:
+        assert await log.content.readline() == b"one\n"
     assert idle == [15]
 
 

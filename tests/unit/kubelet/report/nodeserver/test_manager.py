@@ -227,6 +227,9 @@ async def test_figures_that_cannot_be_read_are_said_to_be_missing(world: NodeWor
 
 async def test_a_followed_log_goes_on_until_the_client_leaves(world: NodeWorld) -> None:
     async with as_admin(world) as client:
+        async with client.get("/containerLogs/ns/web/app?follow=true&tailLines=1") as response:
+            # The first follower makes the inotify instance, which stays.
+            assert await response.content.readline() == b"two\n"
         for _ in range(3):
             before = open_files()
             async with client.get("/containerLogs/ns/web/app?follow=true&tailLines=1") as response:

@@ -1,19 +1,23 @@
 """The shared inotify instance."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Transient
+from pykubelet.kubelet.report.server import dirwatch
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+from pykubelet.testing.wait import until
 
 
 @asynccontextmanager
-async def watching() -> AsyncIterator[DirWatcher]:
-    watcher = DirWatcher()
+async def watching(clock: SystemClock | None = None) -> AsyncIterator[DirWatcher]:
+    watcher = DirWatcher(clock or SystemClock())
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watcher.run())
         await asyncio.sleep(0)
@@ -73,3 +77,52 @@ async def test_what_is_no_folder(tmp_path: Path) -> None:
     async with watching() as watcher:
         with pytest.raises(Transient, match="cannot watch"), watcher.watch(str(tmp_path / "none")):
             raise AssertionError
+
+
+async def test_watching_without_an_inotify_instance_is_refused_until_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers of root can use up the limit of instances: the server runs on, and followers are told why."""
+
+    def exhausted() -> object:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with watching() as watcher:
+        with monkeypatch.context() as patch:
+            patch.setattr(dirwatch, "Inotify", exhausted)
+            with pytest.raises(Transient, match="max_user_instances"), watcher.watch(str(tmp_path)):
+                pass
+        with watcher.watch(str(tmp_path)) as changed:
+            (tmp_path / "x").touch()
+            assert await fires(changed)
+
+
+async def test_error_of_the_watcher_does_not_end_it(tmp_path: Path) -> None:
+    class Broken(asyncio.Event):
+        """Raises once, as a defect would."""
+
+        raised = False
+
+        def set(self) -> None:
+            if not self.raised:
+                self.raised = True
+                raise ValueError("defect")
+            super().set()
+
+    async with watching(Instant()) as watcher:
+        with watcher.watch(str(tmp_path)) as changed:
+            for waiting in watcher._waiting.values():
+                broken = Broken()
+                waiting.add(broken)
+            (tmp_path / "x").touch()
+            await until(lambda: broken.raised)
+            changed.clear()
+            (tmp_path / "y").touch()
+            assert await fires(changed)
+
+
+class Instant(SystemClock):
+    """A clock that does not wait."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
