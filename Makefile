@@ -14,12 +14,12 @@ LANES ?= 2
 # How often the fault benchmark does each fault, and the other runtime that it does them to.
 TRIES ?= 5
 PEER ?=
-# How long `make fuzz` runs.
+# How long `make fuzz` and `make churn` run.
 MINUTES ?= 10
 OWNED := sh tools/owned.sh
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
-.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench fuzz mutants gen lock wheel clean
+.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench faults churn fuzz mutants gen lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -77,6 +77,9 @@ mutants: $(STAMP) ## change one place of a module at a time and see whether a te
 
 faults: setup test-packages ## do every fault TRIES=5 times to a node, write docs/reliability.md; PEER=containerd and GO_KUBELET=/path compare (root)
 	$(OWNED) $(BIN)/python -m benchmarks.faults --tries=$(TRIES) --peer=$(PEER) --report=docs/reliability.md
+
+churn: setup ## pods come and go for MINUTES=60 while agent and server are killed every minute: what they hold must stay flat (root)
+	$(BIN)/python -m benchmarks.churn --minutes=$(MINUTES)
 
 gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed models
 	$(OWNED) $(BIN)/python tools/gen_proto.py

@@ -1,9 +1,13 @@
 """Calls about the runtime itself."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from pykubelet import __version__
+from pykubelet.base.blocking import hung
+from pykubelet.base.guard import item_failures
 from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.repairs import Unfinished
@@ -79,11 +83,18 @@ class RuntimeCalls:
         return pb.RuntimeHandler(name=name, features=features)
 
     def _info(self) -> dict[str, str]:
-        """The settings, and what this server could not repair at its start yet, each as JSON."""
+        """The settings, what this server could not repair at its start yet, and how its process is doing; as JSON."""
         left = [
             {"kind": each.kind, "id": each.id, "error": each.error, "since": each.since} for each in self._unfinished()
         ]
-        return {"config": json.dumps(self._described()), "quarantine": json.dumps(left)}
+        process = {
+            "tasks": len(asyncio.all_tasks()),
+            "threads": threading.active_count(),
+            "itemFailures": item_failures(),
+            "hungCalls": [f"{each.call} for {each.owner}" for each in hung()],
+        }
+        found = {"config": self._described(), "quarantine": left, "process": process}
+        return {name: json.dumps(value) for name, value in found.items()}
 
     def _described(self) -> dict[str, object]:
         settings = self._settings

@@ -1,5 +1,6 @@
-"""Failing items of loops and blocking calls that hang, as metrics of the project's own."""
+"""How the agent's process itself is doing, as metrics of the project's own: failing items, hung calls, tasks."""
 
+import asyncio
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -28,3 +29,11 @@ class FailuresCollector(Collector):
             calls.add_metric((owner,), number)
         yield calls
         yield GaugeMetricFamily("pykubelet_hung_blocking_calls_now", "Blocking calls that hang now.", value=len(hung()))
+        yield GaugeMetricFamily("pykubelet_asyncio_tasks", "Tasks of the event loop.", value=_tasks())
+
+
+def _tasks() -> int:
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:  # a scrape outside an event loop
+        return 0
