@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.linux.system import boot_id
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import environment, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
@@ -213,3 +215,42 @@ def test_server_starts_with_a_container_that_cannot_be_removed(yard: Yard) -> No
 
 def _chattr(flag: str, *paths: Path) -> None:
     subprocess.run(["chattr", flag, *map(str, paths)], check=True)
+
+
+@pytest.mark.parametrize("server", ["this", "older"])
+def test_sandbox_with_namespaces_of_the_node_alone_is_lost_by_a_reboot(yard: Yard, server: str) -> None:
+    """Nothing of such a sandbox is missing after a reboot; only the boot id tells."""
+
+    async def begin(client: CriClient) -> None:
+        config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=f"node-{server}", namespace="n", uid=server))
+        config.linux.cgroup_parent = f"/{yard.cgroup}/node"
+        options = config.linux.security_context.namespace_options
+        options.network = options.ipc = pb.NODE
+        options.pid = pb.CONTAINER
+        yard.pods.append(await client.run_pod_sandbox(config))
+
+    async def look(client: CriClient) -> None:
+        (found,) = await client.list_pod_sandboxes()
+        assert found.state == expected
+        if expected == pb.SANDBOX_NOTREADY:
+            await yard.clear(client)
+
+    yard.do(begin)
+    expected = pb.SANDBOX_READY
+    yard.restart()
+    yard.do(look)
+    yard.server.signal(signal.SIGKILL)
+    _change_boot(yard.server.home / "root", "earlier", noted_in_records=server == "this")
+    expected = pb.SANDBOX_NOTREADY
+    yard.server.start()
+    yard.do(look)
+
+
+def _change_boot(root: Path, boot: str, *, noted_in_records: bool) -> None:
+    """As if the server's life until now had been in another boot."""
+    now, then = (f'"boot":"{text}"'.encode() for text in (boot_id(), boot if noted_in_records else ""))
+    with contextlib.closing(sqlite3.connect(root / "state.db")) as database, database:
+        database.execute("UPDATE facts SET value = ? WHERE name = 'boot'", (boot,))
+        for identity, body in database.execute("SELECT id, body FROM sandboxes").fetchall():
+            assert now in body
+            database.execute("UPDATE sandboxes SET body = ? WHERE id = ?", (body.replace(now, then), identity))

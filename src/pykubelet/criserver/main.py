@@ -11,6 +11,7 @@ from pykubelet.base.supervise import supervise
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open_machine
 from pykubelet.criserver.config import Settings
+from pykubelet.criserver.container import decide as container
 from pykubelet.criserver.container.processes import end_commands
 from pykubelet.criserver.folders import lock_folder, make_folder, make_way
 from pykubelet.criserver.image_rooms import open_images
@@ -18,6 +19,7 @@ from pykubelet.criserver.keeper import note_of, write_note
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, settle
 from pykubelet.criserver.repairs import Repairs
+from pykubelet.criserver.sandbox import decide as sandbox
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.containers import ContainerCalls
 from pykubelet.criserver.server.events import EventCalls
@@ -101,8 +103,12 @@ class Server:
         if host.apparmor and not host.apparmor_parser:
             _log.warning("containers run without AppArmor's default profile: apparmor_parser is not installed")
         sandboxes, containers = await self._ground.store.load()
-        if await self._ground.store.exchange_fact("boot", system.boot_id()) not in ("", system.boot_id()):
+        boot = system.boot_id()
+        last = await self._ground.store.exchange_fact("boot", boot)
+        if last not in ("", boot):
             _log.info("the machine was restarted; no container runs any more")
+        sandboxes = [sandbox.of_boot(record, last) for record in sandboxes]
+        containers = [container.of_boot(record, last) for record in containers]
         repairs = self._ground.repairs
         repairs.add("network", "configuration", self._machine.network.start)
         pods.sandbox_recovery.recover(sandboxes)

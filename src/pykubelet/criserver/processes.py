@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.types import ProcessRef
-from pykubelet.linux import procfs
+from pykubelet.linux import procfs, system
 from pykubelet.linux.pidfd import PidFd
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
@@ -16,7 +18,11 @@ _NAMESPACES = ("pid", "user")
 def reference(pid: int) -> ProcessRef | None:
     """The process with this number as it is now; None when there is none."""
     found = procfs.stat(pid)
-    return ProcessRef(pid, found.started) if found else None
+    return ProcessRef(pid, found.started, system.boot_id()) if found else None
+
+
+def _is(now: ProcessRef | None, ref: ProcessRef) -> bool:
+    return now is not None and now == (ref if ref.boot else replace(ref, boot=now.boot))
 
 
 def open_process(ref: ProcessRef | None) -> PidFd | None:
@@ -25,7 +31,7 @@ def open_process(ref: ProcessRef | None) -> PidFd | None:
         return None
     with suppress(NotFound):
         process = PidFd(ref.pid)
-        if reference(ref.pid) == ref and not process.exited():
+        if _is(reference(ref.pid), ref) and not process.exited():
             return process
         process.close()
     return None

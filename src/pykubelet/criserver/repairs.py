@@ -58,6 +58,7 @@ class Repairs:
         self._guard = Guard("start-up.repairs", clock.monotonic)
         self._items: dict[str, _Item] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._failed = asyncio.Event()
 
     def add(self, kind: str, identity: str, work: Work) -> None:
         """Begin one. A second one about the same thing replaces the first when that has ended."""
@@ -85,9 +86,12 @@ class Repairs:
     async def run(self) -> None:
         """For ever: try those again whose delay is over."""
         while True:
+            await self._failed.wait()
             for item in self._guard.due(list(self._items.values()), lambda item: item.name):
                 if item.task is None:
                     self._begin(item)
+            if not self._items:
+                self._failed.clear()
             await self._clock.sleep(_LOOK)
 
     def _begin(self, item: _Item) -> None:
@@ -100,6 +104,8 @@ class Repairs:
                 del self._items[item.name]
         finally:
             item.task = None
+            if item.name in self._items:
+                self._failed.set()
 
     async def _work(self, item: _Item) -> None:
         async with self._slots:

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Permanent
-from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef
 
 TRANSITIONS: dict[ContainerPhase, frozenset[ContainerPhase]] = {
     ContainerPhase.MAKING: frozenset({ContainerPhase.CREATED, ContainerPhase.REMOVING}),
@@ -68,6 +68,15 @@ def made_before(holder: ContainerRecord, request: str) -> ContainerID:
         return holder.id
     state = f"container {holder.id}, which is {holder.phase.value}"
     raise Conflict(f"container name {holder.name!r} is reserved for {state} or was asked for with other settings")
+
+
+def of_boot(record: ContainerRecord, last: str) -> ContainerRecord:
+    """With the boot of its processes: an older server noted only that of its whole life, ``last``."""
+
+    def noted(ref: ProcessRef | None) -> ProcessRef | None:
+        return ref if ref is None or ref.boot else replace(ref, boot=last)
+
+    return replace(record, process=noted(record.process), monitor=noted(record.monitor))
 
 
 def recover(record: ContainerRecord, traces: Traces) -> Recovery:

@@ -181,8 +181,17 @@ def resolv_conf(dns: pb.DNSConfig, of_node: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def adopted_phase(record: SandboxRecord, *, namespaces_there: bool, infra_alive: bool) -> SandboxPhase:
-    """The phase of a recorded sandbox at start: one that has lost what its containers need is not ready any more."""
-    if record.phase is SandboxPhase.READY and not (namespaces_there and infra_alive):
+def adopted_phase(record: SandboxRecord, *, boot: str, namespaces_there: bool, infra_alive: bool) -> SandboxPhase:
+    """The phase of a recorded sandbox at start: one that has lost what its containers need is not ready any more.
+
+    A reboot takes every sandbox, also one that has only namespaces of the node, of which nothing is missed.
+    """
+    same_boot = record.boot in ("", boot)
+    if record.phase is SandboxPhase.READY and not (same_boot and namespaces_there and infra_alive):
         return SandboxPhase.STOPPED
     return record.phase
+
+
+def of_boot(record: SandboxRecord, last: str) -> SandboxRecord:
+    """With the boot in which it was made: an older server noted only that of its whole life, ``last``."""
+    return record if record.boot else replace(record, boot=last)

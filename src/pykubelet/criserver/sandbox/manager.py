@@ -37,6 +37,7 @@ from pykubelet.criserver.types import (
     new_id,
     request_digest,
 )
+from pykubelet.linux import system
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.linux.system import hostname
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -130,6 +131,7 @@ class SandboxManager:
             config=config.SerializeToString(),
             created_at=self._creation_time(config),
             request=request_digest(config),
+            boot=system.boot_id(),
         )
         for holder in self._sandboxes.values():
             if holder.record.name == record.name:
@@ -248,9 +250,11 @@ class SandboxManager:
         # A stop that was cut may have been noted only where a full disk let it be: in what the network holds.
         whole = whole and (not own_network(sandbox.config) or sandbox.id in self._deps.network.held())
         infra = sandbox.record.infra
-        phase = adopted_phase(sandbox.record, namespaces_there=whole, infra_alive=infra is None or is_alive(infra))
+        alive = infra is None or is_alive(infra)
+        phase = adopted_phase(sandbox.record, boot=system.boot_id(), namespaces_there=whole, infra_alive=alive)
         if phase is SandboxPhase.STOPPED:
-            _log.warning("a sandbox has lost its namespaces or its network", extra={"sandbox": sandbox.id})
+            extra = {"sandbox": sandbox.id, "boot": sandbox.record.boot}
+            _log.warning("a sandbox was lost: by a reboot, or with its namespaces or its network", extra=extra)
             await self._note(sandbox, move(sandbox.record, phase, ips=()))
         else:
             self._watch_infra(sandbox)

@@ -14,10 +14,12 @@ from pykubelet.criserver.types.ids import ContainerID, SandboxID
 
 
 class ProcessRef(Struct, frozen=True):
-    """One process: its number, and the tick at which it started, so that a reused number is not taken for it."""
+    """One process: its number, the tick at which it started and the boot, so that no other is taken for it."""
 
     pid: int
     started: int
+    boot: str = ""
+    """Boot id; empty in what was written before there was one."""
 
 
 class SandboxPhase(StrEnum):
@@ -45,6 +47,8 @@ class SandboxRecord(Struct, frozen=True):
     """The process that holds a shared PID namespace open, if there is one."""
     request: str = ""
     """Digest of what was asked for: a retry of the same request gets this sandbox."""
+    boot: str = ""
+    """Id of the boot in which it was made; empty in what was written before there was one."""
 
 
 class ContainerPhase(StrEnum):

@@ -6,8 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.container.decide import TRANSITIONS, Recovery, Traces, move, oom_killed, reason, recover
-from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID
+from pykubelet.criserver.container.decide import (
+    TRANSITIONS,
+    Recovery,
+    Traces,
+    move,
+    of_boot,
+    oom_killed,
+    reason,
+    recover,
+)
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, SandboxID
 
 RECORD = ContainerRecord(ContainerID("c1"), "app_0", SandboxID("s1"), b"", 1, "i", "r", "", "/cg", "SIGTERM")
 NOTHING = Traces(alive=False, monitored=False, exit_noted=False, start_begun=False, program_runs=False, bundle=True)
@@ -85,3 +94,10 @@ def test_ends_for_want_of_memory(code: int, facts: dict[str, int], expected: boo
 )
 def test_reasons(code: int, oom: bool, expected: str) -> None:
     assert reason(code, oom) == expected
+
+
+def test_processes_noted_without_a_boot_are_of_the_last_one() -> None:
+    old, new = ProcessRef(1, 2), ProcessRef(3, 4, "b2")
+    record = of_boot(replace(RECORD, process=old, monitor=new), "b1")
+    assert (record.process, record.monitor) == (ProcessRef(1, 2, "b1"), new)
+    assert of_boot(RECORD, "b1") == RECORD

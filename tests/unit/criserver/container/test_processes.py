@@ -26,6 +26,9 @@ def test_a_process_is_told_from_another_of_its_number() -> None:
         found = reference(process.pid)
         assert found is not None
         assert is_alive(found)
+        assert found.boot
+        assert is_alive(ProcessRef(found.pid, found.started)), "an older server noted no boot"
+        assert not is_alive(ProcessRef(found.pid, found.started, "another"))
         assert not is_alive(ProcessRef(found.pid, found.started + 1))
         process.kill()
         process.wait()

@@ -15,6 +15,7 @@ from pykubelet.criserver.sandbox.decide import (
     name_of,
     namespaces,
     needs_infra,
+    of_boot,
     resolv_conf,
     sysctls,
 )
@@ -142,4 +143,22 @@ def test_resolv_conf() -> None:
     ],
 )
 def test_adoption(phase: SandboxPhase, there: bool, alive: bool, expected: SandboxPhase) -> None:
-    assert adopted_phase(replace(RECORD, phase=phase), namespaces_there=there, infra_alive=alive) is expected
+    assert (
+        adopted_phase(replace(RECORD, phase=phase, boot="b"), boot="b", namespaces_there=there, infra_alive=alive)
+        is expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("noted", "last", "now", "expected"),
+    [
+        ("b1", "b1", "b2", SandboxPhase.STOPPED),
+        ("b2", "b1", "b2", SandboxPhase.READY),
+        ("", "b1", "b2", SandboxPhase.STOPPED),
+        ("", "b2", "b2", SandboxPhase.READY),
+        ("", "", "b2", SandboxPhase.READY),
+    ],
+)
+def test_sandbox_of_another_boot_is_lost(noted: str, last: str, now: str, expected: SandboxPhase) -> None:
+    record = of_boot(replace(RECORD, phase=SandboxPhase.READY, boot=noted), last)
+    assert adopted_phase(record, boot=now, namespaces_there=True, infra_alive=True) is expected
