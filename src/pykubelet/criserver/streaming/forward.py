@@ -38,7 +38,7 @@ async def connect(netns: Path | None, port: int, owner: str) -> socket.socket:
     for family, address in _LOOPBACKS:
         try:
             # A socket belongs to the namespace in which it is made, wherever it is used afterwards.
-            made = await blocking.call(owner, _make, netns, family)
+            made = _make(None, family) if netns is None else await _made(netns, family, owner)
         except OSError as error:
             reasons.append(f"{address}: {error.strerror}")
             continue
@@ -88,6 +88,20 @@ async def _to_client(connection: socket.socket, pipe: Pipe) -> None:
     loop = asyncio.get_running_loop()
     while data := await loop.sock_recv(connection, _CHUNK):
         await pipe.write(data)
+
+
+async def _made(netns: Path, family: int, owner: str) -> socket.socket:
+    making = asyncio.ensure_future(blocking.call(owner, _make, netns, family))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_unwanted)
+        raise
+
+
+def _unwanted(making: "asyncio.Future[socket.socket]") -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()
 
 
 def _make(netns: Path | None, family: int) -> socket.socket:

@@ -66,11 +66,20 @@ async def serve(
         writer.write(accepting(protocol))
         room = _Room(streams, protocol)
         async with SpdyConnection.over(StreamLink(reader, writer), room.accept, bounds) as connection:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CREATION):
-                    await room.complete.wait()
+            await _either(room.complete, connection.ended, CREATION)
             if room.complete.is_set():
                 await run(SpdyClient(protocol, room.streams, connection))
+
+
+async def _either(one: asyncio.Event, other: asyncio.Event, within: Seconds) -> None:
+    """Return when one of them is set, or the time is over."""
+    tasks = [asyncio.ensure_future(event.wait()) for event in (one, other)]
+    try:
+        await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Room:

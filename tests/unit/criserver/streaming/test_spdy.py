@@ -306,3 +306,14 @@ async def test_a_connection_that_broke_off_is_freed_at_once(tmp_path: Path) -> N
             await until(lambda: connections() <= before)
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("kinds", [(), ("error",)])
+async def test_exec_client_gone_before_its_streams_is_not_waited_for(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    async with served(tmp_path) as (server, _):
+        async with _connected(server.url(Execution("c", ("cat",), INPUT))) as connection:
+            for kind in kinds:
+                await connection.open({"streamtype": kind})
+        await until(lambda: not server._serving)
+        assert server._shares.taken == 0
+    assert list(tmp_path.iterdir()) == []
