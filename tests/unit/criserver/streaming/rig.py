@@ -39,14 +39,14 @@ class PlainExecutor:
 
 @asynccontextmanager
 async def served(
-    folder: Path, runtime: str = 'echo $$ > "$0"; exec "$@"'
+    folder: Path, runtime: str = 'echo $$ > "$0"; exec "$@"', seconds: float = 30
 ) -> AsyncIterator[tuple[StreamingServer, aiohttp.ClientSession]]:
     """``runtime``: the shell's words that stand for the OCI runtime; $0 is the file for the process number."""
     server = StreamingServer(PlainExecutor(folder, runtime), SystemClock())
     ready = asyncio.Event()
     task = asyncio.ensure_future(server.run(ready))
     try:
-        async with aiohttp.ClientSession() as session, asyncio.timeout(30):
+        async with aiohttp.ClientSession() as session, asyncio.timeout(seconds):
             await ready.wait()
             yield server, session
     finally:
