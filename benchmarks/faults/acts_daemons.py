@@ -151,6 +151,15 @@ def monitor_killed(node: Node) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def monitor_and_container_killed(node: Node) -> Iterator[None]:
+    """Nothing is left that would tell of the container's end."""
+    inside = _container_process(node)
+    with monitor_killed(node), contextlib.suppress(ProcessLookupError):
+        _kill(inside)
+        yield
+
+
+@contextlib.contextmanager
 def infra_killed(node: Node) -> Iterator[None]:
     """SIGKILL of the process that holds the pod's namespaces: in a shared PID namespace, its first."""
     inside = _container_process(node)

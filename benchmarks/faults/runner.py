@@ -129,7 +129,7 @@ class Bench:
     def _renew(self, node: Node, fault: Fault, verdict: Try) -> None:
         """Bring the node to where the next try can begin: with all pods, and none beside them."""
         added = node.drop_extras()
-        if fault.restarts is Restarts.ALL:
+        if fault.restarts is not Restarts.NONE:
             verdict.lost += [f"after the fault: {reason}" for reason in node.clear(_CLEAR_SECONDS).reasons]
         elif added:
             verdict.lost += [f"after the fault: {reason}" for reason in node.settle(_CLEAR_SECONDS).reasons]

@@ -38,6 +38,12 @@ FAULTS: tuple[Fault, ...] = (
     _daemon("agent-fds", "the agent has no file descriptor left", daemons.no_descriptors(_AGENT)),
     _daemon("container-killed", "a container is killed", daemons.container_killed, restarts=Restarts.VICTIM),
     _daemon("monitor-killed", "a monitor (conmon, shim) is killed", daemons.monitor_killed, restarts=Restarts.VICTIM),
+    _daemon(
+        "monitor-container-killed",
+        "a monitor and then its container are killed",
+        daemons.monitor_and_container_killed,
+        restarts=Restarts.VICTIM,
+    ),
     _daemon("infra-killed", "a pod's infra process is killed", daemons.infra_killed, restarts=Restarts.VICTIM),
     _disk("disk-full", "the disk is full", disks.full(disks.disk)),
     _disk("disk-read-only", "the root directories are read-only", disks.read_only(disks.disk)),
