@@ -57,7 +57,7 @@ def main(
     short: bool,
     stop_seconds: float | None,
     files: int | None,
-    earlier: Path | None,
+    earlier: tuple[Path, ...],
     target: Path,
     document: Path | None,
 ) -> None:
@@ -75,8 +75,8 @@ def main(
     subjects = [] if peers_only else [Subject.OURS]
     subjects += [Subject.CONTAINERD] if peer else []
     subjects += [Subject.GO] if go_kubelet else []
-    begin, results = time.monotonic(), report.read_json(earlier) if earlier else []
-    interrupted = False
+    results, minutes = _earlier(earlier)
+    begin, interrupted = time.monotonic(), False
     try:
         for subject in subjects:
             bench = Bench(subject, options, go_kubelet, _say, target.parent / "faults")
@@ -85,7 +85,7 @@ def main(
                 results.append(result)
     except KeyboardInterrupt:
         interrupted = True
-    minutes = (time.monotonic() - begin) / 60
+    minutes += (time.monotonic() - begin) / 60
     run = report.Run(tries, options, _versions(go_kubelet), datetime.now(UTC).strftime("%Y-%m-%d"), minutes)
     report.write_json(target, results, run)
     if document is not None and not interrupted:
@@ -94,6 +94,12 @@ def main(
     if interrupted:
         sys.exit(130)
     sys.exit(1 if any(result.failed for result in results if result.subject is Subject.OURS) else 0)
+
+
+def _earlier(paths: Sequence[Path]) -> tuple[list[Result], float]:
+    """Results of earlier runs, and how many minutes they took."""
+    runs = [report.read_json(path) for path in paths]
+    return [result for results, _ in runs for result in results], sum(minutes for _, minutes in runs)
 
 
 def _say(text: str) -> None:

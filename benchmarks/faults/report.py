@@ -227,13 +227,13 @@ def write_json(path: Path, results: Sequence[Result], run: Run) -> None:
     path.write_text(json.dumps(document, indent=1))
 
 
-def read_json(path: Path) -> list[Result]:
-    """Results of an earlier run."""
-    found = []
-    for each in json.loads(path.read_text())["results"]:
+def read_json(path: Path) -> tuple[list[Result], float]:
+    """Results of an earlier run, and its minutes."""
+    document, found = json.loads(path.read_text()), []
+    for each in document["results"]:
         tries = [Try(**one) for one in each["tries"]]
         found.append(Result(each["fault"], Subject(each["subject"]), tries, Counter(each["leaked"]), each["leaks"]))
-    return found
+    return found, float(document["run"]["minutes"])
 
 
 def write_markdown(path: Path, faults: Sequence[Fault], results: Sequence[Result], run: Run) -> None:

@@ -25,7 +25,11 @@ def write_shift(path: Path, seconds: float = 0.0, boot_id: str = "") -> None:
         file.write(data)
 
 
-def _shift(path: Path) -> None:
+def shift(path: Path) -> None:
+    """Put this process into the time and boot that the file says, now and when it changes.
+
+    To be called before anything else of the product is imported.
+    """
     from pykubelet.linux import system
 
     with path.open("rb") as file:
@@ -42,7 +46,7 @@ def _shift(path: Path) -> None:
 
 def main() -> None:
     """Run the command line."""
-    _shift(Path(os.environ[VARIABLE]))
+    shift(Path(os.environ[VARIABLE]))
     from pykubelet.cli.app import main as run
 
     run()

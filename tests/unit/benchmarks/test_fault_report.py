@@ -60,7 +60,7 @@ def test_markdown_names_every_fault_that_was_done_once() -> None:
 
 def test_json_read_back_gives_the_same_results(tmp_path: Path) -> None:
     report.write_json(tmp_path / "new" / "faults.json", _results(), _RUN)
-    assert report.read_json(tmp_path / "new" / "faults.json") == _results()
+    assert report.read_json(tmp_path / "new" / "faults.json") == (_results(), _RUN.minutes)
 
 
 def test_bar_grows_with_the_seconds_up_to_a_limit() -> None:
