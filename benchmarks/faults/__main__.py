@@ -45,7 +45,7 @@ def _chosen(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option("--stop-seconds", type=float, help="How long daemons are stopped by SIGSTOP (60).")
 @click.option("--files", type=int, help="How many files a hostile container makes (1000000).")
 @click.option(
-    "--add", "earlier", type=click.Path(path_type=Path, exists=True), help="Add results of an earlier --json."
+    "--add", "earlier", type=click.Path(path_type=Path, exists=True), multiple=True, help="Add an earlier run's --json."
 )
 @click.option("--json", "target", type=click.Path(path_type=Path), default=Path("build/faults.json"), show_default=True)
 @click.option("--report", "document", type=click.Path(path_type=Path), help="Write the page of results here.")
