@@ -90,9 +90,9 @@ def switching(headers: Iterable[tuple[str, str]]) -> bytes:
 
 
 def asking(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """The head of a request to upgrade."""
+    """The head of a request to upgrade. Values of headers may be a client's, as aiohttp gives them: any bytes."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("utf-8", "surrogateescape")
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> Answer:

@@ -83,3 +83,9 @@ def test_rubbish_is_an_answer_or_an_error(data: bytes) -> None:
     except Transient:
         return
     assert 0 <= answer.status <= 999
+
+
+def test_headers_with_any_bytes_are_passed_on_as_they_came() -> None:
+    came = b"caf\xc3\xa9 \xe2\x82\xac \xff"
+    head = asking("POST", "/exec/token", [("X-Stray", came.decode("utf-8", "surrogateescape"))])
+    assert head == b"POST /exec/token HTTP/1.1\r\nX-Stray: " + came + b"\r\n\r\n"
