@@ -22,6 +22,8 @@ from pykubelet.kubelet.report.nodeserver.refusing import refuse
 _PROFILES: Final = {"goroutine": "the stacks of all threads and tasks", "cmdline": "the command line"}
 _DEBUG_FROM: Final = 4
 """From this verbosity on the reference tells of single steps."""
+_DIGITS: Final = 9
+_SHOWN: Final = 100
 
 
 class DebugRoutes:
@@ -58,8 +60,9 @@ class DebugRoutes:
         """Set the level of the log by the reference's numbers: 4 and more is debug."""
         if request.method != "PUT":
             return web.Response(status=406, text="unsupported http method")
-        text = (await request.text()).strip()
-        if not text.isdecimal():
+        # Bytes: a body in a charset of the client's choice may be no text at all.
+        text = (await request.read())[:_SHOWN].decode("ascii", "backslashreplace").strip()
+        if not text.isdecimal() or len(text) > _DIGITS:
             return web.Response(status=400, text=f"failed set klog.logging.verbosity {text}: it is no number")
         logging.getLogger().setLevel(logging.DEBUG if int(text) >= _DEBUG_FROM else logging.INFO)
         return web.Response(text=f"successfully set klog.logging.verbosity to {text}")

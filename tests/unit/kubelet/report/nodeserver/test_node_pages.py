@@ -74,6 +74,26 @@ async def test_the_logs_level_is_set_while_it_runs(world: NodeWorld, level: logg
         assert (await get(client, "/debug/flags/v"))[0] == 406
 
 
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"9" * 5000, "text/plain"),
+        (b"caf\xc3", "text/plain"),
+        (b"4", "text/plain; charset=nonsense"),
+        ("\u0664".encode(), "text/plain"),
+    ],
+)
+async def test_verbosity_that_is_no_number_is_refused(
+    world: NodeWorld, level: logging.Logger, body: bytes, content_type: str
+) -> None:
+    before = level.level
+    async with as_admin(world) as client:
+        url, headers = f"{client.url}/debug/flags/v", {"Content-Type": content_type}
+        async with client.session.put(url, ssl=client.context, data=body, headers=headers) as response:
+            assert response.status == (200 if body == b"4" else 400)
+    assert level.level == (logging.DEBUG if body == b"4" else before)
+
+
 async def test_what_is_switched_off_says_so(world: NodeWorld) -> None:
     world.change(profiling_handler=False, debug_flags_handler=False)
     async with as_admin(world) as client:
