@@ -35,7 +35,7 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer, prove: Prove) 
         try:
             user = await authenticator.authenticate(request)
             if user is None:
-                return _unauthorized()
+                return web.Response(status=401, text="Unauthorized")
             allowed = await authorizer.allowed(user, wanted)
         except Overloaded:
             raise
@@ -51,13 +51,6 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer, prove: Prove) 
         return await handler(request)
 
     return middleware
-
-
-def _unauthorized() -> web.Response:
-    response = web.Response(status=401, text="Unauthorized")
-    # Whoever has no credentials shall not keep a connection.
-    response.force_close()
-    return response
 
 
 def _forbidden(user: User, wanted: Attributes) -> str:

@@ -14,7 +14,7 @@ from pykubelet.kubelet.report.nodeserver.budget import ReviewBudget
 from pykubelet.kubelet.report.nodeserver.ports import ReviewApi
 from pykubelet.kubelet.report.nodeserver.ttlcache import TtlCache
 from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, AuthConfig, User
-from pykubelet.kubelet.report.server.connections import source_of
+from pykubelet.kubelet.report.server.slots import request_source
 from pykubelet.models import authentication_v1 as authentication
 
 PeerCert: TypeAlias = Mapping[str, object]
@@ -42,7 +42,7 @@ class Authenticator:
         if user is None:
             token = bearer_token(request.headers.get("Authorization", ""))
             if token and self._config.token_webhook and self._reviews is not None:
-                user = await self._by_token(token, _source(request), self._reviews)
+                user = await self._by_token(token, request_source(request), self._reviews)
                 if user is None:
                     return None
         if user is not None:
@@ -84,11 +84,6 @@ def peer_certificate(request: web.Request) -> PeerCert | None:
     transport = request.transport
     found = None if transport is None else transport.get_extra_info("peercert")
     return found if isinstance(found, Mapping) and found else None
-
-
-def _source(request: web.Request) -> str:
-    transport = request.transport
-    return source_of(None if transport is None else transport.get_extra_info("peername"))
 
 
 def certificate_user(certificate: PeerCert | None) -> User | None:

@@ -20,6 +20,7 @@ from pykubelet.base.hangup import keep_alive
 from pykubelet.base.units import KIB
 from pykubelet.kubelet.report.server.api_status import failure
 from pykubelet.kubelet.report.server.compute_query import boolean
+from pykubelet.kubelet.report.server.connections import source_of
 from pykubelet.kubelet.report.server.decide_kind import Kind, request_kind
 from pykubelet.kubelet.report.server.limits import SlotLimits
 from pykubelet.kubelet.report.server.responses import matched_pattern
@@ -58,7 +59,7 @@ class Slots:
                 places, answer = self._commands, self._sent_in_time
             case other:
                 assert_never(other)
-        user = request.get(USER, request.remote or "")
+        user = request.get(USER) or request_source(request)
         if (full := places.full(user)) is not None:
             return self._show(failure(429, full, details=StatusDetails(retry_after_seconds=1)))
         with places.taken(user):
@@ -93,6 +94,12 @@ class Slots:
                 request.transport.abort()
         assert response is not None, "without one, the deadline has passed"
         return response
+
+
+def request_source(request: web.BaseRequest) -> str:
+    """Where the request comes from, which stands for its user while no one knows that."""
+    transport = request.transport
+    return source_of(None if transport is None else transport.get_extra_info("peername"))
 
 
 def _kind(request: web.Request) -> Kind:
@@ -130,7 +137,7 @@ class _Places:
         if self._users.total() >= self._total:
             return f"too many {self._kind} at once (the server answers {self._total}); try again later"
         if self._users[user] >= self._per_user:
-            return f"too many {self._kind} of {user or 'one client'} at once (the limit is {self._per_user})"
+            return f"too many {self._kind} of {user} at once (the limit is {self._per_user})"
         return None
 
     @contextmanager
