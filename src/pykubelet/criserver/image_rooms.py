@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Bytes, Seconds
@@ -146,7 +147,7 @@ async def open_images(settings: Settings, clock: Clock) -> ImageRooms:
     """Open what is on the disk."""
     table = RegistryTable(settings.registries_file, settings.registries)
     registry = RegistryClient(lambda: {name: _host(host) for name, host in table.hosts().items()}, clock)
-    return await asyncio.to_thread(_open, settings, registry, clock)
+    return await blocking.call_to_end("images", _open, settings, registry, clock, deadline=None)
 
 
 def _host(given: RegistryHost) -> Host:

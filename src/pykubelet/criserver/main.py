@@ -6,6 +6,7 @@ import os
 import shutil
 from contextlib import AsyncExitStack, suppress
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.supervise import supervise
 from pykubelet.base.units import Seconds
@@ -49,20 +50,20 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
         for folder, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
-            await asyncio.to_thread(make_way, folder, way)
-            stack.callback(os.close, await asyncio.to_thread(lock_folder, folder))
+            await blocking.call_to_end("server", make_way, folder, way)
+            stack.callback(os.close, await blocking.call_to_end("server", lock_folder, folder))
         process = reference(os.getpid())
         assert process is not None, "this process runs"
-        await asyncio.to_thread(write_note, settings.run, note_of(settings, process, kept))
-        await asyncio.to_thread(_clear_scratch, settings)
+        await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
+        await blocking.call_to_end("server", _clear_scratch, settings)
         for folder in (settings.bundles, settings.exits, settings.scratch):
-            await asyncio.to_thread(make_folder, folder)
+            await blocking.call_to_end("server", make_folder, folder)
         clock = SystemClock()
         images = await open_images(settings, clock)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
         async with asyncio.TaskGroup() as tasks:
-            marks = await asyncio.to_thread(new_marks, settings.run, settings.scratch)
+            marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             ground = Ground(settings, store, images, tasks, clock, Repairs(tasks, clock))
             server = Server(ground, open_machine(settings, marks))
             await settle(settings.run, marks, clock)

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import msgspec
 from asyncinotify import Inotify, Mask
 
+from pykubelet.base import blocking
 from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid, NotFound, Transient
@@ -71,13 +73,13 @@ class Network:
 
     async def start(self) -> None:
         """Read the configuration; write the default one when there is none at all."""
-        await asyncio.to_thread(self._prepare)
+        await blocking.call("network", self._prepare)
         await self._reload()
 
     async def run(self) -> None:
         """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty."""
         while True:
-            await asyncio.to_thread(self._config.conf_dir.mkdir, parents=True, exist_ok=True)
+            await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
             await self._let_out()
             await self._follow()
 
@@ -132,7 +134,7 @@ class Network:
 
     async def check(self, sandbox: SandboxID) -> None:
         """Ask the plugins whether the attachment is still as it was. Transient tells what is not."""
-        attachment = await asyncio.to_thread(self._load, sandbox)
+        attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
         if attachment is None or not supports_check(attachment.network):
             return
         for plugin in busy_plugins(attachment.network, attachment.request):
@@ -151,7 +153,7 @@ class Network:
 
     async def _detach(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
         try:
-            attachment = await asyncio.to_thread(self._load, sandbox)
+            attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
         except Invalid as error:
             _log.error("releasing an address by what else is known", extra={"sandbox": sandbox, "error": str(error)})
             netns = str(self._config.netns_of(sandbox))
@@ -166,7 +168,7 @@ class Network:
     async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
         # A file that is left without its mount (after a reboot, say) would only make plugins fail.
-        netns = request.netns if await asyncio.to_thread(is_namespace, request.netns) else ""
+        netns = request.netns if await blocking.call(f"sandbox/{request.sandbox}", is_namespace, request.netns) else ""
         for plugin in reversed(plugins):
             document = plugin_input(network, plugin, request, attachment.result)
             await self._plugins.call("DEL", request, netns, document)
@@ -176,7 +178,7 @@ class Network:
 
         Transient: there is none, or it fails; the address stays reserved, and this is tried again.
         """
-        networks, why = await asyncio.to_thread(self._read)
+        networks, why = await blocking.call("network", self._read)
         if not networks:
             raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {why}")
         for network in networks[1:]:
@@ -196,7 +198,8 @@ class Network:
 
     async def _remember(self, attachment: Attachment) -> None:
         data = msgspec.json.encode(attachment)
-        await asyncio.to_thread(write_atomic, self._file(attachment.request.sandbox), data)
+        sandbox = attachment.request.sandbox
+        await blocking.call_to_end(f"sandbox/{sandbox}", write_atomic, self._file(sandbox), data)
 
     def _load(self, sandbox: SandboxID) -> Attachment | None:
         try:
@@ -223,7 +226,7 @@ class Network:
             _log.info("no network was configured, wrote a default one", extra={"folder": str(config.conf_dir)})
 
     async def _reload(self) -> None:
-        networks, why = await asyncio.to_thread(self._read)
+        networks, why = await blocking.call("network", self._read)
         network = networks[0] if networks else None
         if network != self._current or why != self._why:
             if network is not None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 
-from pykubelet.base import proc
+from pykubelet.base import blocking, proc
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.spec.apparmor import DEFAULT_PROFILE, PARSER, default_profile, is_loaded
@@ -43,6 +44,7 @@ class AppArmorProfiles:
 
     async def _has(self, profile: str) -> bool:
         try:
-            return is_loaded(profile, await asyncio.to_thread(self._listed.read_text, errors="replace"))
+            listed = await blocking.call("apparmor", partial(self._listed.read_text, errors="replace"))
+            return is_loaded(profile, listed)
         except OSError as error:
             raise Permanent(f"AppArmor's profiles cannot be listed: {error}; is securityfs mounted?") from error

@@ -5,8 +5,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
@@ -59,7 +59,7 @@ class Fetcher:
         """Take an image all blobs of which are in the store. Invalid: they are not, or do not fit together."""
         record = await self._record(manifest, job.what)
         for layer in record.stack:
-            if not await asyncio.to_thread(self._store.has, layer.digest, layer.size):
+            if not await blocking.call(f"blob/{layer.digest}", self._store.has, layer.digest, layer.size):
                 raise Invalid(f"{job.what}: layer {layer.digest} of {layer.size} bytes is not in it")
         async with self._layers.pinned(record.layers):
             await _all(self._unpack(record.stack[: count + 1], job) for count in range(len(record.stack)))
@@ -71,7 +71,7 @@ class Fetcher:
             lock = self._fetching.setdefault(digest, asyncio.Lock())
             if not lock.locked():
                 async with lock:
-                    await to_its_end(self._store.drop_partial, digest)
+                    await blocking.call_to_end(f"blob/{digest}", self._store.drop_partial, digest)
 
     async def _resolve(self, repository: Repository, wanted: Reference) -> tuple[str, Descriptor]:
         """The digest that the reference stands for, and the manifest for this platform; manifests are stored."""
@@ -80,7 +80,7 @@ class Fetcher:
         digest = top
         for _ in range(_MAX_NESTED):
             if media_type not in manifests.INDEXES:
-                await to_its_end(self._store.add, digest, data)
+                await blocking.call_to_end(f"blob/{digest}", self._store.add, digest, data, deadline=None)
                 return top, Descriptor(digest, len(data), media_type)
             entries = manifests.parse_index(data, media_type, str(wanted))
             chosen = manifests.choose(entries, self._platform, str(wanted))
@@ -96,7 +96,7 @@ class Fetcher:
     async def _fetch(self, repository: Repository, manifest: Descriptor, job: Job) -> ImageRecord:
         """Fetch all blobs of a manifest and unpack its layers, several at a time."""
         job.blobs.add(manifest.digest)
-        data = await asyncio.to_thread(self._store.read, manifest.digest, limits.MAX_DOCUMENT)
+        data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, job.what)
         if parsed.config.size > limits.MAX_DOCUMENT:
             raise Invalid(f"{job.what}: its configuration has {parsed.config.size} bytes")
@@ -135,7 +135,7 @@ class Fetcher:
     async def _blob(self, repository: Repository, blob: Descriptor, job: Job) -> None:
         """Have a blob in the store; when two pulls want the same one, it is fetched once."""
         async with self._fetching.setdefault(blob.digest, asyncio.Lock()):
-            if await asyncio.to_thread(self._store.has, blob.digest, blob.size):
+            if await blocking.call(f"blob/{blob.digest}", self._store.has, blob.digest, blob.size):
                 job.tell(Phase.PRESENT, blob.digest, blob.size, blob.size)
                 return
 
@@ -143,9 +143,13 @@ class Fetcher:
                 job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
 
             with self._store.writer(blob.digest, blob.size) as writer:
-                await to_its_end(writer.resume)
+                await blocking.call_to_end(f"blob/{blob.digest}", writer.resume, deadline=None)
                 told(writer.offset)
                 await repository.blob(blob, writer, told)
+
+    async def _read(self, digest: str) -> bytes:
+        """A document of the store. NotFound; Invalid when it is too large."""
+        return await blocking.call(f"blob/{digest}", self._store.read, digest, limits.MAX_DOCUMENT)
 
     async def _unpack(self, stack: Sequence[Layer], job: Job) -> None:
         top = stack[-1]
@@ -155,11 +159,10 @@ class Fetcher:
 
     async def _record(self, manifest: Descriptor, what: str) -> ImageRecord:
         """An image as its stored manifest and configuration tell it; it has no references yet."""
-        limit = limits.MAX_DOCUMENT
-        data = await asyncio.to_thread(self._store.read, manifest.digest, limit)
+        data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, what)
         try:
-            config_data = await asyncio.to_thread(self._store.read, parsed.config.digest, limit)
+            config_data = await self._read(parsed.config.digest)
         except NotFound as error:
             raise Invalid(f"{what}: its configuration {parsed.config.digest} is not in it") from error
         config = manifests.parse_config(config_data, what)

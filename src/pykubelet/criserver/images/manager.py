@@ -8,10 +8,10 @@ from typing import IO
 
 from msgspec import structs
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.base.shield import shielded
-from pykubelet.base.threads import stoppable, to_its_end
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.archive import Found, read_archive
 from pykubelet.criserver.images.content import ContentStore
@@ -73,7 +73,7 @@ class ImageManager:
         """Forget images whose blobs are lost, remove blobs and layers that belong to none."""
         for image in self.list():
             if not all(self._store.has(digest) for digest in image.blobs):
-                await to_its_end(self._index.remove, image.id)
+                await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
         await self.collect()
 
     def list(self) -> list[ImageRecord]:
@@ -122,7 +122,7 @@ class ImageManager:
             found = self._find(ref_or_id)
             if found is None:
                 return
-            await to_its_end(self._index.remove, found.id)
+            await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
         await self.collect()
 
     async def fs_info(self) -> FsInfo:
@@ -141,7 +141,10 @@ class ImageManager:
         """
         names = tuple(_tag(name) for name in tags)
         async with self._work():
-            found = await stoppable(lambda stop: read_archive(file, what, self._store, self._deps.platform, stop))
+            found = await blocking.call_stoppable(
+                f"import/{id(file)}",
+                lambda stop: read_archive(file, what, self._store, self._deps.platform, stop),
+            )
             if not found:
                 raise Invalid(f"{what} has no image for this platform")
             if names and len({image.manifest.digest for image in found}) > 1:
@@ -161,7 +164,7 @@ class ImageManager:
         async with self._work():
             chosen = [self._choose(ref_or_id) for ref_or_id in refs_or_ids]
             pieces = archive_pieces(chosen, self._store)
-            while piece := await to_its_end(next, pieces, b""):
+            while piece := await blocking.call_to_end(f"export/{id(pieces)}", next, pieces, b"", deadline=None):
                 yield piece
 
     def _choose(self, ref_or_id: str) -> Chosen:
@@ -184,7 +187,7 @@ class ImageManager:
             self._unfinished = {name: kept for name, kept in self._unfinished.items() if kept[0] > old}
             wanted = {digest for image in images for digest in image.blobs}
             wanted.update(digest for _, blobs in self._unfinished.values() for digest in blobs)
-            await to_its_end(self._sweep, wanted)
+            await blocking.call_to_end("images", self._sweep, wanted, deadline=None)
             await self._deps.retainer.retain({chain for image in images for chain in image.layers})
 
     def _sweep(self, wanted: set[str]) -> None:
@@ -205,7 +208,7 @@ class ImageManager:
 
     async def _keep(self, record: ImageRecord) -> ImageRecord:
         async with self._change:
-            await to_its_end(self._index.put, record)
+            await blocking.call_to_end("images", self._index.put, record, deadline=None)
         await self._deps.layers.sync(record.layers)
         return self._shown(self._index.images[record.id])
 

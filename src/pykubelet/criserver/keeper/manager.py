@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError
@@ -65,11 +66,11 @@ class Keeper:
             if await self._answers(self._server):
                 return
             # One that found the folders locked has lost a race with another agent's, which the next look finds.
-            if not await asyncio.to_thread(self._somebody_runs):
+            if not await blocking.call("supervisor", self._somebody_runs):
                 break
         self.close()
         raise Permanent(
-            f"the runtime server ended at its start: {await asyncio.to_thread(self._last_words)} "
+            f"the runtime server ended at its start: {await blocking.call('supervisor', self._last_words)} "
             f"(its log: {self._config.log}; --container-runtime-endpoint names another runtime)"
         )
 
@@ -100,7 +101,7 @@ class Keeper:
     async def _find(self) -> "_Server":
         """The server that runs, or one that has just been started."""
         settings = self._config.settings
-        note = await asyncio.to_thread(read_note, settings.run)
+        note = await blocking.call("supervisor", read_note, settings.run)
         process = open_process(note.process) if note else None
         what = step(note, process is not None, note_of(settings, _NOBODY, True))
         if process is not None and note is not None:
@@ -116,7 +117,7 @@ class Keeper:
                     _log.info("ending the runtime server of another version or other settings", extra=facts)
                     with process:
                         await _end(process)
-        child = await asyncio.to_thread(self._spawn)
+        child = await blocking.call_to_end("supervisor", self._spawn)
         _log.info("started the runtime server", extra={"pid": child.pid, "log": str(self._config.log)})
         return _Server(PidFd(child.pid), child)
 
@@ -142,7 +143,7 @@ class Keeper:
         """Wait until it listens; False when it ends before. At its start it may have a lot to recover."""
         patience = self._clock.monotonic() + _PATIENCE
         while not server.process.exited():
-            if await asyncio.to_thread(listener, self._config.settings.socket) == server.process.pid:
+            if await blocking.call("supervisor", listener, self._config.settings.socket) == server.process.pid:
                 return True
             if self._clock.monotonic() > patience:
                 _log.warning("still waiting for the runtime server", extra={"log": str(self._config.log)})

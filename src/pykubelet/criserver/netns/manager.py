@@ -1,13 +1,13 @@
 """Makes and releases the namespaces of a sandbox, below one folder with one folder for each sandbox."""
 
-import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.base.threads import to_its_end
 from pykubelet.criserver.netns.mapped import process_in_new
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec
 from pykubelet.criserver.types import SandboxID
@@ -40,13 +40,13 @@ class PinnedNamespaces:
         """Make all of them; nothing is left when it fails. Invalid names a sysctl that the kernel refuses."""
         if spec.ids is not None:
             async with process_in_new(tuple(kind.value for kind in spec.kinds), spec.ids) as pid:
-                await to_its_end(self._make, sandbox, spec, lambda paths: pin_of(pid, paths))
+                await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, partial(pin_of, pid))
         elif spec.kinds:
-            await asyncio.to_thread(self._make, sandbox, spec, pin_new)
+            await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, pin_new)
 
     async def release(self, sandbox: SandboxID) -> None:
         """Let go of them; done is done when there are none."""
-        await asyncio.to_thread(self._release, sandbox)
+        await blocking.call_to_end(f"sandbox/{sandbox}", self._release, sandbox)
 
     def _make(self, sandbox: SandboxID, spec: NamespaceSpec, pin: Callable[[Mapping[Namespace, str]], None]) -> None:
         folder = self._folder / sandbox

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import spawn
 from pykubelet.base.units import Seconds
@@ -43,7 +44,7 @@ async def process_in_new(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[in
             os.write(there[1], b"x")
             if await _byte(here[0]) != b"x":
                 raise Permanent("no user namespace could be made here (see user.max_user_namespaces)")
-            await asyncio.to_thread(_map, child.pid, ids)
+            await blocking.call(f"userns/{child.pid}", _map, child.pid, ids)
             yield child.pid
         finally:
             os.close(there[1])

@@ -1,11 +1,11 @@
 """The infra process of sandboxes with a shared PID namespace: an init that reaps, run like a container."""
 
-import asyncio
 import logging
 import os
 import shutil
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.conmon import Launch
@@ -38,7 +38,7 @@ class Infra:
         """Run one in these namespaces; the process to hold on to. Permanent when it cannot run."""
         runtime, bundle = self._deps.runtimes[sandbox.record.handler], self._bundle(sandbox.id)
         ids = id_map(namespace_options(sandbox.config))
-        await asyncio.to_thread(_make, bundle, ids)
+        await blocking.call_to_end(_owner(sandbox.id), _make, bundle, ids)
         program, rootfs = await self._program(sandbox.id, bundle, user_namespace)
         spec = build_infra(
             program=program,
@@ -48,7 +48,7 @@ class Infra:
             oom_score=max(_OOM_SCORE, self._deps.host.least_oom_score),
             ids=ids,
         )
-        await asyncio.to_thread(write_bundle, bundle, spec)
+        await blocking.call_to_end(_owner(sandbox.id), write_bundle, bundle, spec)
         identity = ContainerID(sandbox.id)
         launched = await self._deps.conmon.launch(Launch(identity, bundle, None, runtime))
         process = reference(launched.pid)
@@ -91,20 +91,24 @@ class Infra:
                 await kill_group(monitor)
         if not runtime.systemd:
             cgroup = cgroup_of(config.linux.cgroup_parent, sandbox, False)
-            await asyncio.to_thread(self._deps.cgroups.delete, cgroup)
+            await blocking.call_to_end(_owner(sandbox), self._deps.cgroups.delete, cgroup)
         await runtime.delete(ContainerID(sandbox), emptied=not runtime.systemd)
         await self._deps.images.release(ContainerID(sandbox))
         (self._deps.conmon.exits / sandbox).unlink(missing_ok=True)
-        await asyncio.to_thread(shutil.rmtree, bundle, True)
+        await blocking.call_to_end(_owner(sandbox), shutil.rmtree, bundle, True)
 
     async def _unnoted_monitor(self, sandbox: SandboxID) -> ProcessRef | None:
         """A conmon that was cut off from its server so early that it has not written its number yet."""
         if (self._bundle(sandbox) / "conmon.pid").exists():
             return None
-        return (await asyncio.to_thread(monitors, self._deps.conmon.path)).get(ContainerID(sandbox))
+        return (await blocking.call(_owner(sandbox), monitors, self._deps.conmon.path)).get(ContainerID(sandbox))
 
     def _bundle(self, sandbox: SandboxID) -> Path:
         return self._deps.folders.sandboxes / sandbox / "infra"
+
+
+def _owner(sandbox: SandboxID) -> str:
+    return f"sandbox/{sandbox}"
 
 
 def _of_image(image: ImageFacts) -> InfraProgram:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+from pykubelet.base import blocking
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container, ContainerManager
 from pykubelet.criserver.sandbox import Sandbox, SandboxManager
@@ -80,5 +81,5 @@ class MetricCalls:
         )
         facts = await self._inspector.look(container)
         # Of a hundred containers the loop would have to do nothing else for a tenth of a second.
-        metrics = await asyncio.to_thread(container_metrics, labels, facts)
+        metrics = await blocking.call("metrics", container_metrics, labels, facts)
         return pb.ContainerMetrics(container_id=container.id, metrics=metrics)

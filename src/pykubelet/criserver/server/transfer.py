@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import IO, Protocol, TypeVar
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.types import AuthConfig, ImageRecord, OnProgress, Phase, Progress
 from pykubelet.criserver.server.calls import Calls
@@ -152,9 +152,9 @@ async def _feed(fd: int, first: transfer.ImportRequest, rest: AsyncIterator[tran
     """Write what requests bring into a pipe, until they end or nobody reads any more."""
     try:
         with suppress(BrokenPipeError):
-            await to_its_end(_write, fd, first.data)
+            await blocking.call_to_end(f"import/{fd}", _write, fd, first.data, deadline=None)
             async for request in rest:
-                await to_its_end(_write, fd, request.data)
+                await blocking.call_to_end(f"import/{fd}", _write, fd, request.data, deadline=None)
     finally:
         os.close(fd)
 

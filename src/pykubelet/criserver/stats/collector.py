@@ -1,10 +1,10 @@
 """Reads cgroups, writable layers and network counters."""
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.criserver.config.machine import kernel_cgroup
@@ -52,7 +52,7 @@ class StatsCollector:
 
     async def container(self, container: Container) -> ContainerUsage:
         """What one uses now; zeros when it does not run."""
-        cgroup = await asyncio.to_thread(self._read, container.record.cgroup) if container.running else _EMPTY
+        cgroup = await self._measure(container.record.cgroup) if container.running else _EMPTY
         layer = await self._layers.usage(container.id)
         at = self._now()
         return ContainerUsage(at, cgroup, self._rate(container.record.cgroup, at, cgroup), layer)
@@ -60,7 +60,7 @@ class StatsCollector:
     async def pod(self, sandbox: Sandbox, netns: Path | None) -> PodUsage:
         """What all of a pod uses now."""
         path = sandbox.config.linux.cgroup_parent
-        cgroup = await asyncio.to_thread(self._read, path) if path else _EMPTY
+        cgroup = await self._measure(path) if path else _EMPTY
         interfaces = await self.interfaces(sandbox, netns)
         at = self._now()
         return PodUsage(at, cgroup, self._rate(path, at, cgroup), interfaces)
@@ -69,7 +69,10 @@ class StatsCollector:
         """The network devices of a pod; none when it has the node's network."""
         if netns is None or not sandbox.ready:
             return ()
-        return await asyncio.to_thread(_interfaces, str(netns))
+        return await blocking.call(f"stats/{sandbox.id}", _interfaces, str(netns))
+
+    async def _measure(self, path: str) -> CgroupStats:
+        return await blocking.call(f"stats/{path}", self._read, path)
 
     def keep_only(self, cgroups: Iterable[str]) -> None:
         """Forget the samples of all other cgroups."""

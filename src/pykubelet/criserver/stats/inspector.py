@@ -1,7 +1,6 @@
 """Measures everything that metrics tell of a container, when somebody asks."""
 
-import asyncio
-
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.criserver.config.machine import kernel_cgroup
@@ -26,7 +25,7 @@ class Inspector:
     async def look(self, container: Container) -> ContainerFacts:
         """At a running container; what cannot be read is zero or left out."""
         layer = await self._layers.usage(container.id)
-        return await asyncio.to_thread(self._look, container, layer)
+        return await blocking.call(f"stats/{container.id}", self._look, container, layer)
 
     def _look(self, container: Container, layer: LayerUsage | None) -> ContainerFacts:
         record = container.record

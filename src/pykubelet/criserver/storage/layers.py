@@ -18,15 +18,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from pykubelet.base import proc
+from pykubelet.base import blocking, proc
 from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.safe_path import close_quietly, open_in_root
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.types import Layer
 from pykubelet.criserver.storage.remove import remove_tree
@@ -37,6 +37,8 @@ from pykubelet.linux.mounts import unmount, unmount_all_under
 from pykubelet.linux.overlay import mount_overlay, sync_filesystem
 from pykubelet.linux.system import boot_id
 
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _log = logging.getLogger(__name__)
 _WORKER = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Seconds = 1800.0
@@ -133,9 +135,9 @@ class Layers:
                     has_root=outcome.has_root,
                     boot=boot_id(),
                 )
-                await to_its_end(self._publish, meta)
+                await _run_blocking(layer.chain_id, self._publish, meta)
             except BaseException:
-                await to_its_end(remove_tree, str(folder))
+                await _run_blocking(folder.name, remove_tree, str(folder))
                 raise
             return meta
 
@@ -153,16 +155,16 @@ class Layers:
         """Remove the layers that are neither wanted nor pinned."""
         for chain_id in [c for c in self._known if c not in wanted and not self._pins[c]]:
             meta = self._known.pop(chain_id)
-            await to_its_end(self._drop, meta)
+            await _run_blocking(meta.chain_id, self._drop, meta)
 
     async def sync(self, chain_ids: Iterable[str]) -> None:
         """Make sure that these layers are on the disk, so that they need not be unpacked anew after a loss of power."""
         new = [meta for chain_id in chain_ids if (meta := self._known.get(chain_id)) and not meta.synced]
         if new:
-            await asyncio.to_thread(sync_filesystem, self.folder)
+            await _run_blocking("sync", sync_filesystem, self.folder)
             for meta in new:
                 if self._known.get(meta.chain_id) is meta:
-                    await to_its_end(self._publish, msgspec.structs.replace(meta, synced=True))
+                    await _run_blocking(meta.chain_id, self._publish, msgspec.structs.replace(meta, synced=True))
 
     def used(self) -> tuple[Bytes, int]:
         """Bytes and inodes of all layers."""
@@ -170,7 +172,7 @@ class Layers:
         return Bytes(sum(meta.bytes for meta in known)), sum(meta.inodes for meta in known)
 
     async def _unpack(self, stack: Sequence[Layer], folder: Path) -> _Outcome:
-        await to_its_end(folder.mkdir, 0o755)
+        await _run_blocking(folder.name, folder.mkdir, 0o755)
         outcome = await self._run(stack[-1], folder, merged=False)
         if len(stack) == 1 or not (outcome.implicit or outcome.missing_links):
             if outcome.missing_links:
@@ -181,10 +183,10 @@ class Layers:
         # Parts of it are known only from the layers below: folders it does not describe, or files it links to.
         below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
         roots = [self.folder / str(meta.folder) for meta in below]
-        exists = await asyncio.to_thread(_any_exists, roots, outcome.implicit)
+        exists = await _run_blocking(folder.name, _any_exists, roots, outcome.implicit)
         if exists or outcome.missing_links:
-            await to_its_end(remove_tree, str(folder))
-            await to_its_end(folder.mkdir, 0o755)
+            await _run_blocking(folder.name, remove_tree, str(folder))
+            await _run_blocking(folder.name, folder.mkdir, 0o755)
             async with self._merged(below, folder) as merged:
                 again = await self._run(stack[-1], merged, merged=True)
             return msgspec.structs.replace(again, has_root=outcome.has_root)
@@ -210,10 +212,10 @@ class Layers:
             remove_tree(str(place))
 
         try:
-            await to_its_end(enter)
+            await _run_blocking(folder.name, enter)
             yield target
         finally:
-            await to_its_end(leave)
+            await _run_blocking(folder.name, leave)
 
     async def _run(self, layer: Layer, folder: Path, *, merged: bool) -> _Outcome:
         path = self._blob(layer.digest)
@@ -276,6 +278,11 @@ class Layers:
 
     def _file(self, chain_id: str) -> Path:
         return self._meta / f"{chain_id.replace(':', '-')}.json"
+
+
+async def _run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
+    """Work on the disk of images, however long it takes: nothing else may touch the layer before its end."""
+    return await blocking.call_to_end(f"layer/{layer}", function, *args, deadline=None)
 
 
 def _read(file: Path) -> LayerMeta | None:

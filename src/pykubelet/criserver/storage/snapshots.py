@@ -4,7 +4,6 @@ Layout below the root: ``containers/ID/rootfs.json`` (written first: it keeps th
 ``rootfs``, where it is mounted. What a crash leaves is found by ``recover``.
 """
 
-import asyncio
 import logging
 import os
 import re
@@ -16,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from pykubelet.base import blocking
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.storage.layers import EMPTY, Layers
@@ -76,13 +75,13 @@ class Snapshots:
         async with self._layers.pinned(image.layers):
             metas = [await self._layers.ensure(image.stack[: count + 1]) for count in range(len(image.stack))]
             self._used[container_id] = image.layers
-            await to_its_end(self._mount, place, image, metas, user)
+            await blocking.call_to_end(f"rootfs/{container_id}", self._mount, place, image, metas, user, at_once=1)
         return place / "rootfs"
 
     async def remove_rootfs(self, container_id: str) -> None:
         """Unmount a container's root file system and remove what it wrote; done is done. Transient: it is busy."""
         place = self._place(container_id)
-        await to_its_end(_remove, place)
+        await blocking.call_to_end(f"rootfs/{container_id}", _remove, place, at_once=1)
         chain_ids = self._used.pop(container_id, ())
         if self._retained is not None and not set(chain_ids) <= set(self._retained):
             await self._prune()
@@ -97,8 +96,8 @@ class Snapshots:
                 await self.remove_rootfs(container_id)
             except Transient as error:
                 _log.warning("left-over root file system", extra={"container": container_id, "error": str(error)})
-        mounted = await asyncio.to_thread(
-            lambda: [found for found in self._used if is_mount_point(self._folder / found / "rootfs")]
+        mounted = await blocking.call(
+            "rootfs", lambda: [found for found in self._used if is_mount_point(self._folder / found / "rootfs")]
         )
         return frozenset(mounted)
 
@@ -113,7 +112,8 @@ class Snapshots:
 
     async def usage(self, container_id: str) -> RootfsUsage:
         """What the container has written. NotFound: it has no root file system here."""
-        found = await asyncio.to_thread(tree_usage, str(self._place(container_id) / "upper"))
+        upper = str(self._place(container_id) / "upper")
+        found = await blocking.call(f"usage/{container_id}", tree_usage, upper, at_once=1)
         return RootfsUsage(found.bytes, found.inodes)
 
     async def _prune(self) -> None:

@@ -11,9 +11,9 @@ from hashlib import new as new_hash
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Unsupported
-from pykubelet.base.threads import to_its_end
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import BadBlob
@@ -46,7 +46,7 @@ _ATTEMPTS = 4
 _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
 _PIECE = 1 * MIB
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
 
 class RegistryClient:
@@ -59,7 +59,7 @@ class RegistryClient:
     @asynccontextmanager
     async def open(self, reference: Reference, auth: AuthConfig | None) -> "AsyncIterator[RemoteRepository]":
         """The repository of a reference, for the time of one pull. Invalid: credentials or settings make no sense."""
-        hosts = await asyncio.to_thread(self._hosts)
+        hosts = await blocking.call("registries", self._hosts)
         servers = []
         contexts = {}
         for endpoint in endpoints(reference.host, hosts):
@@ -67,7 +67,9 @@ class RegistryClient:
             credentials = credentials_for(auth, endpoint, reference.host, host)
             servers.append(_Access(endpoint, credentials, reference.path))
             if host is not None and host.tls != Tls():
-                contexts[urlsplit(endpoint.base).netloc] = await asyncio.to_thread(load_tls, endpoint.host, host.tls)
+                contexts[urlsplit(endpoint.base).netloc] = await blocking.call(
+                    "registries", load_tls, endpoint.host, host.tls
+                )
         async with open_wire(contexts) as wire:
             yield RemoteRepository(wire, reference, servers, self._clock)
 
@@ -191,7 +193,7 @@ class RemoteRepository:
                     raise
                 delay = delay * 2 if failures else _FIRST_DELAY
                 await self._clock.sleep(max(delay, error.retry_after or 0.0))
-        await to_its_end(sink.commit)
+        await blocking.call_to_end(f"blob/{blob.digest}", sink.commit, deadline=None)
 
     async def _piece(self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
         what = f"blob {blob.digest} of {self._reference.name}"
@@ -209,10 +211,10 @@ class RemoteRepository:
                     on_bytes(sink.offset + len(pending))
                     if len(pending) >= _PIECE:
                         whole, pending = pending, bytearray()
-                        await to_its_end(sink.write, whole)
+                        await blocking.call_to_end(f"blob/{blob.digest}", sink.write, whole, deadline=None)
             finally:
                 if pending:
-                    await to_its_end(sink.write, pending)
+                    await blocking.call_to_end(f"blob/{blob.digest}", sink.write, pending, deadline=None)
 
     @asynccontextmanager
     async def _get(
