@@ -1,11 +1,13 @@
 """The rules of the CNI specification: configurations, plugin input, results. Pure."""
 
 import ipaddress
-import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
+from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
+from pykubelet.base.text import printable
 from pykubelet.criserver.cni.types import AttachRequest, Json, Masquerade, NetworkList
 
 SUPPORTED = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
@@ -26,9 +28,9 @@ def candidates(names: Iterable[str]) -> list[str]:
 def parse_network(data: bytes, origin: str) -> NetworkList:
     """A configuration list, or a single configuration as a list of one. Invalid names file and field."""
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{origin}: not JSON: {error}") from error
+        document = read_json(data)
+    except Invalid as error:
+        raise Invalid(f"{origin}: {error}") from error
     if not isinstance(document, dict):
         raise Invalid(f"{origin}: must be one object")
     name, version = document.get("name"), document.get("cniVersion", "")
@@ -137,8 +139,8 @@ def environment(command: str, request: AttachRequest, netns: str, plugin_path: s
         "K8S_POD_UID": request.uid,
     }
     for name, value in arguments.items():
-        if ";" in value:
-            raise Invalid(f"{name} {value!r} has a semicolon, which CNI arguments cannot carry")
+        if ";" in value or "\0" in value:
+            raise Invalid(f"{name} {value!r} has a semicolon or a NUL, which CNI arguments cannot carry")
     return {
         "CNI_COMMAND": command,
         "CNI_CONTAINERID": request.sandbox,
@@ -160,25 +162,32 @@ def addresses(result: Mapping[str, object]) -> tuple[str, ...]:
     Addresses of interfaces outside the sandbox (a bridge's) are left out.
     """
     interfaces = result.get("interfaces")
-    inside = [bool(each.get("sandbox")) for each in interfaces] if isinstance(interfaces, list) else []
+    inside = [isinstance(each, dict) and bool(each.get("sandbox")) for each in _list(interfaces)]
     found = []
-    entries = result.get("ips")
-    for entry in entries if isinstance(entries, list) else []:
+    for entry in _list(result.get("ips")):
         if not isinstance(entry, dict) or not isinstance(entry.get("address"), str):
             continue
         index = entry.get("interface")
         if isinstance(index, int) and 0 <= index < len(inside) and not inside[index]:
             continue
-        found.append(entry["address"].partition("/")[0])
+        address = entry["address"].partition("/")[0]
+        with suppress(ValueError):
+            ipaddress.ip_address(address)
+            found.append(address)
     return tuple(found)
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def parse_reply(data: bytes, plugin: str) -> Json:
     """A plugin's result. Invalid when it is not an object."""
     try:
-        reply = json.loads(data) if data.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"CNI plugin {plugin} answered no JSON: {error}") from error
+        # What is read here is written down with the attachment: it must be text that can be.
+        reply = read_json(data) if data.strip() else {}
+    except Invalid as error:
+        raise Invalid(f"CNI plugin {plugin} answered: {error}") from error
     if not isinstance(reply, dict):
         raise Invalid(f"CNI plugin {plugin} answered no object")
     return reply
@@ -187,11 +196,11 @@ def parse_reply(data: bytes, plugin: str) -> Json:
 def failure(data: bytes, stderr: bytes) -> str:
     """A failed plugin's own words: its error object, else what it wrote."""
     try:
-        reply = json.loads(data)
-        parts = [str(reply[key]) for key in ("msg", "details") if reply.get(key)]
+        reply = read_json(data)
+        parts = [str(reply[key]) for key in ("msg", "details") if reply.get(key)] if isinstance(reply, dict) else []
         if parts:
-            return ": ".join(parts)
-    except (ValueError, AttributeError, RecursionError):
+            return printable(": ".join(parts)[:2048])
+    except Invalid:
         pass
     return (stderr or data).decode(errors="replace").strip()[-2048:] or "no message"
 

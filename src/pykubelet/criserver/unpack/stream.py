@@ -15,6 +15,8 @@ from pykubelet.criserver.unpack.limits import BadLayer, Limits
 
 _READ = 256 * KIB
 _CHUNK = 1 * MIB
+_LEAST_WINDOW = 1 * KIB
+"""zlib copies what lies behind a member: of a million tiny members, little may lie behind each."""
 _AHEAD = 8
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -71,20 +73,24 @@ def _decompressed(source: _Counted) -> Iterator[bytes]:
 def _gunzip(source: _Counted) -> Iterator[bytes]:
     """All members of a gzip file, one after the other; estargz makes thousands of them."""
     member = zlib.decompressobj(wbits=31)
-    fresh = True
+    window = _READ
     while data := source.read():
-        while data:
+        view = memoryview(data)
+        while view:
             if member.eof:
-                data = data.lstrip(b"\0") if fresh else data
-                if not data:
-                    break
-                member, fresh = zlib.decompressobj(wbits=31), True
+                padding = bytes(view[:_LEAST_WINDOW])
+                if padding[0] == 0:
+                    view = view[len(padding) - len(padding.lstrip(b"\0")) :]
+                    continue
+                member = zlib.decompressobj(wbits=31)
+            piece = view[:window]
             try:
-                plain = member.decompress(data, _CHUNK)
+                plain = member.decompress(piece, _CHUNK)
             except zlib.error as error:
                 raise BadLayer(f"the layer's gzip data are damaged: {error}") from error
-            fresh = member.eof
-            data = member.unused_data if member.eof else member.unconsumed_tail
+            taken = len(piece) - len(member.unused_data if member.eof else member.unconsumed_tail)
+            view = view[taken:]
+            window = max(_LEAST_WINDOW, 2 * taken) if member.eof else min(_READ, 2 * window)
             if plain:
                 yield plain
     if not member.eof:

@@ -128,6 +128,26 @@ def test_addresses_of_the_pod_only() -> None:
     assert addresses({}) == ()
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"interfaces": [1, None, "eth0", []], "ips": [{"address": "10.1.0.2/24", "interface": 0}]},
+        {"interfaces": {"a": 1}, "ips": {"address": "10.1.0.2"}},
+        {"ips": [None, 5, {"address": None}, {"address": "no address"}, {"address": "1" * 5000}]},
+    ],
+)
+def test_addresses_of_a_plugin_that_prints_garbage_are_none(result: Json) -> None:
+    assert addresses(result) == ()
+
+
+@pytest.mark.parametrize("said", [b'{"a": "\\ud800"}', b"\xff", b"[" * 100_000, b'{"a": NaN}', b"{"])
+def test_reply_that_cannot_be_written_down_is_refused(said: bytes) -> None:
+    """It is kept with the attachment, for the release of the address."""
+    with pytest.raises(Invalid, match="CNI plugin bridge answered"):
+        parse_reply(said, "bridge")
+    assert failure(said, b"panic") == "panic"
+
+
 def test_replies_and_failures() -> None:
     assert parse_reply(b"", "bridge") == {}
     with pytest.raises(Invalid, match="bridge"):

@@ -1,5 +1,6 @@
 """Tar streams of every make, and damaged ones: read right, or refused by a BadLayer; nothing else ever comes out."""
 
+import gzip
 import io
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.sparse import Segments, checked, from_header, from_pax, from_text
-from pykubelet.criserver.unpack.stream import ByteStream
+from pykubelet.criserver.unpack.stream import ByteStream, plain_chunks
 from pykubelet.criserver.unpack.tarstream import BLOCK, Entry, Kind, TarReader
 
 SMALL = Limits(max_bytes=Bytes(64 << 20), max_entries=1000)
@@ -268,3 +269,22 @@ def test_global_extended_header_with_attributes_and_names_concerns_no_entry() ->
     header = extended(b"g", b"SCHILY.xattr.user.a=x", b"path=b", b"size=1", b"gid=8", b"GNU.sparse.major=1")
     ((entry, content),) = read(header + tar("a", kind=tarfile.USTAR_FORMAT))
     assert (entry.name, entry.xattrs, entry.gid, len(content)) == ("a", {}, 8, 700)
+
+
+@pytest.mark.timeout(120)
+def test_gzip_of_a_million_empty_members_is_read_in_linear_time() -> None:
+    """zlib copies all that lies behind a member: of a quarter of a mebibyte for each of twenty bytes."""
+    empty = gzip.compress(b"", mtime=0)
+    data = empty * ((6 << 20) // len(empty)) + gzip.compress(b"end") + bytes(100_000)
+    begin = time.process_time()
+    assert b"".join(plain_chunks(io.BytesIO(data), SMALL)) == b"end"
+    assert time.process_time() - begin < 4
+
+
+@pytest.mark.parametrize("padding", [b"", bytes(1), bytes(5000), bytes(600_000)])
+def test_gzip_members_of_all_sizes_with_padding_between_them_are_joined(padding: bytes) -> None:
+    parts = [b"a" * 3_000_000, b"", b"b", bytes(range(256)) * 4000, b"", b"c" * 10]
+    data = b"".join(gzip.compress(part) + padding for part in parts)
+    assert b"".join(plain_chunks(io.BytesIO(data), SMALL)) == b"".join(parts)
+    with pytest.raises(BadLayer, match="too early"):
+        list(plain_chunks(io.BytesIO(data.rstrip(b"\0")[:-3]), SMALL))

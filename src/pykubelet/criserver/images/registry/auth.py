@@ -8,6 +8,7 @@ import binascii
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from urllib.parse import urlencode, urlsplit
 
 from pykubelet.base.errors import Invalid, Permanent
@@ -17,6 +18,7 @@ from pykubelet.criserver.images.types import AuthConfig
 _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
 _SCHEME = re.compile(r"\s*([A-Za-z0-9_-]+)(?=\s|,|$)(?!\s*=)\s*,?")
 _MAX_CHALLENGE = 8192
+_MAX_HEADERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Credentials:
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
     """All challenges of the WWW-Authenticate headers, in order; what is not understood is left out."""
     found: list[Challenge] = []
-    for header in headers:
+    for header in islice(headers, _MAX_HEADERS):
         rest = header[:_MAX_CHALLENGE]
         while rest.strip(" ,\t"):
             scheme = _SCHEME.match(rest)

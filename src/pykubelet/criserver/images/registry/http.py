@@ -155,7 +155,7 @@ async def failure(response: "ClientResponse", what: str) -> PykubeletError:
 
 async def _message(response: "ClientResponse") -> str:
     """What the JSON of an error says (distribution specification, "Error Codes"), on one line and short."""
-    with suppress(Permanent, ValueError, KeyError, TypeError, IndexError):
+    with suppress(Permanent, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         data = await read_bounded(response, _MAX_ERROR, "")
         if response.status == 400 and b"HTTPS server" in data:
             return "it speaks TLS; say how to check its certificate in the registries file (ca, or skip_verify)"
