@@ -55,9 +55,9 @@ class Extractor:
         self.written = Written()
         self._account = account
         self._merged = merged
-        self._late: dict[str, tuple[int, bytes]] = {}
+        self._late: dict[str, tuple[int, int, bytes]] = {}
         """Of folders, set at the end: modification time, which what is put into them changes, and default ACL,
-        which what is put into them would get too."""
+        which what is put into them would get too; with the inode, by which the folder is known again."""
         self._own: set[str] = set()
         """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
         self._copied: set[str] = set()
@@ -87,9 +87,11 @@ class Extractor:
         return self.written
 
     def _finish_folders(self) -> None:
-        """What the layer itself made unreachable later is left out."""
-        for folder, (mtime, acl) in self._late.items():
+        """What the layer itself replaced or made unreachable later is left out."""
+        for folder, (inode, mtime, acl) in self._late.items():
             try:
+                if os.lstat(folder).st_ino != inode:
+                    continue
                 if acl:
                     set_xattr(folder, DEFAULT_ACL, acl)
                 os.utime(folder, ns=(mtime, mtime), follow_symlinks=False)
@@ -149,7 +151,7 @@ class Extractor:
 
     def _charge_parents(self, path: str) -> None:
         """Writing into a folder of the layers below copies it up, and those above it."""
-        parent = os.path.realpath(path.rpartition("/")[0] or "/")
+        parent = _real(path.rpartition("/")[0] or "/")
         while len(parent) > 1 and parent not in self._copied:
             self._copied.add(parent)
             self._account.inode(parent.rpartition("/")[2], blocks=2)
@@ -185,7 +187,7 @@ class Extractor:
                 make()
                 return
             except FileExistsError:
-                remove_any(path, self._charge_removal if self._merged else None)
+                remove_any(path, self._note_removal)
             except (FileNotFoundError, NotADirectoryError):
                 self._parents(path)
         raise BadLayer(f"{path!r} cannot be made: something on its way leads nowhere")
@@ -269,18 +271,14 @@ class Extractor:
             if key != DEFAULT_ACL:
                 set_xattr(path, key, value)
         if entry.kind is Kind.FOLDER:
-            self._late[path] = entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
+            self._late[path] = os.lstat(path).st_ino, entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
         else:
-            self._late.pop(path, None)
             os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
     def _parents(self, path: str) -> None:
         """Make the missing folders above a path, as the tools that made the layer must have had them."""
         missing = []
-        try:
-            parent = os.path.realpath(path.rpartition("/")[0])
-        except RecursionError as error:
-            raise BadLayer(f"{path!r}: too many links on the way to it") from error
+        parent = _real(path.rpartition("/")[0])
         while len(parent) > 1 and not os.path.isdir(parent):
             missing.append(parent)
             parent = parent.rpartition("/")[0]
@@ -332,11 +330,13 @@ class Extractor:
 
     def _remove_lower(self, path: str) -> None:
         """With ``merged``: each file and folder that goes leaves a mark, and its folder is copied up for that."""
-        remove_any(path, self._charge_removal)
+        remove_any(path, self._note_removal)
 
-    def _charge_removal(self, path: str) -> None:
-        self._charge_parents(path)
-        self._account.inode(path.rpartition("/")[2])
+    def _note_removal(self, path: str) -> None:
+        self._late.pop(path, None)  # its inode's number may be the next file's
+        if self._merged:
+            self._charge_parents(path)
+            self._account.inode(path.rpartition("/")[2])
 
     def _hide(self, victim: str) -> None:
         try:
@@ -363,6 +363,13 @@ def _inside(name: str) -> str:
         if len(part) > _MAX_COMPONENT // 4 and len(os.fsencode(part)) > _MAX_COMPONENT:
             raise BadLayer(f"a name longer than {_MAX_COMPONENT} bytes: {part[:80]!r}…")
     return "/" + "/".join(parts)
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except RecursionError as error:
+        raise BadLayer(f"{path!r}: too many links on the way to it") from error
 
 
 def _device(entry: Entry) -> tuple[int, int]:

@@ -44,11 +44,10 @@ def is_whiteout(facts: os.stat_result) -> bool:
     return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
 
 
-def remove_any(path: str, before: Callable[[str], None] | None = None) -> None:
+def remove_any(path: str, before: Callable[[str], None]) -> None:
     """Remove whatever lies there; ``before`` is told of each file and directory first."""
     try:
-        if before is not None and os.path.lexists(path):
-            before(path)
+        before(path)
         os.unlink(path)
     except IsADirectoryError:
         _remove_tree(path, before)
@@ -56,14 +55,13 @@ def remove_any(path: str, before: Callable[[str], None] | None = None) -> None:
         pass
 
 
-def _remove_tree(path: str, before: Callable[[str], None] | None) -> None:
+def _remove_tree(path: str, before: Callable[[str], None]) -> None:
     """Its depth is bounded, as every name in a layer is."""
     folders = [path]
     for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if before is not None:
-                    before(entry.path)
+                before(entry.path)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 else:
