@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -254,3 +256,29 @@ def _change_boot(root: Path, boot: str, *, noted_in_records: bool) -> None:
         for identity, body in database.execute("SELECT id, body FROM sandboxes").fetchall():
             assert now in body
             database.execute("UPDATE sandboxes SET body = ? WHERE id = ?", (body.replace(now, then), identity))
+
+
+def test_server_starts_on_files_that_are_none(yard: Yard) -> None:
+    """Something else lies in the place of its own files, and strange things among those of pods."""
+    home, strange = yard.server.home, "f" * 64
+    yard.server.signal(signal.SIGKILL)
+    (home / "root" / "state.db").unlink()
+    (home / "run" / "marks").unlink()
+    shutil.rmtree(home / "run" / "tmp")
+    for folder in ("root/state.db/below", "run/marks/below", f"root/storage/containers/{strange}/upper/below"):
+        (home / folder).mkdir(parents=True)
+    for name in ("run/tmp", f"run/exits/{strange}", f"run/bundles/{strange}", f"run/sandboxes/{strange}"):
+        (home / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(home / name)
+    for name in (f"run/ns/{strange}", "root/network/x.json", "root/storage/containers/file"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_bytes(b"\xff")
+    begun = time.monotonic()
+    yard.server.start()
+    assert time.monotonic() - begun < _SERVES
+
+    async def use(client: CriClient) -> None:
+        await yard.container(client, "afterwards", "exec sleep 600")
+        await yard.clear(client)
+
+    yard.do(use)

@@ -38,7 +38,8 @@ def remove_remains(folder: str | os.PathLike[str]) -> None:
     """Remove what writers that were killed have left in a folder. Nobody may be writing there. Blocks."""
     for path in Path(folder).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder, or immutable: it is in the way of nothing
+                path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

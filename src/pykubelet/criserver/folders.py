@@ -1,14 +1,34 @@
 """The server's own folders: private, and used by one server at a time."""
 
 import fcntl
+import logging
 import os
 from pathlib import Path
 
 from pykubelet.base.errors import Conflict, Permanent
 
+_log = logging.getLogger(__name__)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what is in the way, so that it is lost to no one; its new place. Blocking."""
+    number = 1
+    while os.path.lexists(aside := path.with_name(f"{path.name}.aside-{number}")):
+        number += 1
+    path.rename(aside)
+    _log.error("something else lay in the place of a file or folder", extra={"path": str(path), "kept_as": str(aside)})
+    return aside
+
+
+def make_room(path: Path, *, folder: bool = False) -> None:
+    """Set aside what is no regular file, or with ``folder`` no folder; links count for what they lead to. Blocking."""
+    if os.path.lexists(path) and not (path.is_dir() if folder else path.is_file()):
+        set_aside(path)
+
 
 def lock_folder(folder: Path) -> int:
     """A descriptor to hold: two servers on one folder would undo each other's work."""
+    make_room(folder / "lock")
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,6 +48,7 @@ def make_way(top: Path, last: Path) -> None:
     """
     top.parent.mkdir(parents=True, exist_ok=True)
     for folder in reversed([last, *last.parents][: len(last.relative_to(top).parts) + 1]):
+        make_room(folder, folder=True)
         try:
             folder.mkdir(mode=0o711)
         except FileExistsError:
@@ -43,10 +64,7 @@ def make_way(top: Path, last: Path) -> None:
 
 def entries(folder: Path) -> list[Path]:
     """What lies in it; nothing when it is not there, or no folder. Blocking."""
-    try:
-        return list(folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def closed_folder(*lasts: Path) -> Path | None:
@@ -57,6 +75,7 @@ def closed_folder(*lasts: Path) -> Path | None:
 
 def make_folder(folder: Path) -> None:
     """Make it and its parents, for root only."""
+    make_room(folder, folder=True)
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)

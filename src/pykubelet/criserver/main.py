@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import os
-import shutil
-from contextlib import AsyncExitStack, suppress
+import secrets
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import SystemClock
@@ -14,7 +16,7 @@ from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import decide as container
 from pykubelet.criserver.container.processes import end_commands
-from pykubelet.criserver.folders import lock_folder, make_folder, make_way
+from pykubelet.criserver.folders import entries, lock_folder, make_folder, make_way
 from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, write_note
 from pykubelet.criserver.processes import reference
@@ -31,6 +33,7 @@ from pykubelet.criserver.server.stats import StatsCalls
 from pykubelet.criserver.server.streaming import ContainerExecutor, StreamingCalls
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
+from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.linux import cgroups, memory, system
@@ -55,7 +58,7 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
         process = reference(os.getpid())
         assert process is not None, "this process runs"
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
-        await blocking.call_to_end("server", _clear_scratch, settings)
+        retired = await blocking.call_to_end("server", _retire_scratch, settings)
         for folder in (settings.bundles, settings.exits, settings.scratch):
             await blocking.call_to_end("server", make_folder, folder)
         clock = SystemClock()
@@ -66,22 +69,24 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             ground = Ground(settings, store, images, tasks, clock, Repairs(tasks, clock))
             server = Server(ground, open_machine(settings, marks))
+            for folder in retired:
+                remove = partial(blocking.call, "start-up", remove_any, str(folder))
+                ground.repairs.add("files of calls", folder.name, remove)
             await settle(settings.run, marks, clock)
             await server.recover()
             await server.serve()
 
 
-def _clear_scratch(settings: Settings) -> None:
-    """End the commands of the last server, and remove the files of its calls."""
-    bundles, scratch = settings.bundles, settings.scratch
-    containers = [path.name for path in bundles.iterdir()] if bundles.is_dir() else []
-    old = scratch.with_name(f"{scratch.name}.old")
-    # An OCI runtime that has just begun a command can note its number no more once the folder is away, and ends it.
-    for _ in range(2):
-        end_commands(old, containers)
-        shutil.rmtree(old, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            scratch.rename(old)
+def _retire_scratch(settings: Settings) -> list[Path]:
+    """End the commands of the last server; the folders with the files of its calls, which are of no use any more."""
+    containers = [path.name for path in entries(settings.bundles)]
+    if os.path.lexists(settings.scratch):
+        # An OCI runtime that has just begun a command can note its number no more once this is away, and ends it.
+        settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
+    old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
+    for folder in old:
+        end_commands(folder, containers)
+    return old
 
 
 class Server:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.base.safe_path import read_regular
 from pykubelet.criserver.types import ContainerID
 
 _CONTROL = "ctl"
 _OOM = "oom"
+_NUMBER = 32
 _REOPEN_LOGS = b"2 0 0\n"
 
 
@@ -26,8 +28,8 @@ def read_exit(exits: Path, bundle: Path, container: ContainerID) -> Exit | None:
     """The exit conmon has noted, or None when it has not (yet)."""
     path = exits / container
     try:
-        text, at = path.read_text(errors="replace"), path.stat().st_mtime_ns
-    except FileNotFoundError:
+        text, at = read_regular(path, _NUMBER).decode(errors="replace"), path.stat().st_mtime_ns
+    except OSError:
         return None
     # The file is renamed into place whole; an empty one can only be the trace of a full disk.
     code = int(text) if text.strip().lstrip("-").isdecimal() else 255

@@ -7,11 +7,14 @@ import msgspec
 
 from pykubelet import __version__
 from pykubelet.base.atomic import write_atomic
+from pykubelet.base.safe_path import read_regular
 from pykubelet.criserver.config import Settings
+from pykubelet.criserver.folders import make_room
 from pykubelet.criserver.keeper.types import Note
 from pykubelet.criserver.types import ProcessRef
 
 _FILE = "server.json"
+_LIMIT = 1 << 20
 
 
 def note_of(settings: Settings, process: ProcessRef, kept: bool) -> Note:
@@ -23,11 +26,12 @@ def note_of(settings: Settings, process: ProcessRef, kept: bool) -> Note:
 def read_note(run: Path) -> Note | None:
     """The note in a run folder; its server may have ended. None when there is none that can be read."""
     try:
-        return msgspec.json.decode((run / _FILE).read_bytes(), type=Note)
+        return msgspec.json.decode(read_regular(run / _FILE, _LIMIT), type=Note)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
 def write_note(run: Path, note: Note) -> None:
     """Leave it in the run folder, whose lock the caller holds."""
+    make_room(run / _FILE)
     write_atomic(run / _FILE, msgspec.json.encode(note))

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.safe_path import read_regular
+from pykubelet.base.units import MIB
+from pykubelet.criserver.folders import make_room, set_aside
 
 _log = logging.getLogger(__name__)
 _SUFFIX = ".json"
+_LIMIT = 64 * MIB
 
 
 class Copies:
@@ -23,21 +27,29 @@ class Copies:
     def prepare(self) -> None:
         """Make the folder. OSError: the disk is full, say."""
         for folder in (self._folder.parent, self._folder):
+            make_room(folder, folder=True)
             folder.mkdir(mode=0o700, exist_ok=True)
         remove_remains(self._folder)
 
     def put(self, identity: str, body: bytes) -> None:
         """Write one. OSError."""
-        write_atomic(self._path(identity), body)
+        try:
+            write_atomic(self._path(identity), body)
+        except IsADirectoryError:
+            set_aside(self._path(identity))
+            write_atomic(self._path(identity), body)
 
     def drop(self, identity: str) -> None:
         """Remove one; done is done."""
-        self._path(identity).unlink(missing_ok=True)
+        try:
+            self._path(identity).unlink(missing_ok=True)
+        except IsADirectoryError:
+            set_aside(self._path(identity))
 
     def get(self, identity: str) -> bytes | None:
         """One of them; None when there is none that can be read."""
         try:
-            return self._path(identity).read_bytes()
+            return read_regular(self._path(identity), _LIMIT)
         except OSError:
             return None
 
@@ -51,13 +63,16 @@ class Copies:
                 _log.error("a copy of a record cannot be read", extra={"file": str(path)})
 
     def keep(self, wanted: dict[str, bytes]) -> None:
-        """Have exactly these. OSError."""
+        """Have exactly these; one that cannot be written or removed now (an immutable file) is left, and logged."""
         have = {path.stem for path in self._folder.glob(f"*{_SUFFIX}")}
-        for identity, body in wanted.items():
-            if self.get(identity) != body:
-                self.put(identity, body)
-        for identity in have - set(wanted):
-            self.drop(identity)
+        for identity in have | set(wanted):
+            try:
+                if identity not in wanted:
+                    self.drop(identity)
+                elif self.get(identity) != wanted[identity]:
+                    self.put(identity, wanted[identity])
+            except OSError as error:
+                _log.error("a copy of a record is not tidied", extra={"id": identity, "error": str(error)})
 
     def _path(self, identity: str) -> Path:
         return self._folder / f"{identity}{_SUFFIX}"

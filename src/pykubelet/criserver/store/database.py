@@ -6,6 +6,7 @@ ones away, and then it has also ended every container they speak of.
 
 import asyncio
 import logging
+import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 VERSION = 1
+_MOST = 1 << 30
+"""Bytes of a file that is worth a check; one that is larger is no list of records."""
 _SCHEMA = (
     "CREATE TABLE sandboxes (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE containers (id TEXT PRIMARY KEY, name TEXT NOT NULL, sandbox TEXT NOT NULL, body BLOB NOT NULL, "
@@ -60,7 +63,7 @@ class Database:
     async def open(cls, path: Path, restore: Restore, clock: Clock) -> "Database":
         """Open or make the file. A damaged one is set aside with a loud message and made anew by ``restore``.
 
-        Permanent: made by a newer version of the server; Transient: the disk is full or fails, and nothing was touched.
+        One of a newer version is kept in the same way. Transient: the disk is full or fails, and nothing was touched.
         """
         database = cls(path, restore, clock)
         try:
@@ -118,6 +121,7 @@ class Database:
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_room()
             try:
                 self._connection = self._connect()
             except sqlite3.DatabaseError as error:
@@ -127,6 +131,15 @@ class Database:
                 self._connection = self._connect()
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
+
+    def _make_room(self) -> None:
+        """Set aside what cannot be the file, or takes too long to check."""
+        for suffix in ("", "-wal", "-shm"):
+            part = self._path.with_name(self._path.name + suffix)
+            if os.path.lexists(part) and not part.is_file():
+                self._set_aside(sqlite3.DatabaseError(f"{part.name} is no regular file"))
+        if self._path.exists() and self._path.stat().st_size > _MOST:
+            self._set_aside(sqlite3.DatabaseError(f"it is larger than {_MOST} bytes"))
 
     def _connect(self) -> sqlite3.Connection:
         # Requests hold secrets; the files beside it get the same mode.
@@ -141,10 +154,7 @@ class Database:
                 raise sqlite3.DatabaseError(f"quick_check says: {state}")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
-                raise Permanent(
-                    f"{self._path} was written by a newer version (schema {version}, this one knows {VERSION}); "
-                    "use that version, or another root folder"
-                )
+                raise sqlite3.DatabaseError(f"a newer version wrote it: schema {version}, this one knows {VERSION}")
             if version == 0:
                 self._make(connection)
             for query in _QUERIES:
@@ -174,16 +184,16 @@ class Database:
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
         aside = self._path.with_name(f"{self._path.name}.damaged-{now}")
         number = 1
-        while aside.exists():
+        while os.path.lexists(aside):
             number += 1
             aside = aside.with_name(f"{self._path.name}.damaged-{now}-{number}")
         _log.error(
-            "the state file is damaged and set aside",
+            "the state file cannot be used and is set aside",
             extra={"file": str(self._path), "kept_as": str(aside), "error": str(error)},
         )
         for suffix in ("", "-wal", "-shm"):
             part = self._path.with_name(self._path.name + suffix)
-            if part.exists():
+            if os.path.lexists(part):
                 part.rename(aside.with_name(aside.name + suffix))
 
     def _close(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Conflict, Permanent, Transient
+from pykubelet.base.errors import Conflict, Transient
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import (
     ContainerID,
@@ -260,14 +260,20 @@ async def test_a_sound_file_is_not_set_aside_for_a_full_disk(tmp_path: Path, mon
     await store.close()
 
 
-async def test_a_newer_file_is_not_touched(tmp_path: Path) -> None:
+async def test_file_of_a_newer_version_is_kept_and_its_records_are_taken_from_the_copies(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    await (await Store.open(path)).close()
+    ready, running = await _two(path)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
-    with pytest.raises(Permanent, match="newer version"):
-        await Store.open(path)
+    store = await Store.open(path)
+    assert not store.sound
+    assert await store.load() == ([ready], [running])
+    await store.close()
+    (kept,) = tmp_path.glob("state.db.damaged-*Z")
+    connection = sqlite3.connect(kept)
+    assert connection.execute("PRAGMA user_version").fetchone() == (99,)
+    connection.close()
 
 
 async def test_nobody_else_can_read_the_records(tmp_path: Path) -> None:
