@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from google.protobuf.message import Message
 
 from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
@@ -22,8 +23,6 @@ from pykubelet.criserver.main import Server
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls
-from pykubelet.criserver.server.containers import ContainerCalls
-from pykubelet.criserver.server.sandboxes import SandboxCalls
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
@@ -67,13 +66,16 @@ class Stage:
         self.life = Life(alive=False)
         self.calls: dict[str, Callable[[Any], Awaitable[Any]]] = {}
         """What the server serves, by name."""
+        self.streams: dict[str, Callable[[Any], AsyncIterator[Any]]] = {}
+        self.requests: dict[str, type[Message]] = {}
 
-    def unary(self, name: str, request: object, function: Callable[[Any], Awaitable[Any]]) -> None:
+    def unary(self, name: str, request: type[Message], function: Callable[[Any], Awaitable[Any]]) -> None:
         """As ``Calls``, without gRPC."""
-        self.calls[name] = function
+        self.calls[name], self.requests[name] = function, request
 
-    def stream(self, name: str, request: object, function: object) -> None:
-        """They say the same as the lists."""
+    def stream(self, name: str, request: type[Message], function: Callable[[Any], AsyncIterator[Any]]) -> None:
+        """As ``Calls``, without gRPC."""
+        self.streams[name], self.requests[name] = function, request
 
     @property
     def store(self) -> Store:
@@ -103,8 +105,8 @@ class Stage:
                 await server.recover()
                 pods = server._pods
                 self.sandbox_manager, self.container_manager = pods.sandboxes, pods.containers
-                SandboxCalls(pods.sandboxes, pods.containers, tasks, self.clock).register(cast(Calls, self))
-                ContainerCalls(pods.containers, pods.sandboxes, tasks).register(cast(Calls, self))
+                for group in server._calls():
+                    group.register(cast(Calls, self))
                 tasks.create_task(life.store.write_owed(), name="store-retries")
                 tasks.create_task(pods.sandbox_recovery.retry_network(), name="network-retries")
                 tasks.create_task(repairs.run(), name="repairs")

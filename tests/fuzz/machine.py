@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.units import Bytes
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon, Launch, Launched
 from pykubelet.criserver.container.ports import ImageFacts
@@ -22,7 +23,9 @@ from pykubelet.criserver.netns import Kind, NamespaceSpec
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
+from pykubelet.criserver.stats.ports import LayerUsage
 from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, Spared, UserNamespace
+from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.procfs import Stat
 from tests.fuzz.simulation import RUNS_IN, Dead, SimulatedLoop
 
@@ -311,6 +314,12 @@ class SimulatedCgroups:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
+    def stats(self, path: str) -> CgroupStats:
+        return CgroupStats()
+
+    def procs(self, path: str) -> tuple[int, ...]:
+        return ()
+
     def delete(self, path: str) -> None:
         first = self._machine.first.get(Path(path).name)
         if first is not None:
@@ -341,6 +350,9 @@ class SimulatedNetwork:
 
     async def start(self) -> None:
         """There is no configuration to read."""
+
+    def problem(self) -> str:
+        return ""
 
 
 class SimulatedNamespaces:
@@ -373,6 +385,7 @@ class SimulatedImages:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.containers = self
+        self.layers = self
 
     def find(self, reference: str) -> ImageFacts | None:
         if reference != IMAGE:
@@ -395,6 +408,9 @@ class SimulatedImages:
         self._machine.rootfs.discard(container)
         with suppress(FileNotFoundError):
             shutil.rmtree(self._machine.root / "rootfs" / container)
+
+    async def usage(self, container: ContainerID) -> LayerUsage | None:
+        return LayerUsage("/", Bytes(0), 0)
 
     def recover(self, wanted: set[str], spared: Spared, repairs: object) -> None:
         for name in tuple(self._machine.rootfs):

@@ -122,7 +122,7 @@ def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) 
         pod=config.metadata.name,
         uid=config.metadata.uid,
         ports=tuple(
-            PortMap(port.host_port, port.container_port, _PROTOCOLS[port.protocol], port.host_ip)
+            PortMap(port.host_port, port.container_port, _protocol(port), port.host_ip)
             for port in config.port_mappings
             if port.host_port > 0
         ),
@@ -134,6 +134,13 @@ def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) 
         ips=_ips(config.annotations.get(_IPS, "")),
         mac=_mac(config.annotations.get(_MAC, "")),
     )
+
+
+def _protocol(port: pb.PortMapping) -> str:
+    known = _PROTOCOLS.get(port.protocol)
+    if known is None:
+        raise Invalid(f"port mapping {port.container_port}: {port.protocol} is no protocol (TCP, UDP or SCTP)")
+    return known
 
 
 def _ips(text: str) -> tuple[str, ...]:

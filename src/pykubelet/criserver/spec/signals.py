@@ -10,23 +10,29 @@ DEFAULT = "SIGTERM"
 
 
 def stop_signal(config: pb.ContainerConfig, image: str) -> str:
-    """The name of the signal that asks the container to end: the request's, the image's, or SIGTERM."""
+    """The name of the signal that asks the container to end: the request's, the image's, or SIGTERM.
+
+    Invalid: the request's is none.
+    """
     if config.stop_signal != pb.RUNTIME_DEFAULT:
-        return pb.Signal.Name(config.stop_signal).replace("PLUS", "+").replace("MINUS", "-")
+        value = pb.Signal.DESCRIPTOR.values_by_number.get(config.stop_signal)
+        if value is None:
+            raise Invalid(f"there is no signal {config.stop_signal}")
+        return value.name.replace("PLUS", "+").replace("MINUS", "-")
     return image or DEFAULT
 
 
 def signal_number(name: str) -> int:
     """Number of ``SIGTERM``, ``TERM``, ``15`` or ``SIGRTMIN+3``. Invalid when there is no such signal."""
     text = name.strip().upper()
-    if text.isdecimal():
-        number = int(text)
-    else:
-        base, sign, offset = _split(text if text.startswith("SIG") else f"SIG{text}")
-        try:
+    try:
+        if text.isdecimal():
+            number = int(text)
+        else:
+            base, sign, offset = _split(text if text.startswith("SIG") else f"SIG{text}")
             number = signal.Signals[base].value + (int(sign + offset) if offset else 0)
-        except (KeyError, ValueError) as error:
-            raise Invalid(f"there is no signal {name!r}") from error
+    except (KeyError, ValueError) as error:
+        raise Invalid(f"there is no signal {name!r}") from error
     if not 1 <= number <= 64:
         raise Invalid(f"there is no signal {name!r}")
     return number

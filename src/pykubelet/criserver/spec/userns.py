@@ -16,12 +16,17 @@ def id_map(options: pb.NamespaceOption) -> IdMap | None:
     if not options.HasField("userns_options") or wanted.mode == pb.NODE:
         return None
     if wanted.mode != pb.POD:
-        raise Invalid(f"a user namespace can be the pod's or the node's, not {pb.NamespaceMode.Name(wanted.mode)}")
+        raise Invalid(f"a user namespace can be the pod's or the node's, not {_name(wanted.mode)}")
     for kind, mode in (("network", options.network), ("PID", options.pid), ("IPC", options.ipc)):
         if mode == pb.NODE:
             raise Invalid(f"a pod with a user namespace cannot use the node's {kind} namespace")
     (uid, uids), (gid, gids) = _range(wanted.uids, "user"), _range(wanted.gids, "group")
     return IdMap(uid, gid, uids, gids)
+
+
+def _name(mode: "pb.NamespaceMode.ValueType") -> str:
+    value = pb.NamespaceMode.DESCRIPTOR.values_by_number.get(mode)
+    return value.name if value is not None else str(mode)
 
 
 def check_container(options: pb.NamespaceOption, of_pod: IdMap | None) -> None:

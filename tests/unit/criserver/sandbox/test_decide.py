@@ -162,3 +162,18 @@ def test_adoption(phase: SandboxPhase, there: bool, alive: bool, expected: Sandb
 def test_sandbox_of_another_boot_is_lost(noted: str, last: str, now: str, expected: SandboxPhase) -> None:
     record = of_boot(replace(RECORD, phase=SandboxPhase.READY, boot=noted), last)
     assert adopted_phase(record, boot=now, namespaces_there=True, infra_alive=True) is expected
+
+
+def test_attach_request_unknown_protocol_is_invalid() -> None:
+    config = pb.PodSandboxConfig()
+    port = config.port_mappings.add(container_port=80, host_port=8080)
+    port.protocol = 7  # type: ignore[assignment]  # as a newer client may send it
+    with pytest.raises(Invalid, match="port mapping 80: 7 is no protocol"):
+        attach_request(SandboxID("s1"), config, "/ns")
+
+
+def test_namespaces_unknown_user_namespace_mode_is_invalid() -> None:
+    config = pb.PodSandboxConfig()
+    config.linux.security_context.namespace_options.userns_options.mode = 9  # type: ignore[assignment]
+    with pytest.raises(Invalid, match="not 9"):
+        namespaces(config)
