@@ -51,6 +51,8 @@ def test_every_container_can_be_removed_in_the_end() -> None:
         (ContainerPhase.EXITED, {"bundle": False}, Recovery.KEEP),
         (ContainerPhase.RUNNING, {"alive": True, "monitored": True}, Recovery.ADOPT),
         (ContainerPhase.RUNNING, {"alive": True}, Recovery.ADOPT),
+        # It has ended, and its monitor is about to note how.
+        (ContainerPhase.RUNNING, {"monitored": True}, Recovery.ADOPT),
         (ContainerPhase.RUNNING, {"exit_noted": True}, Recovery.FINISH),
         (ContainerPhase.RUNNING, {"bundle": False}, Recovery.LOST),
         (ContainerPhase.CREATED, {}, Recovery.KEEP),
@@ -101,3 +103,10 @@ def test_processes_noted_without_a_boot_are_of_the_last_one() -> None:
     record = of_boot(replace(RECORD, process=old, monitor=new), "b1")
     assert (record.process, record.monitor) == (ProcessRef(1, 2, "b1"), new)
     assert of_boot(RECORD, "b1") == RECORD
+
+
+def test_container_that_runs_must_end_before_it_is_removed() -> None:
+    assert TRANSITIONS[ContainerPhase.RUNNING] == {ContainerPhase.EXITED}
+    for phase in ContainerPhase:
+        assert ContainerPhase.MAKING not in TRANSITIONS[phase]
+        assert (ContainerPhase.RUNNING in TRANSITIONS[phase]) is (phase is ContainerPhase.CREATED)

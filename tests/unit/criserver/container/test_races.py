@@ -416,3 +416,43 @@ async def test_recovered_container_that_was_half_made_goes_with_its_sandbox(
         assert rig.manager.of_sandbox(SANDBOX) == []
         assert rig.images.held == set()
         assert cast(NoCgroups, rig.deps.cgroups).deleted
+
+
+async def _with_record(rig: Rig, container: Container, phase: ContainerPhase) -> None:
+    """As if its server had died before it noted more than that."""
+    cut = replace(container.record, phase=phase, process=None, monitor=None, started_at=0)
+    await rig.store.put_container(cut)
+
+
+async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.manager.start(container.id)
+        process = container.record.process
+        monitor = reference(int((rig.manager.bundle(container.id) / "conmon.pid").read_text()))
+        await _with_record(rig, container, ContainerPhase.CREATED)
+    async with rig_in(tmp_path) as rig:
+        await rig.recover()
+        found = rig.manager.get(container.id)
+        await until(lambda: found.running)
+        assert (found.record.process, found.record.monitor) == (process, monitor)
+        assert None not in (process, monitor)
+        await rig.manager.remove(container.id)
+
+
+async def test_recovery_launch_cut_before_the_runtime_wrote_its_state_is_created_again(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await until((rig.manager.bundle(container.id) / "pid").exists)
+        rig.forget_launches()
+    state = tmp_path / "oci" / container.id
+    for path in state.iterdir():
+        path.unlink()
+    async with rig_in(tmp_path) as rig:
+        await rig.recover()
+        found = rig.manager.get(container.id)
+        await until(lambda: not state.exists())
+        assert found.record.phase is ContainerPhase.CREATED
+        assert not _lives(container, tmp_path)
+        await rig.manager.start(container.id)
+        await rig.manager.remove(container.id)
