@@ -44,7 +44,7 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
         # Blocking calls of different pods never share threads: base/blocking.py.
         (r"to_thread\(|run_in_executor\(|\bto_its_end\(|\bstoppable\(", DEFAULT_EXECUTOR),
         # A number may be another process's when the signal comes; only the parent of an unreaped child knows.
-        (r"\bos\.(kill|killpg)\b", {"base/proc.py", "criserver/container/processes.py"}),
+        (r"\bos\.(kill|killpg)\b", {"base/proc.py"}),
         (r"\bpidfd_send_signal\b", {"base/proc.py", "linux/pidfd.py", "criserver/spec/seccomp.py"}),
         # Who opens a process by its number must check that it is the one that is meant: `criserver.processes` does.
         (
