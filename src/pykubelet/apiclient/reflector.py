@@ -19,6 +19,7 @@ from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType, meta_of
 from pykubelet.base.backoff import Backoff, jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
@@ -64,6 +65,7 @@ class Reflector(Generic[T]):
         self._query = query
         self._deliver = deliver
         self._clock = clock
+        self._guard = Guard("watches", clock.monotonic)
         self._items: dict[Key, T] = {}
         self._version = ""
         self._backoff = Backoff(first_delay, _MAX_DELAY, 2.0, _CALM)
@@ -80,21 +82,29 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Follow until cancelled or stopped. Errors of any kind are logged and outlived."""
         while not self._stopped:
-            try:
-                if not self._version:
-                    self._replace(await self._client.list(self._query.target, self._query.select))
-                self.fault = None
-                if not self._stopped:
-                    await self._follow()
-            except Expired as error:
-                _log.info("watch is too old, listing anew", extra=self._about(error))
+            with self._guard.item(self._query.target.label) as attempt:
+                await self._list_and_watch()
+            if attempt.error is not None:  # no fault of the API server: what was read may not be sound
                 self._version = ""
                 await self._rest(None)
-            except PykubeletError as error:
-                if self.fault is None:
-                    _log.warning("list or watch failed, trying again", extra=self._about(error))
-                self.fault = error
-                await self._rest(error.retry_after if isinstance(error, Transient) else None)
+
+    async def _list_and_watch(self) -> None:
+        """List if need be, then watch until the stream ends; errors of the API server are logged and waited for."""
+        try:
+            if not self._version:
+                self._replace(await self._client.list(self._query.target, self._query.select))
+            self.fault = None
+            if not self._stopped:
+                await self._follow()
+        except Expired as error:
+            _log.info("watch is too old, listing anew", extra=self._about(error))
+            self._version = ""
+            await self._rest(None)
+        except PykubeletError as error:
+            if self.fault is None:
+                _log.warning("list or watch failed, trying again", extra=self._about(error))
+            self.fault = error
+            await self._rest(error.retry_after if isinstance(error, Transient) else None)
 
     async def _follow(self) -> None:
         begun = self._clock.monotonic()

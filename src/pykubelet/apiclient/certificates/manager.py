@@ -20,6 +20,7 @@ from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.models.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -62,27 +63,35 @@ class CertificateManager:
 
     async def run(self) -> None:
         """Keep the certificate valid until cancelled; errors are logged and outlived."""
+        guard = Guard("certificates", self._clock.monotonic)
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.1)
         while True:
-            wait = await self._until_due()
-            if wait > 0:
-                await self._clock.sleep(min(wait, _LOOK_EVERY))
-                continue
-            template = self._template()
-            if template is None:
-                await self._clock.sleep(_FIRST_DELAY)
-                continue
-            try:
-                await self.request(template)
-                if await self._until_due() > 0:
-                    backoff.reset("")
-                    continue
-                raise Transient("the certificate has expired by this node's clock as soon as it was issued")
-            except PykubeletError as error:
-                delay = backoff.next("", self._clock.monotonic())
-                told = {"subject": template.common_name, "signer": template.signer, "error": str(error)}
-                _log.warning("certificate not renewed, trying again", extra=told)
-                await self._clock.sleep(delay)
+            with guard.item("renewal") as attempt:
+                await self._look(backoff)
+            if attempt.error is not None:
+                await self._clock.sleep(max(_FIRST_DELAY, guard.delay("renewal")))
+
+    async def _look(self, backoff: Backoff) -> None:
+        """Ask for a certificate if one is due, or wait a while."""
+        wait = await self._until_due()
+        if wait > 0:
+            await self._clock.sleep(min(wait, _LOOK_EVERY))
+            return
+        template = self._template()
+        if template is None:
+            await self._clock.sleep(_FIRST_DELAY)
+            return
+        try:
+            await self.request(template)
+            if await self._until_due() > 0:
+                backoff.reset("")
+                return
+            raise Transient("the certificate has expired by this node's clock as soon as it was issued")
+        except PykubeletError as error:
+            delay = backoff.next("", self._clock.monotonic())
+            told = {"subject": template.common_name, "signer": template.signer, "error": str(error)}
+            _log.warning("certificate not renewed, trying again", extra=told)
+            await self._clock.sleep(delay)
 
     async def request(self, template: Template, patience: Seconds = APPROVAL_SECONDS) -> None:
         """Ask for a certificate, wait for it and take it into force.

@@ -13,6 +13,7 @@ from grpc import StatusCode
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Unsupported
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.cri.client import CriClient
 from pykubelet.kubelet.actuate.cri.containerd_events import watch_containerd
 from pykubelet.kubelet.actuate.cri.errors import cri_error
@@ -39,6 +40,7 @@ class RuntimeEvents:
     def __init__(self, client: CriClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
+        self._guard = Guard("runtime.events", clock.monotonic)
 
     async def watch(self, deliver: Deliver) -> None:
         """Call `deliver` for each event from now on; only ever ends with an error.
@@ -58,7 +60,8 @@ class RuntimeEvents:
             async for event in events:
                 kind = _KINDS.get(event.container_event_type)
                 if kind is not None:
-                    deliver(_from_cri(event, kind))
+                    with self._guard.item(event.container_id):
+                        deliver(_from_cri(event, kind))
 
 
 def _from_cri(event: pb.ContainerEventResponse, kind: RuntimeEventKind) -> RuntimeEvent:

@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.documents import read_json
-from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
+from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images import decide_gc
 from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy, ImageRecord
@@ -71,18 +73,17 @@ class ImageGc:
         self._started = deps.clock.monotonic()
         self._turn = asyncio.Lock()
         self._failures = 0
+        self._rounds = Guard("image-gc.rounds", deps.clock.monotonic)
+        self._images = Guard("image-gc.images", deps.clock.monotonic)
 
     async def run(self) -> None:
         """Until cancelled. The first look comes at once, so that the age of images is known from the start."""
         while True:
-            try:
+            with self._rounds.item("collect") as attempt:
                 await self.collect()
-                self._failures = 0
-            except PykubeletError as error:
-                self._failures += 1
-                _log.warning("image garbage collection failed", extra={"error": str(error)})
-                if self._failures > 1:  # the first time the runtime may just be starting
-                    self._deps.events.event(None, WARNING, Reason.IMAGE_GC_FAILED, str(error))
+            self._failures = self._failures + 1 if attempt.error is not None else 0
+            if self._failures > 1:  # the first time the runtime may just be starting
+                self._deps.events.event(None, WARNING, Reason.IMAGE_GC_FAILED, str(attempt.error))
             await self._deps.clock.sleep(GC_SECONDS)
 
     async def collect(self) -> Bytes:
@@ -146,18 +147,12 @@ class ImageGc:
     async def _remove(self, records: Iterable[ImageRecord], reason: str) -> Bytes:
         freed = 0
         for record in records:
-            fields = {"image": record.id, "bytes": record.size, "reason": reason}
-            try:
+            with self._images.item(record.id), suppress(Conflict):  # a container has just begun to use it
                 await self._deps.images.remove_image(pb.ImageSpec(image=record.id))
-            except Conflict:
-                continue  # a container has just begun to use it
-            except PykubeletError as error:
-                _log.warning("image not removed", extra=fields | {"error": str(error)})
-                continue
-            _log.info("image removed", extra=fields)
-            self._records.pop(record.id, None)
-            self._deps.removed(reason)
-            freed += record.size
+                _log.info("image removed", extra={"image": record.id, "bytes": record.size, "reason": reason})
+                self._records.pop(record.id, None)
+                self._deps.removed(reason)
+                freed += record.size
         return Bytes(freed)
 
 

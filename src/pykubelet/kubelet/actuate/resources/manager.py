@@ -14,6 +14,7 @@ import logging
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.resources import cgroup_names as names
 from pykubelet.kubelet.actuate.resources.linux_resources import (
@@ -70,6 +71,7 @@ class ResourceManager:
         self._applied: dict[PodUID, CgroupResources] = {}
         self._burstable: dict[PodUID, MilliCPU] = {}
         self._dirty = asyncio.Event()
+        self._guard = Guard("cgroups.levels", clock.monotonic)
 
     @property
     def problem(self) -> str | None:
@@ -222,10 +224,8 @@ class ResourceManager:
             self._dirty.clear()
             if self._usable() is None:
                 continue
-            try:
+            with self._guard.item(self._path(self._root)):
                 await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
-            except PykubeletError as error:
-                _log.warning("cgroup limits not set, trying again in a minute", extra={"error": str(error)})
 
     def _write_levels(self) -> None:
         """Settings of the root and of the classes. Guaranteed pods are directly in the root."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
 from pykubelet.kubelet.types.events import Reason
@@ -48,6 +49,10 @@ class SyncLoop:
 
     def __init__(self, deps: LoopDeps) -> None:
         self._deps = deps
+        self._events = Guard("sync-loop.events", deps.clock.monotonic)
+        self._pods = Guard("sync-loop.pods", deps.clock.monotonic)
+        self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
+        """The last update of pods that could not be handled; retried unless another one comes."""
         self._queue: asyncio.Queue[LoopEvent] = asyncio.Queue()
         self.last_active = deps.clock.monotonic()
         """Monotonic time at which the loop last finished an event or found nothing to do."""
@@ -66,7 +71,8 @@ class SyncLoop:
             if self._queue.empty():
                 self.last_active = self._deps.clock.monotonic()
             event = await self._queue.get()
-            self.handle(event)
+            with self._events.item(type(event).__name__):
+                self.handle(event)
             self.last_active = self._deps.clock.monotonic()
 
     def handle(self, event: LoopEvent) -> None:
@@ -83,6 +89,7 @@ class SyncLoop:
             case RuntimeRecovered():
                 self._deps.workers.poke_all()
             case RoomMayHaveCome():
+                self._retry()
                 self._grant(Retry.PERIODIC)
             case _:
                 assert_never(event)
@@ -94,27 +101,46 @@ class SyncLoop:
     def _apply(self, update: PodUpdate) -> None:
         if update.op is PodOp.ADD:
             for pod in self._deps.admission.in_order(update.pods):
-                self._add(pod)
+                self._handle_pod(update, pod)
             self._grant(Retry.PODS_ADDED)
             return
         for pod in update.pods:
-            uid = PodUID(pod.metadata.uid)
-            match update.op:
-                case PodOp.UPDATE | PodOp.DELETE:
-                    self._deps.pods.set(pod)
-                    if not is_mirror(pod):
-                        self._deps.workers.update(self._deps.admission.updated(pod))
-                case PodOp.REMOVE:
-                    self._deps.admission.forget(uid)
-                    self._deps.pods.remove(uid)
-                    self._deps.workers.remove(uid)
-                case PodOp.RECONCILE:
-                    self._deps.pods.set(pod)
-                case _:
-                    assert_never(update.op)
+            self._handle_pod(update, pod)
         if update.op is PodOp.REMOVE:
             self._reconsider()
         self._grant(Retry.PODS_REMOVED if update.op is PodOp.REMOVE else Retry.POD_UPDATED)
+
+    def _handle_pod(self, update: PodUpdate, pod: Pod) -> None:
+        """Handle an update of one pod; one that raises is retried when time has passed."""
+        uid = PodUID(pod.metadata.uid)
+        self._failed.pop(uid, None)
+        with self._pods.item(uid) as attempt:
+            self._update(update.op, pod)
+        if attempt.error is not None:
+            self._failed[uid] = update, pod
+
+    def _retry(self) -> None:
+        for update, pod in list(self._failed.values()):
+            if self._pods.is_due(pod.metadata.uid):
+                self._handle_pod(update, pod)
+
+    def _update(self, op: PodOp, pod: Pod) -> None:
+        uid = PodUID(pod.metadata.uid)
+        match op:
+            case PodOp.ADD:
+                self._add(pod)
+            case PodOp.UPDATE | PodOp.DELETE:
+                self._deps.pods.set(pod)
+                if not is_mirror(pod):
+                    self._deps.workers.update(self._deps.admission.updated(pod))
+            case PodOp.REMOVE:
+                self._deps.admission.forget(uid)
+                self._deps.pods.remove(uid)
+                self._deps.workers.remove(uid)
+            case PodOp.RECONCILE:
+                self._deps.pods.set(pod)
+            case _:
+                assert_never(op)
 
     def _reconsider(self) -> None:
         """There may be room now for pods that were turned away: they start anew."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.types.ids import PodUID
 
 _LONGEST_SLEEP = 30.0
@@ -20,6 +21,7 @@ class WakeTimers:
     def __init__(self, clock: Clock, wake: Callable[[PodUID], None]) -> None:
         self._clock = clock
         self._wake = wake
+        self._guard = Guard("workers.timers", clock.monotonic)
         self._due: dict[PodUID, float] = {}
         self._heap: list[tuple[float, PodUID]] = []
         self._sooner = asyncio.Event()
@@ -44,7 +46,8 @@ class WakeTimers:
                 at, uid = heapq.heappop(self._heap)
                 if self._due.get(uid) == at:
                     del self._due[uid]
-                    self._wake(uid)
+                    with self._guard.item(uid):
+                        self._wake(uid)
             self._sooner.clear()
             await self._sleep(self._heap[0][0] - now if self._heap else _LONGEST_SLEEP)
 

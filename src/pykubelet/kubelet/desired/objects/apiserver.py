@@ -17,6 +17,7 @@ from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS, SECRETS
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.types import ObjectKey
 from pykubelet.kubelet.desired.objects.ports import Changed, Objects
@@ -65,13 +66,15 @@ class ApiObjects:
         """Follow what is in use until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            guard = Guard("objects", self._clock.monotonic)
             for key, followed in self._followed.items():
                 self._start(key, followed)
             while True:
                 await self._clock.sleep(LINGER / 4)
                 late = self._clock.monotonic() - LINGER
                 for key in [key for key, since in self._idle.items() if since <= late]:
-                    self._drop(key)
+                    with guard.item(str(key)):
+                        self._drop(key)
 
     def use(self, pod: Pod) -> None:
         """A pod of the API server is wanted (new or changed): follow what it refers to."""

@@ -16,7 +16,8 @@ from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.base.errors import Permanent, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.objects.decide_trust import chain
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
@@ -200,18 +201,16 @@ class PodCertificates:
     async def _renew(self) -> None:
         """Ask anew for what is due, until cancelled; what cannot be renewed stays in use."""
         await self._wanted.wait()
+        guard = Guard("pod-certificates", self._clock.monotonic)
         while True:
             await self._clock.sleep(_LOOK_EVERY)
             now = self._clock.monotonic()
             for place, entry in list(self._entries.items()):
                 due = entry.current is not None and entry.current.refresh_at <= now
-                if not due or entry.request or entry.refusal:
+                if not due or entry.request or entry.refusal or not guard.is_due(str(place)):
                     continue
-                try:
+                with guard.item(str(place)):
                     await self._ask(place, entry)
-                except PykubeletError as error:
-                    told = {"pod": str(place.ref), "volume": place.volume, "error": str(error)}
-                    _log.warning("certificate of a pod not renewed, trying again", extra=told)
 
 
 def _wanted_by(pod: Pod) -> Iterator[tuple[Place, PodCertificateProjection]]:

@@ -14,6 +14,7 @@ from pykubelet.apiclient import ApiClient
 from pykubelet.apiclient.resources import SERVICE_ACCOUNTS
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.models.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
@@ -66,11 +67,14 @@ class ServiceAccountTokens:
         """Renew tokens until cancelled; one that cannot be renewed stays in use until it expires."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            guard = Guard("tokens", self._clock.monotonic)
             while True:
                 await self._clock.sleep(_LOOK_EVERY)
                 now = self._clock.monotonic()
-                for wanted in [key for key, token in self._tokens.items() if token.renew_at <= now]:
-                    await self._renew(wanted)
+                late = [key for key, token in self._tokens.items() if token.renew_at <= now]
+                for wanted in guard.due(late):
+                    with guard.item(str(wanted)):
+                        await self._renew(wanted)
 
     def expect(self, pod: Pod) -> None:
         """The pod is going to be started: ask for its tokens now, a few at a time, while other things are prepared."""

@@ -15,6 +15,7 @@ from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Permanent, PykubeletError
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.pods.decide import mirror_for, plan_mirrors
 from pykubelet.kubelet.desired.pods.manager import PodManager
@@ -47,6 +48,8 @@ class MirrorPods:
 
     def __init__(self, deps: MirrorDeps) -> None:
         self._deps = deps
+        self._rounds = Guard("mirrors.rounds", deps.clock.monotonic)
+        self._pods = Guard("mirrors.pods", deps.clock.monotonic)
         self._news = asyncio.Event()
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         self._not_before: dict[PodFullName, Seconds] = {}
@@ -67,7 +70,11 @@ class MirrorPods:
             except TimeoutError:
                 pass
             self._news.clear()
-            await self.reconcile()
+            with self._rounds.item("reconcile") as attempt:
+                await self.reconcile()
+            if attempt.error is not None:
+                await self._deps.clock.sleep(self._rounds.delay("reconcile"))
+                self._news.set()
 
     async def reconcile(self) -> None:
         """One comparison; errors are logged, and the pods concerned looked at again later."""
@@ -89,6 +96,12 @@ class MirrorPods:
         name, now = ref_of(pod).full_name, self._deps.clock.monotonic()
         if self._not_before.get(name, 0.0) > now:
             return
+        with self._pods.item(name) as attempt:
+            await self._try(pod, name, now, act)
+        if attempt.error is not None:
+            self._not_before[name] = now + self._pods.delay(name)
+
+    async def _try(self, pod: Pod, name: PodFullName, now: Seconds, act: Callable[[Pod], Awaitable[None]]) -> None:
         try:
             await act(pod)
             self._not_before.pop(name, None)

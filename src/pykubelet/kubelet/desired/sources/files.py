@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.types import Problem
 from pykubelet.kubelet.desired.sources import disk
@@ -50,6 +50,8 @@ class FileSource:
         self._records: Mapping[str, FileRecord] = {}
         self._delivered: SourceContent | None = None
         self._sooner = asyncio.Event()
+        self._guard = Guard("sources.files", clock.monotonic)
+        self._watches = Guard("sources.watch", clock.monotonic)
         self._look_at = -math.inf
         """Monotonic time of the next look at all files."""
 
@@ -78,11 +80,11 @@ class FileSource:
     async def _follow(self) -> None:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
         while True:
-            try:
+            with self._watches.item(str(self._config.path)) as attempt:
                 await watch(self._config.path, self.note, self.look_soon)
+            if attempt.error is None:
                 backoff.reset("watch")
-            except Transient as error:
-                _log.warning("cannot watch manifests, reading them every now and then", extra={"error": str(error)})
+            else:  # manifests are read every now and then
                 await self._clock.sleep(backoff.next("watch", self._clock.monotonic()))
 
     async def _read(self) -> None:
@@ -93,13 +95,15 @@ class FileSource:
             if wait > 0:
                 await self._sleep(wait)
                 continue
-            try:
+            with self._guard.item(str(self._config.path)) as attempt:
                 await self.look()
+            if attempt.error is None:
                 backoff.reset("look")
                 delay = self._config.rescan
-            except Transient as error:
-                self._fail(error)
+            else:
+                self._fail(attempt.error)
                 delay = backoff.next("look", self._clock.monotonic())
+                self._look_at = math.inf
             self._look_at = min(self._look_at, self._clock.monotonic() + delay)
 
     async def look(self) -> None:
@@ -127,7 +131,7 @@ class FileSource:
             self._delivered = content
             self._deliver(content)
 
-    def _fail(self, error: Transient) -> None:
+    def _fail(self, error: Exception) -> None:
         """Show the problem; what is in force stays so."""
         origin = str(self._config.path)
         state = ManifestState(Source.FILE, origin, problems=(Problem(origin, str(error)),))

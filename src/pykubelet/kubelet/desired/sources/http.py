@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.desired.manifest.parse import parse
 from pykubelet.kubelet.desired.manifest.types import Manifest, fault_message
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -45,9 +46,11 @@ class HttpSource:
 
     async def run(self) -> None:
         """Ask every period until cancelled."""
+        guard = Guard("sources.http", self._clock.monotonic)
         try:
             while True:
-                await self.look()
+                with guard.item(self._origin):
+                    await self.look()
                 await self._clock.sleep(self._config.period)
         finally:
             await self._fetch.close()

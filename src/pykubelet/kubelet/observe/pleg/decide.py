@@ -44,16 +44,6 @@ _SEEN = {
 }
 
 
-def diff(old: Mapping[PodUID, RuntimePod], new: Mapping[PodUID, RuntimePod]) -> list[PodLifecycleEvent]:
-    """The events that lead from the old list of pods to the new one, pod by pod."""
-    events: list[PodLifecycleEvent] = []
-    for uid in old.keys() | new.keys():
-        before, after = old.get(uid), new.get(uid)
-        if before != after:
-            events += diff_pod(uid, before, after)
-    return events
-
-
 def diff_pod(uid: PodUID, old: RuntimePod | None, new: RuntimePod | None) -> list[PodLifecycleEvent]:
     """The events of one pod; None where the runtime has nothing of it."""
     before, after = _look(old), _look(new)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Unsupported
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg import decide
 from pykubelet.kubelet.observe.pleg.decide import Check
@@ -36,6 +37,9 @@ class Pleg:
     def __init__(self, deps: PlegDeps, config: PlegConfig | None = None) -> None:
         self._deps = deps
         self._config = config or PlegConfig()
+        self._looks = Guard("pleg.looks", deps.clock.monotonic)
+        self._guard = Guard("pleg.pods", deps.clock.monotonic)
+        self._news = Guard("pleg.events", deps.clock.monotonic)
         self._pods: dict[PodUID, RuntimePod] = {}
         self._owner: dict[str, PodUID] = {}
         """Pod of each known container and sandbox."""
@@ -87,22 +91,29 @@ class Pleg:
         backoff = Backoff(config.reconnect_first, config.reconnect_longest, jitter=0.1)
         while True:
             self._stream_since, self._tells_pods = self._now(), False
-            try:
-                await self._deps.watch_events(self._on_runtime_event)
-                delay = backoff.next("stream", self._now())
-            except Unsupported as error:
-                delay = config.unsupported_retry
-                _log.info("the runtime sends no events, its pods are listed instead", extra={"error": str(error)})
-            except PykubeletError as error:
-                delay = backoff.next("stream", self._now())
-                # A stream that never worked is no news; the lists tell of a runtime that is down.
-                level = logging.WARNING if self._trusts_events() else logging.DEBUG
-                _log.log(level, "the runtime's event stream broke", extra={"error": str(error), "delay_s": delay})
-                self._deps.metrics.stream_error()
+            delay = config.reconnect_longest
+            with self._looks.item("event stream"):
+                delay = await self._watch(backoff)
             if self._trusts_events():
                 self._relist_by(self._now())
             self._stream_since = None
             await self._deps.clock.sleep(delay)
+
+    async def _watch(self, backoff: Backoff) -> Seconds:
+        """Follow the stream until it ends; the seconds after which to try again."""
+        try:
+            await self._deps.watch_events(self._on_runtime_event)
+            return backoff.next("stream", self._now())
+        except Unsupported as error:
+            _log.info("the runtime sends no events, its pods are listed instead", extra={"error": str(error)})
+            return self._config.unsupported_retry
+        except PykubeletError as error:
+            delay = backoff.next("stream", self._now())
+            # A stream that never worked is no news; the lists tell of a runtime that is down.
+            level = logging.WARNING if self._trusts_events() else logging.DEBUG
+            _log.log(level, "the runtime's event stream broke", extra={"error": str(error), "delay_s": delay})
+            self._deps.metrics.stream_error()
+            return delay
 
     def _trusts_events(self) -> bool:
         since = self._stream_since
@@ -142,7 +153,10 @@ class Pleg:
                 await self._relist()
             else:
                 for uid in due:
-                    await self._look_at(uid)
+                    with self._looks.item(uid) as attempt:
+                        await self._look_at(uid)
+                    if attempt.error is not None:
+                        self._checks.pop(uid, None)  # the list of all pods shows it
             pause = (self._now() - now) * (1 / self._config.busy_share - 1)
             self._free_at = self._now() + min(pause, self._config.relist_period)
 
@@ -212,18 +226,17 @@ class Pleg:
     def _accept_all(self, listed: Iterable[RuntimePod]) -> None:
         answer = {pod.uid: pod for pod in listed}
         uids = answer.keys() | {event.seen.uid for event in self._during_look or () if event.seen is not None}
-        caught_up = ((uid, self._caught_up(uid, answer.get(uid))) for uid in uids)
-        new = {uid: pod for uid, pod in caught_up if pod is not None}
-        events = decide.diff(self._pods, new)
-        self._pods = new
-        self._owner = {each: uid for uid, pod in new.items() for each in decide.ids(pod)}
-        self._publish(events)
+        for uid in [*(self._pods.keys() - uids), *sorted(uids)]:
+            with self._guard.item(uid):
+                pod = self._caught_up(uid, answer.get(uid))
+                if pod != self._pods.get(uid):
+                    self._accept(uid, pod)
 
     def _accept(self, uid: PodUID, pod: RuntimePod | None) -> None:
         old = self._pods.pop(uid, None)
         events = decide.diff_pod(uid, old, pod)
         for each in decide.ids(old) if old is not None else ():
-            del self._owner[each]
+            self._owner.pop(each, None)
         if pod is not None and (known := decide.ids(pod)):
             self._pods[uid] = pod
             self._owner.update(dict.fromkeys(known, uid))
@@ -235,7 +248,8 @@ class Pleg:
             # As in the reference: nobody acts on a container that was only created.
             if event.type is PodEventType.CONTAINER_CHANGED:
                 continue
-            self._deps.on_event(event)
+            with self._news.item(event.uid):
+                self._deps.on_event(event)
             pod = self._pods.get(event.uid)
             if watch_closely and pod is not None and pod.is_running:
                 self._set_check(event.uid, decide.first_check(self._now(), self._config))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pressure import decide
 from pykubelet.kubelet.observe.pressure.decide_limits import GRACE, exceeded, has_limits
@@ -39,6 +40,8 @@ class Pressure:
     def __init__(self, deps: PressureDeps, config: PressureConfig) -> None:
         self._deps = deps
         self._config = config
+        self._rounds = Guard("pressure.rounds", deps.clock.monotonic)
+        self._pods = Guard("pressure.pods", deps.clock.monotonic)
         self._state = decide.PressureState()
         self._conditions: frozenset[Condition] = frozenset()
         self._read_at: Seconds = 0.0
@@ -50,11 +53,9 @@ class Pressure:
     async def run(self) -> None:
         """Until cancelled. After an eviction it looks again as soon as the pod has ended."""
         while True:
-            try:
+            gone: Sequence[PodUID] = ()
+            with self._rounds.item("look"):
                 gone = await self.look()
-            except PykubeletError as error:
-                _log.warning("pressure not looked at, will be tried again", extra={"error": str(error)})
-                gone = ()
             if gone:
                 await self._wait_for(gone)
             else:
@@ -97,8 +98,14 @@ class Pressure:
         if not limited:
             return ()
         uses = await self._uses()
-        found = [(pod, exceeded(pod, uses[ref_of(pod).uid])) for pod in limited if ref_of(pod).uid in uses]
-        return [self._evict(pod, eviction) for pod, eviction in found if eviction is not None]
+        evicted: list[PodUID] = []
+        for pod in limited:
+            uid = ref_of(pod).uid
+            with self._pods.item(uid):
+                eviction = exceeded(pod, uses[uid]) if uid in uses else None
+                if eviction is not None:
+                    evicted.append(self._evict(pod, eviction))
+        return evicted
 
     async def _evict_one(self, threshold: Threshold, seen: Mapping[Signal, Observation]) -> Sequence[PodUID]:
         active = list(self._deps.workers.active())
@@ -130,7 +137,11 @@ class Pressure:
         return ref.uid
 
     async def _uses(self) -> dict[PodUID, PodUse]:
-        return {PodUID(stats.pod_ref.uid): pod_use(stats) for stats in (await self._deps.usage()).pods}
+        found: dict[PodUID, PodUse] = {}
+        for stats in (await self._deps.usage()).pods:
+            with self._pods.item(stats.pod_ref.uid):
+                found[PodUID(stats.pod_ref.uid)] = pod_use(stats)
+        return found
 
     async def _wait_for(self, uids: Sequence[PodUID]) -> None:
         """Until these pods have ended, or have had time enough."""

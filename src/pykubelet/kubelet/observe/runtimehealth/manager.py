@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 
@@ -33,6 +34,7 @@ class RuntimeHealth:
 
     def __init__(self, deps: RuntimeHealthDeps) -> None:
         self._deps = deps
+        self._guard = Guard("runtime-health", deps.clock.monotonic)
         self._conditions = RuntimeConditions(message="the container runtime has not been asked yet")
         self._asked = False
         self._known = False
@@ -54,7 +56,8 @@ class RuntimeHealth:
         backoff = Backoff(FIRST_RETRY_SECONDS, CHECK_SECONDS)
         clock = self._deps.clock
         while True:
-            await self.check()
+            with self._guard.item("check"):
+                await self.check()
             if self._conditions.runtime_ready and self._conditions.network_ready:
                 backoff.reset("runtime")
                 await clock.sleep(CHECK_SECONDS)

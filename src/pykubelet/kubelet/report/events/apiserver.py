@@ -19,6 +19,7 @@ from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.report.watchtable import Change, WatchTable
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import Event
@@ -42,6 +43,7 @@ class EventSink:
         self._table = table
         self._limit = limit
         self._clock = clock
+        self._guard = Guard("events.delivery", clock.monotonic)
         self._sent: OrderedDict[str, None] = OrderedDict()
         """Keys of events that the API server has had."""
 
@@ -52,8 +54,9 @@ class EventSink:
             try:
                 while True:
                     while waiting:
-                        if not waiting[0].deleted:
-                            await self._deliver(waiting[0])
+                        with self._guard.item(waiting[0].key):
+                            if not waiting[0].deleted:
+                                await self._deliver(waiting[0])
                         waiting.popleft()
                     await news.wait()
                     await self._clock.sleep(_LATER)

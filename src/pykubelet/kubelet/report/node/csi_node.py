@@ -9,7 +9,8 @@ from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
 from pykubelet.apiclient.resources import CSI_NODES, NODES
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.kubelet.report.node.compute_csi_node import new_csi_node, node_patch, with_drivers
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.core_v1 import Node
@@ -48,13 +49,12 @@ class CsiNodeKeeper:
     async def run(self) -> None:
         """Until cancelled; begins when the node is registered. Errors are logged and outlived."""
         await self._registered.wait()
-        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
+        backoff, guard = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2), Guard("node.csi", self._clock.monotonic)
         while True:
             self._news.clear()
-            try:
+            with guard.item("report") as attempt:
                 await self.report()
-            except PykubeletError as error:
-                _log.warning("CSINode not reported, trying again", extra={"error": str(error)})
+            if attempt.error is not None:
                 await self._clock.sleep(backoff.next("", self._clock.monotonic()))
                 continue
             backoff.reset("")

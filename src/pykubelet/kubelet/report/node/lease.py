@@ -14,6 +14,7 @@ from pykubelet.apiclient.resources import LEASES, NODES
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.models.coordination_v1 import Lease, LeaseSpec
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 from pykubelet.models.scalars import micro_time_from_unix
@@ -40,10 +41,11 @@ class LeaseKeeper:
 
     async def run(self) -> None:
         """Renew until cancelled."""
-        every = self._duration / 4
+        every, guard = self._duration / 4, Guard("node.lease", self._clock.monotonic)
         while True:
             begun = self._clock.monotonic()
-            await self.renew()
+            with guard.item(self._node):
+                await self.renew()
             passed = self._clock.monotonic() - begun
             await self._clock.sleep(max(0.0, every * (1.0 + _JITTER * random.random()) - passed))
 

@@ -13,7 +13,8 @@ from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.errors import NotFound
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.node.compute_events import (
     REBOOTED,
@@ -65,6 +66,7 @@ class NodeReporter:
         self._sent: NodeStatus | None = None
         """Our part as it was sent last; None: it has to be sent. (The API server may not know all of it.)"""
         self._sent_at: Seconds = 0.0
+        self._guard = Guard("node.status", deps.clock.monotonic)
         self._news = asyncio.Event()
         self._told: dict[str, str] = {}
         """Conditions that events have told of: type → status."""
@@ -104,10 +106,9 @@ class NodeReporter:
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         while True:
             self._news.clear()
-            try:
+            with self._guard.item(self._config.name) as attempt:
                 await self.report()
-            except PykubeletError as error:
-                _log.warning("node not reported, trying again", extra={"node": self._config.name, "error": str(error)})
+            if attempt.error is not None:
                 await self._deps.clock.sleep(backoff.next("", self._deps.clock.monotonic()))
                 continue
             backoff.reset("")

@@ -17,6 +17,7 @@ from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.compute_patch import ours, status_patch
 from pykubelet.kubelet.report.status.decide_delivery import patience
@@ -89,6 +90,7 @@ class StatusPatcher:
 
     def __init__(self, deps: PatcherDeps) -> None:
         self._deps = deps
+        self._guard = Guard("status.pods", deps.clock.monotonic)
         self._deliveries: dict[PodUID, _Delivery] = {}
         self._group: asyncio.TaskGroup | None = None
         self._early: set[PodUID] = set()
@@ -146,31 +148,39 @@ class StatusPatcher:
     async def _deliver(self, uid: PodUID, delivery: _Delivery) -> None:
         """Bring the pod's status until nothing is left to bring."""
         try:
-            while True:
+            goes_on = True
+            while goes_on:
                 delivery.news.clear()
-                entry = self._deps.statuses.entry(uid)
-                pod = self._deps.pods.counterpart(uid)
-                if entry is None or pod is None or delivery.deleted:
-                    return
-                if (seconds := self._held(entry, pod, delivery)) > 0:
-                    await self._hold(uid, seconds, delivery)
-                    continue
-                try:
-                    if not await self._step(entry, pod, delivery):
-                        return
-                    self._backoff.reset(uid)
-                except (NotFound, Conflict) as error:
-                    if _MODIFIED in str(error):
-                        await self._wait(uid, delivery, Transient(str(error)))
-                        continue
-                    # Gone or replaced by another of the same name: the watch will tell, or has told meanwhile.
-                    _log.info("status not taken", extra={"pod": str(ref_of(pod)), "error": str(error)})
-                    if not delivery.news.is_set():
-                        return
-                except PykubeletError as error:
-                    await self._wait(uid, delivery, error)
+                with self._guard.item(uid) as attempt:
+                    goes_on = await self._advance(uid, delivery)
+                if attempt.error is not None:
+                    await self._deps.clock.sleep(self._guard.delay(uid))
         finally:
             delivery.running = False
+
+    async def _advance(self, uid: PodUID, delivery: _Delivery) -> bool:
+        """Take the next step of a delivery, or wait for its time; whether another may follow."""
+        entry = self._deps.statuses.entry(uid)
+        pod = self._deps.pods.counterpart(uid)
+        if entry is None or pod is None or delivery.deleted:
+            return False
+        if (seconds := self._held(entry, pod, delivery)) > 0:
+            await self._hold(uid, seconds, delivery)
+            return True
+        try:
+            if not await self._step(entry, pod, delivery):
+                return False
+            self._backoff.reset(uid)
+        except (NotFound, Conflict) as error:
+            if _MODIFIED in str(error):
+                await self._wait(uid, delivery, Transient(str(error)))
+                return True
+            # Gone or replaced by another of the same name: the watch will tell, or has told meanwhile.
+            _log.info("status not taken", extra={"pod": str(ref_of(pod)), "error": str(error)})
+            return delivery.news.is_set()
+        except PykubeletError as error:
+            await self._wait(uid, delivery, error)
+        return True
 
     def _held(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> Seconds:
         """How long the status is still to wait for more; 0: no longer."""

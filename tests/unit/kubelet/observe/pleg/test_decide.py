@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,14 +10,21 @@ from pykubelet.kubelet.observe.pleg.decide import (
     Seen,
     apply,
     count_running,
-    diff,
+    diff_pod,
     duration_text,
     first_check,
     next_check,
     transition,
 )
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.runtime import ContainerState, ContainerSummary, PodEventType, RuntimePod, SandboxSummary
+from pykubelet.kubelet.types.runtime import (
+    ContainerState,
+    ContainerSummary,
+    PodEventType,
+    PodLifecycleEvent,
+    RuntimePod,
+    SandboxSummary,
+)
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from tests.unit.kubelet.observe.pleg.fakes import container, pod, sandbox
 
@@ -24,6 +33,12 @@ Row = ContainerSummary | SandboxSummary
 STARTED, DIED = PodEventType.CONTAINER_STARTED, PodEventType.CONTAINER_DIED
 REMOVED, CHANGED = PodEventType.CONTAINER_REMOVED, PodEventType.CONTAINER_CHANGED
 CREATED, RUNNING, EXITED = ContainerState.CREATED, ContainerState.RUNNING, ContainerState.EXITED
+
+
+def diff(old: Mapping[PodUID, RuntimePod], new: Mapping[PodUID, RuntimePod]) -> list[PodLifecycleEvent]:
+    """The events that lead from one list of pods to another."""
+    uids = old.keys() | new.keys()
+    return [event for uid in uids for event in diff_pod(uid, old.get(uid), new.get(uid))]
 
 
 @pytest.mark.parametrize(

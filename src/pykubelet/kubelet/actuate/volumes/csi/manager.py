@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
 from pykubelet.kubelet.actuate.volumes.csi import decide
@@ -232,15 +233,15 @@ class CsiVolumes:
 
     async def run(self) -> None:
         """Unstage what no pod uses, at the start and when something was left; until cancelled."""
-        backoff = Backoff(_RETRY, _MAX_RETRY)
+        backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", self._deps.clock.monotonic)
         self._sweep.set()
         while True:
             await self._sweep.wait()
             self._sweep.clear()
-            try:
+            left = ""
+            with guard.item("staged volumes") as attempt:
                 left = await self._sweep_once()
-            except PykubeletError as error:
-                left = str(error)
+            left = left or str(attempt.error or "")
             if not left:
                 backoff.reset("")
                 continue

@@ -21,6 +21,7 @@ from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
+from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, UnaryCall, socket_path
 from pykubelet.kubelet.actuate.volumes.csi import decide
@@ -70,6 +71,8 @@ class DriverRegistry:
         self._observers: list[Callable[[str, str, str, Seconds], None]] = []
         self._clock = clock
         self._timeout = timeout
+        self._guard = Guard("csi.plugins", clock.monotonic)
+        self._folders = Guard("csi.directory", clock.monotonic)
         self._plugins: dict[Path, _Plugin] = {}
         self._drivers: dict[str, CsiClient] = {}
 
@@ -123,7 +126,7 @@ class DriverRegistry:
         ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
         changes = Mask.CREATE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.DELETE_SELF | Mask.MOVE_SELF
         while True:
-            try:
+            with self._folders.item(str(self._folder)) as attempt:
                 await blocking.call("plugins", self._folder.mkdir, _FOLDER_MODE, True, True)
                 with Inotify() as inotify:
                     watched: set[Path] = set()
@@ -136,9 +139,7 @@ class DriverRegistry:
                                     watched.add(folder)
                         if (await inotify.get()).mask & ended:
                             break
-            except OSError as error:
-                told = {"folder": self._folder, "error": str(error)}
-                _log.warning("cannot look for CSI drivers, trying again", extra=told)
+            if attempt.error is not None:
                 await self._clock.sleep(backoff.next("", self._clock.monotonic()))
 
     async def _scan(self, group: asyncio.TaskGroup) -> set[Path]:
@@ -177,15 +178,11 @@ class DriverRegistry:
             return
         try:
             while True:
-                try:
+                with self._guard.item(str(plugin.path)) as attempt:
                     await self._register(transport, plugin)
+                if attempt.error is None or isinstance(attempt.error, Unsupported):
                     return
-                except Unsupported as error:
-                    _log.warning("plugin not taken", extra={"socket": plugin.path, "error": str(error)})
-                    return
-                except PykubeletError as error:
-                    _log.warning("plugin not registered yet", extra={"socket": plugin.path, "error": str(error)})
-                    await self._clock.sleep(backoff.next("", self._clock.monotonic()))
+                await self._clock.sleep(backoff.next("", self._clock.monotonic()))
         finally:
             await transport.close()
 

@@ -1,0 +1,495 @@
+"""Every loop of the agent outlives an item of it that raises something that no one foresaw.
+
+The parts are made with the least that their loops need; the step that handles an item is replaced by one that raises.
+What the parts do otherwise is tested beside each of them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pykubelet.apiclient.certificates.manager import CertificateManager
+from pykubelet.apiclient.reflector import Query, Reflector
+from pykubelet.base.guard import item_failures
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
+from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy, ImageRecord
+from pykubelet.kubelet.actuate.images.gc import ImageGc
+from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.resources.manager import ResourceManager
+from pykubelet.kubelet.actuate.volumes.csi.manager import CsiVolumes
+from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
+from pykubelet.kubelet.control.sync.loop import PodsAffected, RoomMayHaveCome, SyncLoop
+from pykubelet.kubelet.control.workers.timers import WakeTimers
+from pykubelet.kubelet.desired.objects.apiserver import ApiObjects
+from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
+from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
+from pykubelet.kubelet.desired.pods.mirror import MirrorPods
+from pykubelet.kubelet.desired.sources.files import FileSource
+from pykubelet.kubelet.desired.sources.http import HttpSource
+from pykubelet.kubelet.desired.sources.types import FileSourceConfig
+from pykubelet.kubelet.observe.pleg.decide import Check
+from pykubelet.kubelet.observe.pleg.manager import Pleg
+from pykubelet.kubelet.observe.pressure import manager as pressure
+from pykubelet.kubelet.observe.pressure.manager import Pressure
+from pykubelet.kubelet.observe.runtimehealth.manager import RuntimeHealth
+from pykubelet.kubelet.report.events.apiserver import EventSink
+from pykubelet.kubelet.report.node.csi_node import CsiNodeKeeper
+from pykubelet.kubelet.report.node.lease import LeaseKeeper
+from pykubelet.kubelet.report.node.manager import NodeReporter
+from pykubelet.kubelet.report.status.apiserver import StatusPatcher
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
+from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
+from pykubelet.models.core_v1 import PodStatus
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.control.fakes import make_pod
+from tests.unit.kubelet.control.test_sync import Around
+from tests.unit.kubelet.observe.pleg.fakes import container, pod
+
+A, B = PodUID("a"), PodUID("b")
+Some = Any  # what is not looked at in these tests
+Make = Callable[[VirtualClock, Path], Some]
+
+
+@asynccontextmanager
+async def running(work: Coroutine[None, None, None]) -> AsyncIterator["asyncio.Task[None]"]:
+    """The loop runs within the block, and has not ended by itself at its end."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield task
+        assert not task.done(), task.exception()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def ns(**fields: Some) -> Some:
+    return SimpleNamespace(**fields)
+
+
+async def nothing(*_: Some) -> Some:
+    return None
+
+
+def _registered() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+def _mirrors(clock: VirtualClock, _: Path) -> MirrorPods:
+    made = MirrorPods(ns(clock=clock))
+    made.poke()
+    return made
+
+
+def _resources(clock: VirtualClock, _: Path) -> ResourceManager:
+    made = ResourceManager(ns(), ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock)
+    made._dirty.set()
+    return made
+
+
+_ROUNDS: dict[str, tuple[Make, str, str]] = {
+    "pressure.rounds": (lambda c, p: Pressure(ns(clock=c), ns()), "run", "look"),
+    "image-gc.rounds": (
+        lambda c, p: ImageGc(ns(clock=c, events=ns(event=lambda *a: None)), GcPolicy()),
+        "run",
+        "collect",
+    ),
+    "runtime-health": (lambda c, p: RuntimeHealth(ns(clock=c)), "run", "check"),
+    "mirrors.rounds": (_mirrors, "run", "reconcile"),
+    "node.status": (lambda c, p: NodeReporter(ns(clock=c), ns(name="n", update_every=0.01)), "run", "report"),
+    "node.csi": (lambda c, p: CsiNodeKeeper(ns(), lambda: None, _registered(), c), "run", "report"),
+    "node.lease": (lambda c, p: LeaseKeeper(ns(), "n", 40, c), "run", "renew"),
+    "cgroups.levels": (_resources, "run", "_write_levels"),
+    "certificates": (lambda c, p: CertificateManager(ns(), ns(), lambda: None, c), "run", "_look"),
+    "watches": (
+        lambda c, p: Reflector(ns(), Query(ns(label="pods"), ns()), lambda _: None, c),
+        "run",
+        "_list_and_watch",
+    ),
+    "csi.sweep": (lambda c, p: CsiVolumes(ns(clock=c)), "run", "_sweep_once"),
+    "csi.directory": (lambda c, p: DriverRegistry(p, c, 1.0), "run", "_scan"),
+    "sources.files": (lambda c, p: FileSource(FileSourceConfig(p, "node"), lambda _: None, c), "_read", "look"),
+    "sources.http": (
+        lambda c, p: HttpSource(ns(backup=None, url="http://x/", period=10.0), lambda _: None, c, ns(close=nothing)),
+        "run",
+        "look",
+    ),
+}
+
+
+@pytest.mark.parametrize("guard", sorted(_ROUNDS))
+async def test_round_that_raises_is_followed_by_others(
+    guard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, run, step = _ROUNDS[guard]
+    clock, tried = VirtualClock(), 0
+
+    async def fail(*_: Some) -> Some:
+        nonlocal tried
+        tried += 1
+        raise ValueError("no error that anyone foresaw")
+
+    def fail_in_thread(*_: Some) -> Some:
+        nonlocal tried
+        tried += 1
+        raise ValueError("no error that anyone foresaw")
+
+    part = make(clock, tmp_path)
+    monkeypatch.setattr(type(part), step, fail_in_thread if step == "_write_levels" else fail)
+    before = item_failures().get(guard, 0)
+    async with running(getattr(part, run)()):
+        async with asyncio.timeout(20):
+            while tried < 3:
+                await clock.advance(100)
+                await asyncio.sleep(0.001)
+        assert item_failures()[guard] >= before + 2
+    ours = [r for r in caplog.records if getattr(r, "loop", "") == guard]
+    assert len([r for r in ours if r.levelname == "ERROR"]) == 1, "told once"
+
+
+async def test_watch_of_manifests_that_raises_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, tried = VirtualClock(), 0
+
+    async def fail(*_: Some) -> None:
+        nonlocal tried
+        tried += 1
+        raise ValueError("no error that anyone foresaw")
+
+    monkeypatch.setattr("pykubelet.kubelet.desired.sources.files.watch", fail)
+    source = FileSource(FileSourceConfig(tmp_path, "node"), lambda _: None, clock)
+    async with running(source._follow()):
+        await clock.advance(100)
+        assert tried > 2
+
+
+async def test_timer_of_a_pod_that_raises_keeps_no_other_from_waking() -> None:
+    clock, woken = VirtualClock(), []
+
+    def wake(uid: PodUID) -> None:
+        if uid == A:
+            raise ValueError("no error that anyone foresaw")
+        woken.append(uid)
+
+    timers = WakeTimers(clock, wake)
+    timers.set(A, clock.monotonic() + 1)
+    timers.set(B, clock.monotonic() + 2)
+    async with running(timers.run()):
+        await clock.advance(5)
+        assert woken == [B]
+
+
+async def test_pod_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is retried later, unless something newer has come of it."""
+    around, broken = Around(), {"a"}
+    update = around.update
+
+    def fail(pod: Some) -> None:
+        if pod.metadata.uid in broken:
+            raise ValueError("no error that anyone foresaw")
+        update(pod)
+
+    monkeypatch.setattr(around, "update", fail)
+    loop = SyncLoop(around.deps())
+    loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a", "a"), make_pod("b", "b"))))
+    assert [call for call in around.calls if call.startswith("update")] == ["update b"]
+    broken.clear()
+    await around.clock.advance(10)
+    loop.handle(RoomMayHaveCome())
+    assert [call for call in around.calls if call.startswith("update")] == ["update b", "update a"]
+
+
+async def test_failed_update_is_not_retried_after_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    around = Around()
+
+    def fail(pod: Some) -> None:
+        raise ValueError("no error that anyone foresaw")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(around, "update", fail)
+        loop = SyncLoop(around.deps())
+        loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a"),)))
+    loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
+    around.calls.clear()
+    await around.clock.advance(10)
+    loop.handle(RoomMayHaveCome())
+    assert not [call for call in around.calls if call.startswith("update")]
+
+
+async def test_event_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    around, poke = Around(), Around.poke
+
+    def fail(self: Around, uid: PodUID) -> None:
+        if uid == A:
+            raise ValueError("no error that anyone foresaw")
+        poke(self, uid)
+
+    monkeypatch.setattr(Around, "poke", fail)
+    loop = SyncLoop(around.deps())
+    async with running(loop.run()):
+        loop.post(PodsAffected(frozenset({A})))
+        loop.post(PodsAffected(frozenset({B})))
+        await around.clock.settle()
+        assert around.calls == ["poke b"]
+
+
+def _pleg(clock: VirtualClock, told: Callable[[PodLifecycleEvent], None]) -> Pleg:
+    meter = ns(**{name: lambda *_: None for name in ("relist_interval", "relist_duration", "last_seen", "running")})
+
+    async def listed() -> Some:
+        return [pod(A, container("1")), pod(B, container("2"))]
+
+    return Pleg(ns(clock=clock, list_pods=listed, metrics=meter, on_event=told))
+
+
+async def test_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[PodLifecycleEvent] = []
+    pleg = _pleg(VirtualClock(), told.append)
+    original = Pleg._caught_up
+
+    def fail(self: Pleg, uid: PodUID, seen: Some) -> Some:
+        if uid == A:
+            raise ValueError("no error that anyone foresaw")
+        return original(self, uid, seen)
+
+    monkeypatch.setattr(Pleg, "_caught_up", fail)
+    await pleg._relist()
+    assert {event.uid for event in told} == {B}
+    assert pleg.healthy() is None
+
+
+async def test_look_at_a_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, looked = VirtualClock(), []
+    pleg = _pleg(clock, lambda _: None)
+    pleg._relist_at = clock.monotonic() + 1000
+    pleg._checks = {uid: Check(clock.monotonic(), clock.monotonic()) for uid in (A, B)}
+
+    async def look(self: Pleg, uid: PodUID) -> None:
+        looked.append(uid)
+        if uid == A:
+            raise ValueError("no error that anyone foresaw")
+        del self._checks[uid]
+
+    monkeypatch.setattr(Pleg, "_look_at", look)
+    async with running(pleg._look_for_ever()):
+        await clock.advance(5)
+        assert looked == [A, B]
+
+
+async def test_listener_that_raises_keeps_pleg_from_no_other_event() -> None:
+    told: list[PodLifecycleEvent] = []
+
+    def tell(event: PodLifecycleEvent) -> None:
+        if event.uid == A:
+            raise ValueError("no error that anyone foresaw")
+        told.append(event)
+
+    await _pleg(VirtualClock(), tell)._relist()
+    assert {event.uid for event in told} == {B}
+    assert all(event.type is PodEventType.CONTAINER_STARTED for event in told)
+
+
+async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods, ended = [make_pod("a"), make_pod("b")], []
+
+    async def usage() -> Some:
+        return ns(pods=[ns(pod_ref=ns(uid=each)) for each in "ab"])
+
+    def use(stats: Some) -> Some:
+        if stats.pod_ref.uid == A:
+            raise ValueError("no error that anyone foresaw")
+        return ns()
+
+    part = Pressure(ns(clock=VirtualClock(), usage=usage, workers=ns(active=lambda: pods)), ns())
+    monkeypatch.setattr(pressure, "pod_use", use)
+    monkeypatch.setattr(pressure, "has_limits", lambda _: True)
+    monkeypatch.setattr(pressure, "is_critical", lambda _: False)
+    monkeypatch.setattr(pressure, "exceeded", lambda *_: ns())
+
+    def evict(each: Some, _: Some) -> PodUID:
+        ended.append(each.metadata.uid)
+        return PodUID(each.metadata.uid)
+
+    monkeypatch.setattr(part, "_evict", evict)
+    assert await part._hold_to_limits() == [B]
+    assert ended == [B]
+
+
+async def test_image_that_raises_keeps_no_other_from_being_removed() -> None:
+    removed: list[str] = []
+
+    async def remove(spec: Some) -> None:
+        if spec.image == "a":
+            raise ValueError("no error that anyone foresaw")
+        removed.append(spec.image)
+
+    part = ImageGc(ns(clock=VirtualClock(), images=ns(remove_image=remove), removed=lambda _: None), GcPolicy())
+    records = [ImageRecord(name, Bytes(10), False, 0.0) for name in ("a", "b")]
+    assert await part._remove(records, "age") == 10
+    assert removed == ["b"]
+
+
+async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[str]:
+    told: list[str] = []
+    entry = ns(status=PodStatus(), finished=False, pod=make_pod("a"))
+    patcher = StatusPatcher(
+        ns(clock=clock, statuses=ns(entry=lambda _: entry), pods=ns(counterpart=lambda uid: make_pod(uid)))
+    )
+
+    async def step(self: StatusPatcher, entry: Some, pod: Some, delivery: Some) -> bool:
+        told.append(pod.metadata.uid)
+        if pod.metadata.uid == A and told.count(A) < 3:
+            raise ValueError("no error that anyone foresaw")
+        return False
+
+    monkeypatch.setattr(StatusPatcher, "_step", step)
+    monkeypatch.setattr(StatusPatcher, "_held", lambda *_: 0.0)
+    monkeypatch.setattr(StatusPatcher, "_flush", nothing)
+    async with running(patcher.run()):
+        await clock.settle()
+        patcher.seen(A)
+        patcher.seen(B)
+        await clock.advance(30)
+    return told
+
+
+async def test_status_that_raises_is_retried_and_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = await _status(monkeypatch, VirtualClock())
+    assert told.count(B) == 1
+    assert told.count(A) == 3
+
+
+async def test_event_that_raises_keeps_no_other_from_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    async def deliver(self: EventSink, change: Some) -> None:
+        if change.key == "a":
+            raise ValueError("no error that anyone foresaw")
+        sent.append(change.key)
+
+    class News:
+        def __enter__(self) -> "News":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+        def drain(self) -> list[Some]:
+            return []
+
+    table = ns(subscribe=News, changes=lambda: [ns(key=key, deleted=False) for key in "ab"])
+    monkeypatch.setattr(EventSink, "_deliver", deliver)
+    clock = VirtualClock()
+    async with running(EventSink(ns(), table, ns(), clock).run()):
+        await clock.settle()
+        assert sent == ["b"]
+
+
+async def test_mirror_that_raises_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    async def create(pod: Some) -> None:
+        if pod.metadata.uid == A:
+            raise ValueError("no error that anyone foresaw")
+        made.append(pod.metadata.uid)
+
+    part = MirrorPods(ns(clock=VirtualClock()))
+    for each in (make_pod("a", "a"), make_pod("b", "b")):
+        await part._attempt(each, create)
+    assert made == [B]
+    assert len(part._not_before) == 1, "it is tried again later"
+
+
+async def test_token_that_raises_keeps_no_other_from_being_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, renewed = VirtualClock(), set()
+    part = ServiceAccountTokens(ns(), clock, lambda _: None)
+    tokens: Some = {name: ns(renew_at=0.0) for name in "ab"}
+    part._tokens = tokens
+
+    async def renew(self: ServiceAccountTokens, wanted: Some) -> None:
+        if wanted == "a":
+            raise ValueError("no error that anyone foresaw")
+        renewed.add(wanted)
+
+    monkeypatch.setattr(ServiceAccountTokens, "_renew", renew)
+    async with running(part.run()):
+        await clock.advance(200)
+        assert renewed == {"b"}
+
+
+async def test_certificate_of_a_pod_that_raises_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = VirtualClock(), set()
+    part = PodCertificates(ns(), lambda _: None, clock, 1.0)
+    part._wanted.set()
+    entries: Some = {place: ns(current=ns(refresh_at=0.0), request="", refusal="") for place in "ab"}
+    part._entries = entries
+
+    async def ask(self: PodCertificates, place: Some, entry: Some) -> None:
+        if place == "a":
+            raise ValueError("no error that anyone foresaw")
+        asked.add(place)
+
+    monkeypatch.setattr(PodCertificates, "_ask", ask)
+    async with running(part._renew()):
+        await clock.advance(200)
+        assert asked == {"b"}
+
+
+async def test_object_that_raises_keeps_no_other_from_being_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, dropped = VirtualClock(), set()
+    part = ApiObjects(ns(), ns(), clock)
+    idle: Some = dict.fromkeys("ab", 0.0)
+    part._idle = idle
+
+    def drop(self: ApiObjects, key: Some) -> None:
+        if key == "a":
+            raise ValueError("no error that anyone foresaw")
+        dropped.add(key)
+
+    monkeypatch.setattr(ApiObjects, "_drop", drop)
+    async with running(part.run()):
+        await clock.advance(1000)
+        assert dropped == {"b"}
+
+
+async def test_runtime_event_that_raises_keeps_no_other() -> None:
+    told: list[str] = []
+
+    async def events() -> AsyncIterator[pb.ContainerEventResponse]:
+        for name in "ab":
+            yield pb.ContainerEventResponse(container_id=name, container_event_type=pb.CONTAINER_STARTED_EVENT)
+
+    def deliver(event: Some) -> None:
+        if event.container_id == "a":
+            raise ValueError("no error that anyone foresaw")
+        told.append(event.container_id)
+
+    await RuntimeEvents(ns(get_container_events=events), VirtualClock())._watch_cri(deliver)
+    assert told == ["b"]
+
+
+async def test_plugin_that_raises_is_registered_at_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clock, tried = VirtualClock(), 0
+
+    async def register(self: DriverRegistry, transport: Some, plugin: Some) -> None:
+        nonlocal tried
+        tried += 1
+        if tried < 3:
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "what a plugin answers")
+
+    monkeypatch.setattr(DriverRegistry, "_register", register)
+    registry = DriverRegistry(tmp_path, clock, 1.0)
+    task: Awaitable[None] = asyncio.create_task(registry._register_at_last(ns(path=tmp_path / "x.sock")))
+    await clock.advance(60)
+    await task
+    assert tried == 3
