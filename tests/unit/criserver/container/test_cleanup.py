@@ -1,0 +1,64 @@
+"""What a container leaves is removed without holding up others."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from pykubelet.criserver.container.cleanup import Cleanup
+from pykubelet.criserver.container.ports import Folders
+from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.wait import until
+
+_HUNG = 3 * (os.cpu_count() or 1) + 8
+"""More than a pool that all share would have threads."""
+
+
+class HungCgroups:
+    """Cgroups whose removal hangs in the kernel until they are let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.hanging = 0
+        self.deleted: list[str] = []
+
+    def delete(self, path: str) -> None:
+        if path.startswith("/hung"):
+            self.hanging += 1
+            self.let_go.wait()
+        self.deleted.append(path)
+
+
+class NoRuntime:
+    systemd = False
+
+    async def delete(self, container: str, *, emptied: bool) -> None:
+        assert emptied
+
+
+def _container(name: str) -> Container:
+    record = SimpleNamespace(cgroup=f"/{name}", monitor=None, log_path="")
+    return cast(Container, SimpleNamespace(id=name, record=record, config=pb.ContainerConfig()))
+
+
+async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "bundles", tmp_path / "exits", tmp_path, tmp_path / "mapped", ())
+    cgroups = HungCgroups()
+    cleanup = Cleanup(folders, cast(CgroupDriver, cgroups), "conmon")
+    runtime = cast(OciRuntime, NoRuntime())
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(_HUNG):
+            tasks.create_task(cleanup.delete(_container(f"hung-{number}"), runtime), name=f"hung-{number}")
+        try:
+            await until(lambda: cgroups.hanging == _HUNG, 10)
+            async with asyncio.timeout(5 * PATIENCE):
+                await cleanup.delete(_container("other"), runtime)
+            assert cgroups.deleted == ["/other"]
+        finally:
+            cgroups.let_go.set()
