@@ -288,3 +288,10 @@ async def test_nobody_else_can_read_the_records(tmp_path: Path) -> None:
         assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(folders, 0o700)
     finally:
         await store.close()
+
+
+async def test_commits_wait_for_no_disk_and_survive_the_process(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "state.db")
+    mode = await store._database.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
+    assert mode == (1,)
+    await store.close()
