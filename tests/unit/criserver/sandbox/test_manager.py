@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
+from unittest.mock import patch
 
 import pytest
 
@@ -129,8 +130,10 @@ class Rig:
 async def rig_in(folder: Path) -> AsyncIterator[Rig]:
     store = await Store.open(folder / "state.db")
     try:
-        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-            yield Rig(folder, store, tasks)
+        # Mounts need root, and would outlive the test.
+        with patch("pykubelet.criserver.sandbox.files.tmpfs"):
+            async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+                yield Rig(folder, store, tasks)
     finally:
         await store.close()
 
