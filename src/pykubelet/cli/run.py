@@ -5,8 +5,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base import blocking
+from pykubelet.base.ending import Ending
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
@@ -176,10 +176,9 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: KeeperConfig 
 
 
 async def _run(settings: Settings, server: KeeperConfig | None) -> None:
-    agent = asyncio.create_task(_agent(settings, server), name="kubelet")
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, agent.cancel)
+    ending = Ending(lambda: agent.cancel())
+    agent = asyncio.create_task(_agent(settings, server, ending.begin), name="kubelet")
+    ending.on_signals()
     try:
         await agent
     except asyncio.CancelledError:
@@ -189,14 +188,16 @@ async def _run(settings: Settings, server: KeeperConfig | None) -> None:
         if rest is not None or known is None:
             raise
         raise _first(known) from group
+    finally:
+        ending.begin()  # a thread may still hold the process
 
 
-async def _agent(settings: Settings, server: KeeperConfig | None) -> None:
+async def _agent(settings: Settings, server: KeeperConfig | None, failed: Callable[[], None]) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
     await blocking.call("root", _share, settings.root_dir)
     async with beside(server):
-        await run_kubelet(settings)
+        await run_kubelet(settings, failed)
 
 
 def _share(root: Path) -> None:

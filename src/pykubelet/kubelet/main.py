@@ -5,6 +5,8 @@ them dies, all end and the process exits non-zero. Ending the agent leaves every
 """
 
 import asyncio
+import logging
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -48,9 +50,11 @@ from pykubelet.kubelet.types.updates import Source
 from pykubelet.linux import cgroups, memory, system
 from pykubelet.linux.upkeep import keep_small
 
+_log = logging.getLogger(__name__)
 
-async def run_kubelet(settings: Settings) -> None:
-    """Run the agent until cancelled; every pod runs on.
+
+async def run_kubelet(settings: Settings, failed: Callable[[], None]) -> None:
+    """Run the agent until cancelled; every pod runs on. ``failed`` is told as soon as a part has died.
 
     Errors of the configuration come as ``PykubeletError``; a core loop that dies ends all, with an ExceptionGroup.
     """
@@ -64,7 +68,17 @@ async def run_kubelet(settings: Settings) -> None:
             stack.push_async_callback(kubelet.access.close)
         for close in (kubelet.cri.close, kubelet.image_cri.close, kubelet.http.close, kubelet.prober.close):
             stack.push_async_callback(close)
-        await kubelet.run()
+        await kubelet.run(failed)
+
+
+async def _live(name: str, part: Coroutine[None, None, None], failed: Callable[[], None]) -> None:
+    """Run one part; its failure is told at once, since the others may take their time to end."""
+    try:
+        await part
+    except Exception as error:
+        _log.error("a part of the agent has failed, the agent ends", extra={"part": name, "error": str(error)})
+        failed()
+        raise
 
 
 class Kubelet:
@@ -163,7 +177,7 @@ class Kubelet:
         ports = NodePortDeps(self.cri, self.image_cri, resources, self.metrics, self.access, sizes)
         self.port = NodePort(settings, local, ports)
 
-    async def run(self) -> None:
+    async def run(self, failed: Callable[[], None]) -> None:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
         await self.health.check()
         await self.actuators.resources.start()
@@ -200,7 +214,7 @@ class Kubelet:
         with blocking.on_hung(told):
             async with asyncio.TaskGroup() as group:
                 for name, part in parts.items():
-                    group.create_task(part, name=name)
+                    group.create_task(_live(name, part, failed), name=name)
 
     def _resize_state(self, uid: PodUID) -> ResizeState:
         return ResizeState(self.admission.pending_resize(uid), self.actuators.runtime.ledger.progress(uid))

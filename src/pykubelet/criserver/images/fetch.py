@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
+from pykubelet.base.groups import finished
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
@@ -181,9 +182,4 @@ class Fetcher:
 
 async def _all(works: Iterable[Coroutine[object, object, None]]) -> None:
     """Run them side by side; the first error ends all and is raised by itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for number, work in enumerate(works):
-                group.create_task(work, name=f"layer-{number}")
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    await finished([asyncio.create_task(work, name=f"layer-{number}") for number, work in enumerate(works)])

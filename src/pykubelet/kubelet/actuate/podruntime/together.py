@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.groups import finished
 from pykubelet.base.units import Seconds
 
 T = TypeVar("T")
@@ -13,40 +14,28 @@ U = TypeVar("U")
 
 async def together(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
     """The results of all, in order. The first error cancels the others and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one, name=name) for one in work]
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+    tasks = [asyncio.create_task(one, name=name) for one in work]
+    await finished(tasks)
     return [task.result() for task in tasks]
 
 
 async def both(one: Coroutine[Any, Any, T], two: Coroutine[Any, Any, U], name: str) -> tuple[T, U]:
     """:func:`together` for two of different kinds."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            first = group.create_task(one, name=name)
-            second = group.create_task(two, name=name)
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+    first, second = asyncio.create_task(one, name=name), asyncio.create_task(two, name=name)
+    await finished((first, second))
     return first.result(), second.result()
 
 
 async def within(clock: Clock, limit: Seconds, work: Coroutine[Any, Any, None], name: str) -> bool:
     """Do the work, but no longer than ``limit`` seconds of that clock; False if it had to be cancelled."""
+    worker = asyncio.create_task(work, name=name)
+    alarm = asyncio.create_task(clock.sleep(limit), name=f"{name}-limit")
+    in_time = False
     try:
-        async with asyncio.TaskGroup() as group:
-            worker = group.create_task(work, name=name)
-            alarm = group.create_task(clock.sleep(limit), name=f"{name}-limit")
-            await asyncio.wait((worker, alarm), return_when=asyncio.FIRST_COMPLETED)
-            in_time = worker.done()
-            worker.cancel()
-            alarm.cancel()
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+        await asyncio.wait((worker, alarm), return_when=asyncio.FIRST_COMPLETED)
+        in_time = worker.done()
+    finally:
+        worker.cancel()
+        alarm.cancel()
+        await finished((worker, alarm))
     return in_time
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,41 @@
+"""Tasks that end together, without losing a cancellation.
+
+When a task of ``asyncio.TaskGroup`` fails at the moment in which its owner is cancelled, Python 3.11 and 3.12 raise the
+error and forget the cancellation: an owner that handles the error goes on, and who cancelled it waits for ever.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+
+async def finished(tasks: Collection["asyncio.Task[Any]"]) -> None:
+    """Wait for all of them. The first error cancels the others and is raised as it is, once they have ended.
+
+    A cancellation cancels them too and is passed on then, whatever they raise.
+    """
+    if not tasks:
+        return
+    cancelled: asyncio.CancelledError | None = None
+    first: BaseException | None = None
+    pending: set[asyncio.Task[Any]] = set(tasks)
+    while pending:
+        ending = cancelled is not None or first is not None
+        try:
+            await asyncio.wait(pending, return_when=asyncio.ALL_COMPLETED if ending else asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        errors = [_error(each) for each in tasks if each.done()]
+        first = first or next((each for each in errors if each is not None), None)
+        pending = {each for each in pending if not each.done()}
+        if not ending:
+            for each in pending:
+                each.cancel()
+    if cancelled is not None:
+        raise cancelled
+    if first is not None:
+        raise first
+
+
+def _error(task: "asyncio.Task[Any]") -> BaseException | None:
+    return None if task.cancelled() else task.exception()
