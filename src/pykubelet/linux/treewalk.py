@@ -13,7 +13,7 @@ import os
 import stat
 from array import array
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,8 +34,12 @@ Steps = Generator[None, None, None]
 class TreeWalk:
     """The counts so far: 512-byte blocks like ``du -x``, hard links once, other file systems not at all."""
 
-    def __init__(self, root: int) -> None:
-        """``root`` is the descriptor of the directory; ``steps`` closes it."""
+    def __init__(self, root: int, visit: Callable[[int, str], None] | None = None) -> None:
+        """``root`` is the descriptor of the directory; ``steps`` closes it.
+
+        ``visit`` is called for every entry below the root, with its directory's descriptor and its name.
+        """
+        self._visit = visit
         found = os.fstat(root)
         self.complete = True
         """False when something could not be read, or was moved by its owner while it was counted."""
@@ -142,6 +146,8 @@ class TreeWalk:
                     if number % _PIECE == 0:
                         yield
                     is_dir = self._add(entry) if counting else entry.is_dir(follow_symlinks=False)
+                    if counting and self._visit is not None:
+                        self._visit(level.fd, entry.name)
                     if is_dir and entry.name > level.last:
                         names.append(entry.name)
                         if len(names) > 2 * batch:

@@ -80,23 +80,24 @@ def _holds(root: int, version: str, files: Payload) -> bool:
     """Whether the version's folder has exactly these files with this content."""
     try:
         with _opened(version, root) as folder:
-            return set(_walk(folder, "")) == files.keys() and all(
+            return set(_walk(folder)) == files.keys() and all(
                 _same(folder, path, projection.data) for path, projection in files.items()
             )
     except (FileNotFoundError, NotADirectoryError):
         return False
 
 
-def _walk(folder: int, prefix: str) -> Iterator[str]:
-    """Paths of all that is no folder, below a folder that we wrote ourselves."""
-    with os.scandir(folder) as entries:
-        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_folder in names:
-        if is_folder:
-            with _opened(name, folder) as inner:
-                yield from _walk(inner, f"{prefix}{name}/")
-        else:
-            yield prefix + name
+def _walk(folder: int) -> Iterator[str]:
+    """Paths of all that is no folder, below a folder that we wrote ourselves. A pod says how deep its files are."""
+    todo = [""]
+    while todo:
+        prefix = todo.pop()
+        with _opened(prefix or ".", folder) as inner, os.scandir(inner) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(f"{prefix}{entry.name}/")
+                else:
+                    yield prefix + entry.name
 
 
 def _same(folder: int, path: str, data: bytes) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.safe_path import proc_path
+from pykubelet.linux.treewalk import TreeWalk
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +46,14 @@ def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *,
     try:
         if policy == ON_ROOT_MISMATCH and not needs_change(os.fstat(root), group, read_only=read_only):
             return 0
-        changed = sum(
-            _change(name, folder, group, read_only)
-            for _, folders, files, folder in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=root)
-            for name in (*files, *folders)
-        )
+        changed = 0
+
+        def visit(folder: int, name: str) -> None:
+            nonlocal changed
+            changed += _change(name, folder, group, read_only)
+
+        for _ in TreeWalk(os.dup(root), visit).steps():  # a pod may nest directories as deep as it likes
+            pass
         return changed + _change(".", root, group, read_only)
     finally:
         os.close(root)

@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -251,3 +252,10 @@ def test_any_sequence_of_versions_ends_with_the_last(
             pass  # a file that would be a folder too
     if shown is not None:
         check_layout(target, shown)
+
+
+def test_file_deeper_than_the_stack_is_written_and_found_unchanged(tmp_path: Path) -> None:
+    files = {"d/" * 1200 + "f": "1"}
+    assert write_payload(tmp_path, payload(files), now=NOW)
+    assert not write_payload(tmp_path, payload(files), now=NOW + 60)
+    subprocess.run(["rm", "-rf", str(tmp_path / str((tmp_path / "..data").readlink()))], check=True)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,19 @@ def test_the_root_must_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(OSError):
         give_to_group(tmp_path / "link", GROUP)
+
+
+def test_give_to_group_a_tree_deeper_than_the_stack_changes_all_of_it(tmp_path: Path) -> None:
+    depth = 1500
+    fd = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", 0o700, dir_fd=fd)
+        below = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    try:
+        assert give_to_group(tmp_path, GROUP) == depth + 1
+        assert stat.S_IMODE(os.fstat(fd).st_mode) == 0o2770
+    finally:
+        os.close(fd)
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
