@@ -14,6 +14,7 @@ from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.base.guard import Guard
+from pykubelet.base.text import printable
 from pykubelet.kubelet.desired.manifest.parse import parse
 from pykubelet.kubelet.desired.manifest.types import Manifest, fault_message
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -119,6 +120,6 @@ class HttpSource:
 
 
 def without_credentials(url: str) -> str:
-    """The URL as it may be shown: without the user and password it may contain."""
+    """The URL as it may be shown: without the user and password it may contain, other bytes with escapes."""
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return printable(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
