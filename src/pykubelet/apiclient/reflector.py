@@ -30,6 +30,7 @@ T = TypeVar("T", bound=KubeStruct)
 _WATCH_SECONDS: Final = 300.0
 """A watch lives so long, and up to twice as long at random, so that those of many nodes do not end together."""
 _QUICK_END: Final = 1.0
+_MOST_FRUITLESS: Final = 5
 _FIRST_DELAY: Final = 0.8
 _MAX_DELAY: Final = 30.0
 _CALM: Final = 120.0
@@ -72,6 +73,10 @@ class Reflector(Generic[T]):
         self.fault: PykubeletError | None = None
         """Why the last attempt failed; None while all is well."""
         self._stopped = False
+        self._fruitless = 0
+        """Watches in a row that ended without an event."""
+        self._quick_ends = 0
+        """Watches in a row that ended at once with one."""
         self.listed = False
         """Whether a list has succeeded ever."""
 
@@ -104,21 +109,35 @@ class Reflector(Generic[T]):
             if self.fault is None:
                 _log.warning("list or watch failed, trying again", extra=self._about(error))
             self.fault = error
+            if isinstance(error, Transient) and error.retry_after is not None:
+                self._fruitless = 0  # the server is busy; a list would only cost it more
             await self._rest(error.retry_after if isinstance(error, Transient) else None)
 
     async def _follow(self) -> None:
         begun = self._clock.monotonic()
         duration = _WATCH_SECONDS * (1.0 + random.random())
         quiet = True
+        self._fruitless += 1
+        if self._fruitless > _MOST_FRUITLESS:
+            # What comes next cannot be read, and would be sent again and again: a list gets past it.
+            self._version, self._fruitless = "", 0
+            return
         events = self._client.watch(self._query.target, self._query.select, self._version, duration)
         async with aclosing(events):
             async for event in events:
                 quiet = False
+                self._fruitless = 0
                 self._take(event)
                 if self._stopped:
                     return
-        if quiet and self._clock.monotonic() - begun < _QUICK_END:
+        if self._clock.monotonic() - begun >= _QUICK_END:
+            self._fruitless = self._quick_ends = 0
+            return
+        if quiet:
             raise Transient(f"watch {self._query.target.label}: ended at once without an event")
+        self._quick_ends += 1
+        if self._quick_ends > 1:  # once is chance; a server that does so all the time must not make us spin
+            await self._rest(None)
 
     def _replace(self, listing: Listing[T]) -> None:
         items = {_key(meta_of(each)): each for each in listing.items}
