@@ -1,0 +1,17 @@
+"""The sandboxes of these tests mount nothing on the machine, so that they need no rights and leave nothing."""
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def mounted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The places where file systems would have been mounted."""
+    places: list[str] = []
+
+    def tmpfs(target: str, **_: Any) -> None:
+        places.append(target)
+
+    monkeypatch.setattr("pykubelet.criserver.sandbox.files.tmpfs", tmpfs)
+    return places
