@@ -1,6 +1,8 @@
 """Calls about one container, or one sandbox, that meet each other half-way."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -304,6 +306,8 @@ async def test_finish_clock_set_back_is_not_before_the_start(tmp_path: Path, not
         await rig.manager.put(container, replace(container.record, started_at=later))
         await rig.manager.finish(container, noted)
         assert container.record.finished_at >= later
+        assert container.record.process is not None
+        os.kill(container.record.process.pid, signal.SIGKILL)  # it ran on, whatever was noted
         await rig.manager.remove(container.id)
 
 
