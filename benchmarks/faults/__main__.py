@@ -13,7 +13,7 @@ import click
 
 from benchmarks.faults import report
 from benchmarks.faults.model import Fault, Result, Subject
-from benchmarks.faults.node import SHORT, Options
+from benchmarks.faults.options import SHORT, Options
 from benchmarks.faults.runner import Bench
 from benchmarks.faults.table import FAULTS
 from pykubelet import __version__

@@ -41,8 +41,9 @@ def foreign_names(node: Node, name: str) -> str:
 
 
 def foreign_marks(node: Node, name: str) -> str:
-    """New processes all the time that carry the runtime server's own mark in their environment."""
-    mark = f"PYKUBELET_CRISERVER={node.runtime.home}/run/tmp"
+    """New processes all the time that carry the runtime server's mark in their environment, as if they knew it."""
+    marks = node.runtime.home / "run" / "marks"
+    mark = f"PYKUBELET_CRISERVER={marks.read_text().split()[-1] if marks.exists() else 'unknown'}"
     return f"while :; do {mark} sleep 0.05 & {mark} sleep 0.03; done"
 
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from benchmarks.faults.agents import NodeAgent, OurAgent, PeerAgent
 from benchmarks.faults.areas import Area
 from benchmarks.faults.judge import VICTIM, Row, Seen, Wanted, doubles, unsettled
 from benchmarks.faults.model import Restarts, Subject
+from benchmarks.faults.options import Options
 from benchmarks.faults.parts import network_plugin, oci_runtime
 from benchmarks.observer import NODE, pod_name
 from pykubelet.base.errors import Permanent, PykubeletError
@@ -42,36 +43,6 @@ _SEED = 11
 _CNI_SECONDS = 3.0
 """Of one plugin, where that can be set."""
 _MODULE = "pykubelet.testing.shifted"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How hard the faults are."""
-
-    hold: float = 1.0
-    """Factor of how long they last."""
-    back_off: bool = True
-    """Wait for pods that could not start while the fault lasted; or else replace them by new ones when it ends."""
-    stop_seconds: float = 60.0
-    """How long daemons are stopped by SIGSTOP."""
-    files: int = 1_000_000
-    """That a hostile container makes."""
-    log_seconds: float = 20.0
-    """How long a container writes 1 GB/min to its log."""
-    sessions: int = 500
-    """Exec sessions opened and dropped."""
-    rewrite_seconds: float = 5.0
-    """How long 1,000 manifests a second are rewritten."""
-
-    def changed(self, stop_seconds: float | None, files: int | None) -> "Options":
-        """With those that are given."""
-        return replace(self, stop_seconds=stop_seconds or self.stop_seconds, files=files or self.files)
-
-
-SHORT = Options(
-    hold=0.5, back_off=False, stop_seconds=2.0, files=10_000, log_seconds=2.0, sessions=60, rewrite_seconds=1.0
-)
-"""Mild and quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +93,7 @@ class Node:
         self._fresh = 0
         self._boot_id = ""
         self._runner = self._stack.enter_context(asyncio.Runner())
+        self._client: CriClient | None = None
         self._api_pod = ""
         self._extras: list[str] = []
         self._traces: NodeTraces | None = None
@@ -162,6 +134,8 @@ class Node:
         remove_cgroups(self.agent.cgroup_root)
         for image in self.home.glob("*.img"):
             image.unlink()
+        if self._client is not None:
+            self._runner.run(self._client.close())
         self._stack.close()
 
     def revive(self) -> list[str]:
@@ -312,8 +286,16 @@ class Node:
         """Do something with the runtime. PykubeletError, TimeoutError."""
 
         async def work() -> _T:
-            async with asyncio.timeout(seconds), CriClient.connect(self.runtime.endpoint) as client:
-                return await act(client)
+            client, self._client = self._client or CriClient.connect(self.runtime.endpoint), None
+            try:
+                async with asyncio.timeout(seconds):
+                    result = await act(client)
+            except BaseException:
+                # The next one connects at once, where this one would wait longer after each failure.
+                await client.close()
+                raise
+            self._client = client
+            return result
 
         return self._runner.run(work())
 

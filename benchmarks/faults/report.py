@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.faults.model import Fault, Group, Result, Subject, Try
-from benchmarks.faults.node import Options
+from benchmarks.faults.options import Options
 from pykubelet.testing.leakcheck import Kind
 
 KINDS = (

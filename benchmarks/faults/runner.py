@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.faults.judge import Seen, compare
 from benchmarks.faults.model import Fault, Restarts, Result, Subject, Try
-from benchmarks.faults.node import Node, Options
+from benchmarks.faults.node import Node
+from benchmarks.faults.options import Options
 from pykubelet.base.errors import PykubeletError
 from pykubelet.testing.isolation import claim
 from pykubelet.testing.patience import PATIENCE

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.faults import report
 from benchmarks.faults.model import Fault, Subject
-from benchmarks.faults.node import SHORT
+from benchmarks.faults.options import SHORT
 from benchmarks.faults.runner import Bench
 from benchmarks.faults.table import FAULTS
 

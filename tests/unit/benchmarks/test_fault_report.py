@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.faults import report
 from benchmarks.faults.model import Result, Subject, Try
-from benchmarks.faults.node import Options
+from benchmarks.faults.options import Options
 from benchmarks.faults.report import Run
 from benchmarks.faults.table import FAULTS
 
