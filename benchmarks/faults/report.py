@@ -74,9 +74,11 @@ class Run:
 
 
 def machine() -> str:
-    """The machine in one line."""
+    """The machine in one line; the load tells whether others used it, too."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    return f"{os.cpu_count()} CPUs, {memory:.0f} GiB, Linux {platform.release()}"
+    return (
+        f"{os.cpu_count()} CPUs, {memory:.0f} GiB, Linux {platform.release()} (load average {os.getloadavg()[2]:.0f})"
+    )
 
 
 def markdown(faults: Sequence[Fault], results: Sequence[Result], run: Run) -> str:
@@ -99,7 +101,8 @@ def _introduction(run: Run, results: Sequence[Result], subjects: Sequence[Subjec
     lines = [
         *_WHAT.splitlines(),
         "",
-        f"{run.date}: {run.tries} tries of each fault, in {run.minutes:.0f} minutes on {machine()}; {versions}.",
+        f"{run.date}: {run.tries} tries of each fault unless the table says otherwise; {run.minutes:.0f} minutes on",
+        f"{machine()}; {versions}.",
         f"A stop by SIGSTOP lasted {options.stop_seconds:g} s, the log flood {options.log_seconds:g} s; the hostile",
         f"container made {options.files:,} files, {options.sessions} sessions were dropped.",
         "",
@@ -121,21 +124,32 @@ def _table(
     faults: Sequence[Fault], known: Mapping[tuple[str, Subject], Result], subjects: Sequence[Subject]
 ) -> list[str]:
     first, *peers = subjects
-    head = ["fault", "tries", "lost", "duplicated", "restarted", "leaked", "recovery: p50", "longest", ""]
-    align = ["---", *["--:"] * 7, ":--"]
+    head = [
+        "`--only`",
+        "what happens",
+        "tries",
+        "lost",
+        "duplicated",
+        "restarted",
+        "leaked",
+        "recovery: p50",
+        "longest",
+        "",
+    ]
+    align = ["---", "---", *["--:"] * 7, ":--"]
     if peers:
-        head[1:1] = [""]
-        align[1:1] = ["---"]
+        head[2:2] = ["node"]
+        align[2:2] = ["---"]
     lines = [f"| {' | '.join(head)} |", f"|{'|'.join(align)}|"]
     for fault in faults:
-        shown = f'<a id="{fault.name}"></a>{fault.what}'
+        shown = [f"`{fault.name}`", fault.what]
         for subject in (first, *peers):
             result = known.get((fault.name, subject))
             if result is None:
                 continue
-            cells = [shown, *([_SHORT[subject]] if peers else []), *_cells(result)]
+            cells = [*shown, *([_SHORT[subject]] if peers else []), *_cells(result)]
             lines.append(f"| {' | '.join(cells)} |")
-            shown = ""
+            shown = ["", ""]
     return lines
 
 

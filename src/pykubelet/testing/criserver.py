@@ -18,6 +18,7 @@ from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.criserver.config import Settings, load_settings
 from pykubelet.criserver.keeper import read_note
 from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.sockets import listener
 from pykubelet.testing.agent import environment
 from pykubelet.testing.killpoints import VARIABLE
@@ -127,7 +128,8 @@ class PrivateCriServer:
     def pid(self) -> int | None:
         """The daemon's process id while it runs."""
         note = read_note(self.home / "run")
-        return note.process.pid if note and is_alive(note.process) else None
+        # Without the boot: a server may run in another one than we (`shifted`).
+        return note.process.pid if note and is_alive(ProcessRef(note.process.pid, note.process.started)) else None
 
     def stop(self) -> None:
         """Stop the daemon; its containers go on."""
