@@ -68,11 +68,6 @@ def truncated() -> Fault:
     return Fault("watch=true", truncate=True, times=_MANY)
 
 
-def corrupt() -> Fault:
-    """Watches bring objects that no client can decode."""
-    return Fault("watch=true", corrupt=True, times=_MANY)
-
-
 def corrupt_lists() -> Fault:
     """Lists hold one object that no client can decode."""
     return Fault("^GET (?!.*watch=true)", corrupt=True, times=_MANY)

@@ -88,7 +88,7 @@ FAULTS: tuple[Fault, ...] = (
     _api("api-drops", "it closes connections without an answer", api.answering(api.dropped)),
     _api("api-410", "it answers 410 to watches", api.expired),
     _api("api-truncates", "it ends watches within an event", api.answering(api.truncated)),
-    _api("api-corrupt", "it sends what cannot be decoded", api.answering(api.corrupt, api.corrupt_lists)),
+    _api("api-corrupt", "its lists hold what cannot be decoded", api.answering(api.corrupt_lists)),
     _machine("clock-forward", "the clock jumps ahead by an hour and back", disks.clock(_HOUR), subjects=OUR_AGENT),
     _machine("clock-back", "the clock jumps back by an hour and ahead", disks.clock(-_HOUR), subjects=OUR_AGENT),
     _machine("reboot", "the machine loses power and boots", disks.reboot, restarts=Restarts.ALL),
