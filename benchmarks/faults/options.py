@@ -11,6 +11,8 @@ class Options:
     """Factor of how long they last."""
     back_off: bool = True
     """Wait for pods that could not start while the fault lasted; or else replace them by new ones when it ends."""
+    share: bool = False
+    """Keep the pods for the next fault, and count what is left of all of them together."""
     stop_seconds: float = 60.0
     """How long daemons are stopped by SIGSTOP."""
     files: int = 1_000_000
@@ -28,6 +30,13 @@ class Options:
 
 
 SHORT = Options(
-    hold=0.5, back_off=False, stop_seconds=2.0, files=10_000, log_seconds=2.0, sessions=60, rewrite_seconds=1.0
+    hold=0.5,
+    back_off=False,
+    share=True,
+    stop_seconds=2.0,
+    files=10_000,
+    log_seconds=2.0,
+    sessions=60,
+    rewrite_seconds=1.0,
 )
 """Mild and quick."""

@@ -21,6 +21,8 @@ _LEAK_SECONDS = 45.0
 _BYSTANDER_SECONDS = 15.0
 _CONFIRM_SECONDS = 0.3
 """After this time all must still be as wanted."""
+ALL = "all"
+"""What the result for faults that share their pods is called."""
 _SHOWN = 40
 """Leaks whose names are kept."""
 _POLL_SECONDS = 0.05
@@ -38,6 +40,7 @@ class Bench:
         self._say = say
         self._logs = logs
         self._node: Node | None = None
+        self._rest = Result(ALL, subject, [Try()])
 
     def run(self, faults: Sequence[Fault], tries: int) -> Iterator[Result]:
         """The results of those that apply, one after the other."""
@@ -49,6 +52,8 @@ class Bench:
             for number, fault in enumerate(chosen, 1):
                 self._say(f"{self._subject}: {number}/{len(chosen)} {fault.name}")
                 yield self.measure(fault, tries)
+            if self._options.share:
+                yield self.finish()
         finally:
             self.close()
 
@@ -62,6 +67,7 @@ class Bench:
     def measure(self, fault: Fault, tries: int) -> Result:
         """Do one fault several times."""
         if self._node is not None and self._node.in_cluster != fault.in_cluster:
+            self.finish()
             self.close()
         result = Result(fault.name, self._subject)
         for _ in range(tries):
@@ -72,8 +78,14 @@ class Bench:
             if one.lost:
                 self._keep_logs(fault.name)
                 self.close()
-        self._clear(result)
+        if result.failed or not self._options.share:
+            self._clear(result)
         return result
+
+    def finish(self) -> Result:
+        """Take away the pods that faults have shared; what they have left, beside what earlier calls have found."""
+        self._clear(self._rest)
+        return self._rest
 
     def _attempt(self, fault: Fault) -> Try:
         try:

@@ -30,3 +30,8 @@ def test_node_after_fault_is_as_wanted(bench: Bench, fault: Fault) -> None:
     result = bench.measure(fault, _TRIES)
     print(report.line(result))
     assert not result.failed, "\n".join(report.details(result))
+
+
+def test_nodes_after_all_faults_have_nothing_left(bench: Bench) -> None:
+    result = bench.finish()
+    assert not result.failed, "\n".join(report.details(result))
