@@ -1,7 +1,7 @@
 """Which images there are: one small file, replaced as a whole at each change, so that no crash leaves half a change.
 
 An image is put here only after all its blobs are in the store, and taken from here before any blob is removed. One
-that is damaged, or says more of itself than ``limits`` allow, is set aside when the index is read, and pulled again.
+that is damaged, or whose configuration exceeds the ``limits``, is set aside when the index is read, and pulled again.
 """
 
 import logging
@@ -13,7 +13,7 @@ from msgspec import Raw, Struct, structs
 
 from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.criserver.images.limits import check_config, check_names
+from pykubelet.criserver.images.limits import check_config, check_names, with_newest_names
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.linux.errors import wrap
 
@@ -39,16 +39,19 @@ class ImageIndex:
         self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:
-        """Remember an image. References it brings are taken from the images that had them. Invalid: too many names."""
+        """Remember an image. References it brings are taken from the images that had them.
+
+        Of more names than an image may have, its oldest are forgotten. Invalid: the record alone has more.
+        """
+        for names in (record.tags, record.digests):
+            check_names(names, f"image {record.id}")
         images = dict(self.images)
         known = images.pop(record.id, None)
         if known is not None:
             # The blobs of the newer pull: the same configuration may come with layers compressed otherwise.
-            tags = tuple(dict.fromkeys((*known.tags, *record.tags)))
-            digests = tuple(dict.fromkeys((*known.digests, *record.digests)))
+            tags = with_newest_names(known.tags, record.tags)
+            digests = with_newest_names(known.digests, record.digests)
             record = structs.replace(record, tags=tags, digests=digests)
-        for names in (record.tags, record.digests):
-            check_names(names, f"image {record.id}")
         for other in images.values():
             if set(other.tags) & set(record.tags):
                 kept = tuple(tag for tag in other.tags if tag not in record.tags)
@@ -94,8 +97,8 @@ class ImageIndex:
             try:
                 image = _image.decode(each)
                 check_config(image.config, f"image {image.id} ({', '.join(image.tags[:1])})")
-                for names in (image.tags, image.digests):
-                    check_names(names, f"image {image.id}")
+                tags, digests = with_newest_names(image.tags, ()), with_newest_names(image.digests, ())
+                image = structs.replace(image, tags=tags, digests=digests)
             except (msgspec.DecodeError, UnicodeDecodeError, Invalid) as error:
                 bad.append(each)
                 _log.error("an image is set aside; it must be pulled again", extra={"error": str(error)})

@@ -1,8 +1,8 @@
-"""How much the documents of an image may say. Pure.
+"""Limits of the documents of an image. Pure.
 
-Registries bound a manifest by 4 MiB; they bound no field of a configuration, of which the whole is kept in memory,
-told in lists and given to each container. The limits here are some ten times what the largest images of good faith
-have; every refusal names the field.
+Registries limit a manifest to 4 MiB, but no field of a configuration. A configuration is kept in memory, appears in
+lists and is given to each container. The limits here are well above what the largest ordinary images have; every error
+names the field.
 """
 
 from collections.abc import Collection, Sequence
@@ -43,10 +43,10 @@ _LISTS: Final = {
     "Cmd": _Field(4096, 128 * KIB),
     "Env": _Field(4096, 128 * KIB),
     "Volumes": _Field(256, _PATH),
-    # Ranges are written out: whole halves of all ports are used for calls.
-    "ExposedPorts": _Field(32_768, 64, 512 * KIB),
-    # Builders keep bills of materials in them.
-    "Labels": _Field(1024, 256 * KIB, 512 * KIB),
+    # Builders write ranges out, and some images expose all ports of a protocol.
+    "ExposedPorts": _Field(65_536, 64, MIB),
+    # Buildpacks keep bills of materials and configuration metadata in them, hundreds of KiB in one label.
+    "Labels": _Field(1024, MIB, MIB),
 }
 
 
@@ -73,9 +73,19 @@ def check_config(config: ImageConfig, what: str) -> None:
 
 
 def check_names(names: Collection[str], what: str) -> None:
-    """Refuse more names than an image may have. Invalid names ``what``."""
+    """Refuse more names than an image may have, where all come at once. Invalid names ``what``."""
     if len(names) > MAX_NAMES:
-        raise Invalid(f"{what} would have more than {MAX_NAMES} names; remove the image first to give it others")
+        raise Invalid(f"{what} has {len(names)} names; give it at most {MAX_NAMES}")
+
+
+def with_newest_names(known: Sequence[str], brought: Sequence[str]) -> tuple[str, ...]:
+    """The known names of an image and those that a pull brings, at most MAX_NAMES: the oldest known ones are left out.
+
+    An image that a build reproduces bit by bit gets another tag with each release, and must still be pulled by it.
+    """
+    names = tuple(dict.fromkeys((*known, *brought)))
+    old = [name for name in names if name not in brought][: max(0, len(names) - MAX_NAMES)]
+    return tuple(name for name in names if name not in old)
 
 
 def _check_list(values: Sequence[str], name: str, limit: _Field, what: str) -> None:

@@ -8,7 +8,9 @@ import pytest
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import MIB
 from pykubelet.criserver.images import limits, manifests
+from pykubelet.criserver.images.index import ImageIndex
 from pykubelet.criserver.images.manifests import digest_of
+from pykubelet.criserver.images.types import ImageConfig, ImageRecord
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.rooms import open_rooms
 from tests.unit.criserver.images.world import World
@@ -21,8 +23,8 @@ LONG: dict[str, object] = {
     "Cmd": ["x" * 10_000] * 30,
     "Env": ["A=1"] * 180_000,
     "Volumes": {f"/v/{number}": {} for number in range(257)},
-    "ExposedPorts": {f"{number}/tcp": {} for number in range(32_769)},
-    "Labels": {"key": "v" * 300_000},
+    "ExposedPorts": {f"{number}/tcp": {} for number in range(65_537)},
+    "Labels": {"key": "v" * MIB},
 }
 NUL: dict[str, object] = {
     "User": "a\0b",
@@ -38,8 +40,8 @@ LARGE: dict[str, object] = {
     "Entrypoint": ["x" * 100_000],
     "Env": [f"A{number}=1" for number in range(4096)],
     "Volumes": {f"/v/{number}": {} for number in range(256)},
-    "ExposedPorts": {f"{number}/udp": {} for number in range(16_384, 32_768)},
-    "Labels": {"io.buildpacks.build.metadata": "v" * 250_000},
+    "ExposedPorts": {f"{number}/udp": {} for number in range(1, 65_536)},
+    "Labels": {"io.buildpacks.build.metadata": "v" * 600_000, "io.buildpacks.lifecycle.metadata": "v" * 300_000},
 }
 
 
@@ -113,16 +115,37 @@ async def test_pull_of_an_image_with_a_hostile_config_is_refused(registry: FakeR
     assert world.images.list() == [] and world.content.digests() == set()
 
 
-async def test_image_of_too_many_names_gets_no_further_one(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_image_of_too_many_names_gets_the_new_one_and_loses_the_oldest(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
     world = World(tmp_path)
-    for number in range(limits.MAX_NAMES + 1):
+    for number in range(limits.MAX_NAMES + 2):
         registry.add_image(f"team/app:{number}", [], [])
-    for number in range(limits.MAX_NAMES):
         await world.images.pull(f"{registry.host}/team/app:{number}")
-    with pytest.raises(Invalid, match="more than 64 names"):
-        await world.images.pull(f"{registry.host}/team/app:{limits.MAX_NAMES}")
     (image,) = world.images.list()
-    assert len(image.tags) == limits.MAX_NAMES
+    assert image.tags == tuple(f"{registry.host}/team/app:{number}" for number in range(2, limits.MAX_NAMES + 2))
+    await world.images.pull(f"{registry.host}/team/app:2")
+    await world.images.pull(f"{registry.host}/team/app:0")
+    (image,) = world.images.list()
+    assert len(image.tags) == limits.MAX_NAMES and image.tags[-1].endswith(":0")
+
+
+def test_index_with_an_image_of_too_many_names_is_read_with_the_newest(tmp_path: Path) -> None:
+    """It was pulled before there were limits, and containers may still use it."""
+    index = ImageIndex(tmp_path / "index.json")
+    index.put(ImageRecord("sha256:1", ("tag-0",), (), 1, ImageConfig(), (), "sha256:2"))
+    tags = ",".join(f'"tag-{number}"' for number in range(100))
+    data = (tmp_path / "index.json").read_text().replace('"tag-0"', tags)
+    (tmp_path / "index.json").write_text(data)
+    (image,) = ImageIndex(tmp_path / "index.json").images.values()
+    assert image.tags == tuple(f"tag-{number}" for number in range(100 - limits.MAX_NAMES, 100))
+    assert not (tmp_path / "index.json.quarantine").exists()
+
+
+def test_image_that_brings_too_many_names_at_once_is_refused(tmp_path: Path) -> None:
+    tags = tuple(f"tag-{number}" for number in range(limits.MAX_NAMES + 1))
+    with pytest.raises(Invalid, match="sha256:1 has 65 names; give it at most 64"):
+        ImageIndex(tmp_path / "index.json").put(ImageRecord("sha256:1", tags, (), 1, ImageConfig(), (), "sha256:2"))
 
 
 async def test_stored_image_with_a_hostile_config_is_set_aside(
