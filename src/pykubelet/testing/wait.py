@@ -1,12 +1,21 @@
-"""Waits for a condition with a limit, instead of fixed sleeps."""
+"""Waits for a condition with a limit, instead of fixed sleeps.
+
+``until`` waits for what comes about, ``settle`` runs the event loop until it has nothing left to do, and
+``nothing_within`` is the last resort where other processes or threads must not do something and no later event tells
+that they would have done it by now. Tests without an event loop use ``testing.agent.wait_for``.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
+from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.testing.patience import PATIENCE
 
-_POLL: Seconds = 0.005
+_POLL: Final[Seconds] = 0.005
+_IDLE_ROUNDS: Final = 3
+_LONGEST: Final[Seconds] = 30.0
 
 
 async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> None:
@@ -18,3 +27,54 @@ async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> Non
                 await asyncio.sleep(_POLL)
     except TimeoutError as error:
         raise AssertionError(f"not within {seconds * PATIENCE:g} s") from error
+
+
+async def settle(seconds: Seconds = 0.1) -> None:
+    """Let the event loop do all that it would do within ``seconds``, without waiting longer than that takes.
+
+    Afterwards no callback is ready, no timer of that time is left, no socket of this process has news for another,
+    and no blocking call runs, those that take long left out. Other threads and processes are not waited for.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    found_idle = False
+    while loop.time() < end + _LONGEST * PATIENCE:
+        if not await _idle(loop) or blocking.young():
+            found_idle = False
+            await asyncio.sleep(_POLL)
+        elif (due := _next_timer(loop)) is not None and due <= end:
+            found_idle = False
+            await asyncio.sleep(max(due - loop.time(), 0))
+        elif found_idle:
+            return
+        else:  # once more: on a busy machine the kernel hands on what was written a moment later
+            found_idle = True
+            await asyncio.sleep(_POLL)
+    raise AssertionError(f"the event loop is still busy after {_LONGEST * PATIENCE:g} s; a task is spinning")
+
+
+async def nothing_within(condition: Callable[[], object], seconds: Seconds) -> None:
+    """Let the event loop run for ``seconds``. AssertionError as soon as the condition holds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not condition():
+        if loop.time() >= end:
+            return
+        await asyncio.sleep(_POLL)
+    raise AssertionError(f"it came about {seconds - (end - loop.time()):.3f} s after the start")
+
+
+async def _idle(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether nothing but us wanted to run for some rounds, each of which asks the sockets too."""
+    # CPython keeps runnable callbacks in `_ready`; empty while we run means that no one else wants to.
+    ready: object = getattr(loop, "_ready", None)
+    for _ in range(_IDLE_ROUNDS):
+        await asyncio.sleep(0)
+        if ready:
+            return False
+    return True
+
+
+def _next_timer(loop: asyncio.AbstractEventLoop) -> Seconds | None:
+    timers: Iterable[asyncio.TimerHandle] = getattr(loop, "_scheduled", ())
+    return min((timer.when() for timer in timers if not timer.cancelled()), default=None)

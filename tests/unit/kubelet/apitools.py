@@ -1,7 +1,7 @@
 """What tests of parts that talk to the API server share: the fake one, a client, objects in it, a hurried clock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -88,15 +88,3 @@ async def running(*parts: Coroutine[None, None, None]) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-
-
-async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait until something that runs beside the test has come about."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the parts under test tell nobody
-            await asyncio.sleep(0.005)
-
-
-async def settle() -> None:
-    """Give what runs beside the test the time to do what it should not do."""
-    await asyncio.sleep(0.1)

@@ -27,7 +27,8 @@ from pykubelet.apiclient.certificates.types import Validity
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.testing.cluster_ca import ClusterAuthority
-from tests.unit.kubelet.apitools import Api, fake_api, running, until
+from pykubelet.testing.wait import until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 PREFIX = "/apis/certificates.k8s.io/v1"
 CSRS = "certificatesigningrequests"

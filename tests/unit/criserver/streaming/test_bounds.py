@@ -23,7 +23,8 @@ from pykubelet.criserver.streaming.forward_spdy import _Pair
 from pykubelet.criserver.streaming.shares import Shares, bounds, longest_message
 from pykubelet.criserver.streaming.status import parse_size
 from pykubelet.criserver.streaming.types import Size
-from tests.unit.criserver.streaming.rig import OUTPUT, TERMINAL, served, until
+from pykubelet.testing.wait import until
+from tests.unit.criserver.streaming.rig import OUTPUT, TERMINAL, served
 
 _PORTFORWARD = "portforward.k8s.io"
 

@@ -16,7 +16,8 @@ from pykubelet.base.upgrade import ask, asking
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.forward_websocket import _Held, _Pipe
 from pykubelet.criserver.streaming.websocket import Channels
-from tests.unit.criserver.streaming.rig import INPUT, served, until
+from pykubelet.testing.wait import until
+from tests.unit.criserver.streaming.rig import INPUT, served
 
 _MESSAGE = b"\0" + b"x" * MIB
 _MOST = 24 * MIB

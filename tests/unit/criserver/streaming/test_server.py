@@ -18,7 +18,8 @@ from pykubelet.base.proc import Child
 from pykubelet.criserver.oci.command import parent_of
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.status import parse_size, status
-from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, strange_process, until
+from pykubelet.testing.wait import until
+from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, strange_process
 
 
 async def _talk(

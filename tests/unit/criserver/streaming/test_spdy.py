@@ -14,7 +14,8 @@ import pytest
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
 from pykubelet.base.upgrade import Answer, ask, asking
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer, spdy_client
-from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, until
+from pykubelet.testing.wait import until
+from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served
 
 V4 = "v4.channel.k8s.io"
 

@@ -15,6 +15,7 @@ from pykubelet.kubelet.actuate.cri.transport import socket_path
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, Fault, serve
+from pykubelet.testing.wait import until
 
 POD = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="pod", namespace="ns", uid="u1"))
 APP = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="app"), image=pb.ImageSpec(image="app:1"))
@@ -103,20 +104,26 @@ async def _slow(folder: Path, delay: float) -> AsyncIterator[str]:
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(delay)
         inner_reader, inner_writer = await asyncio.open_unix_connection(folder / "cri.sock")
+        passed_on.append(writer)
         await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+        passed_on.remove(writer)
 
+    passed_on: list[asyncio.StreamWriter] = []
     server = await asyncio.start_unix_server(serve_one, folder / "slow.sock")
     async with server:
         yield str(folder / "slow.sock")
+        await until(lambda: not passed_on)  # they end with the client's
 
 
 async def test_a_handshake_may_take_its_time(tmp_path: Path) -> None:
     """Attempts that are given up too early never get through while the machine is busy."""
-    async with FakeCri(SystemClock()) as cri, serve(cri, tmp_path / "cri.sock"), _slow(tmp_path, 0.5) as endpoint:
-        async with CriClient.connect(endpoint) as client:
-            assert (await client.version()).runtime_name
-        # The connections that were passed on end with the client's.
-        await asyncio.sleep(0.05)
+    async with (
+        FakeCri(SystemClock()) as cri,
+        serve(cri, tmp_path / "cri.sock"),
+        _slow(tmp_path, 0.5) as endpoint,
+        CriClient.connect(endpoint) as client,
+    ):
+        assert (await client.version()).runtime_name
 
 
 async def _answers(client: CriClient) -> bool:

@@ -2,13 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
+from pykubelet.testing.wait import settle, until
 
 
 class Gate:
@@ -17,9 +19,11 @@ class Gate:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.began: list[str] = []
+        self.times: list[float] = []
         self.ended: list[str] = []
 
     def job(self, name: str) -> str:
+        self.times.append(time.monotonic())
         self.began.append(name)
         self.event.wait(30)
         self.ended.append(name)
@@ -31,13 +35,6 @@ def gate() -> Iterator[Gate]:
     gate = Gate()
     yield gate
     gate.event.set()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what threads do."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - threads set no asyncio.Event
-            await asyncio.sleep(0.001)
 
 
 async def test_results_and_errors_come_back() -> None:
@@ -79,7 +76,7 @@ async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     second = asyncio.create_task(blocking.run("a", lambda: gate.job("second")))
-    await asyncio.sleep(0.01)
+    await settle()
     assert gate.began == ["first"]
     gate.event.set()
     assert await second == "second"
@@ -90,11 +87,11 @@ async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, mon
     monkeypatch.setattr("pykubelet.base.blocking._YOUNG", 0.1)
     monkeypatch.setattr("pykubelet.base.blocking._PARALLEL", 2)
     blocking = Blocking(5)
+    start = time.monotonic()
     tasks = [asyncio.create_task(blocking.run(str(i), partial(gate.job, str(i)))) for i in range(4)]
-    await until(lambda: len(gate.began) == 2)
-    await asyncio.sleep(0.02)
-    assert len(gate.began) == 2
     await until(lambda: len(gate.began) == 4)
+    assert gate.times[1] < gate.times[2], "the first two at once"
+    assert gate.times[2] >= start + 0.1, "the others when those are young no longer"
     assert await blocking.run("x", lambda: "fine") == "fine"
     gate.event.set()
     assert await asyncio.gather(*tasks) == ["0", "1", "2", "3"]

@@ -19,7 +19,8 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.store import Place
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 CLASSES = "/apis/node.k8s.io/v1"
 TOKEN = core.ServiceAccountTokenProjection(path="token", expiration_seconds=3600)

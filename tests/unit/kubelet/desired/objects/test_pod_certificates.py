@@ -14,7 +14,8 @@ from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node, Pod
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 PREFIX = "/apis/certificates.k8s.io/v1beta1"
 ONE, TWO = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("b25l", "dHdv"))

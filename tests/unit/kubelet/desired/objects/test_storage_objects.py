@@ -14,7 +14,8 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.storage_v1 import TokenRequest
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 STORAGE = "/apis/storage.k8s.io/v1"
 POD = core.Pod(

@@ -15,7 +15,8 @@ from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod
 from pykubelet.models.meta_v1 import LabelSelector
 from pykubelet.testing.fake_api import Fault
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 PREFIX = "/apis/certificates.k8s.io/v1beta1"
 

@@ -15,7 +15,8 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.fake_api import Fault
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 from tests.unit.kubelet.desired.pods.test_pods import mirror, pod, static
 
 NODE = core.Node(metadata=ObjectMeta(name="n", uid="node-uid"))

@@ -7,7 +7,8 @@ from pykubelet.kubelet.types.updates import PodUpdate, Source
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.fake_api.store import Place
-from tests.unit.kubelet.apitools import fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import fake_api, running
 
 
 def pod(name: str) -> Pod:

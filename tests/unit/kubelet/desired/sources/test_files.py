@@ -1,7 +1,7 @@
 """The file source, first by hand on a virtual clock, then on a real folder with real inotify."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pykubelet.kubelet.desired.sources.decide_pending import PATIENCE, UNCLOSED,
 from pykubelet.kubelet.desired.sources.files import FileSource
 from pykubelet.kubelet.desired.sources.types import FileSourceConfig, SourceContent
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
 from tests.unit.kubelet.desired.sources.samples import config_map, images, pod
 
 
@@ -173,13 +174,6 @@ async def running(source: FileSource) -> AsyncIterator[None]:
         task = group.create_task(source.run(), name="source-under-test")
         yield
         task.cancel()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let other tasks and threads go on until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in a thread or the kernel
-            await asyncio.sleep(0.002)
 
 
 class Live:

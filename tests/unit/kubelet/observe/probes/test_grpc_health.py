@@ -91,7 +91,7 @@ async def test_a_server_without_the_health_service() -> None:
 
 async def test_no_answer_in_time() -> None:
     async def handle(_: bytes, __: Context) -> bytes:
-        await asyncio.sleep(5)
+        await asyncio.Event().wait()
         return b""
 
     async with server(handle) as port:

@@ -12,7 +12,8 @@ from pykubelet.kubelet.report.events.apiserver import EventSink
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 POD = PodRef("ns", "web", PodUID("1"))
 

@@ -15,7 +15,8 @@ from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.storage_v1 import CSINode
 from pykubelet.testing.fake_api import Fault
-from tests.unit.kubelet.apitools import Api, fake_api, running, until
+from pykubelet.testing.wait import until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 STORAGE = "/apis/storage.k8s.io/v1"
 PLUGINS = ("aws-ebs", "azure-disk", "azure-file", "cinder", "gce-pd", "portworx-volume", "vsphere-volume")

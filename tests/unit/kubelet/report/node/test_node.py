@@ -27,7 +27,8 @@ from pykubelet.models.codec import from_builtins
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.store import Place
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 
 FACTS = NodeFacts(
     capacity={"cpu": "2", "memory": "4Gi", "pods": "110"},

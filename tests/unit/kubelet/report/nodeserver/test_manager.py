@@ -14,10 +14,11 @@ from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
 from pykubelet.kubelet.report.nodeserver import AuthConfig, CertFiles, NodeServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.certificates import Authority
+from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.nodeserver.world import NodeWorld, Pki, as_admin, client_of, free_port, running_server
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.report.server.records import raw
-from tests.unit.kubelet.report.server.world import open_files, running, until
+from tests.unit.kubelet.report.server.world import open_files, running
 
 PATHS = [
     *("/healthz", "/healthz/ping", "/pods", "/stats/summary", "/metrics", "/metrics/cadvisor", "/metrics/resource"),

@@ -16,8 +16,9 @@ from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
+from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import REF, pod, with_meta
-from tests.unit.kubelet.report.server.world import Served, World, ended, running, serving, until
+from tests.unit.kubelet.report.server.world import Served, World, ended, running, serving
 
 PODS = "/api/v1/pods"
 

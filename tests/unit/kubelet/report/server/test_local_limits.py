@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.report.server.limits import SlotLimits
+from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.server.flood import silent_connections
 from tests.unit.kubelet.report.server.test_local import PODS, Watch, answer
-from tests.unit.kubelet.report.server.world import World, running, serving, until
+from tests.unit.kubelet.report.server.world import World, running, serving
 
 
 @pytest.fixture

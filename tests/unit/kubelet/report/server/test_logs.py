@@ -7,9 +7,10 @@ import aiohttp
 import pytest
 
 from pykubelet.models import core_v1 as core
+from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.report.pods import REF, pod
 from tests.unit.kubelet.report.server.records import raw, stamp
-from tests.unit.kubelet.report.server.world import World, ended, open_files, running, serving, until
+from tests.unit.kubelet.report.server.world import World, ended, open_files, running, serving
 
 LOG = "/api/v1/namespaces/ns/pods/web/log"
 
@@ -124,7 +125,7 @@ async def test_following(tmp_path: Path) -> None:
         with (world.logs / "0.log").open("ab") as file:
             file.write(raw("halves")[:40])
             file.flush()
-            await asyncio.sleep(0.05)
+            await settle()  # the server has read the half line
             file.write(raw("halves")[40:])
         assert await follower.line() == "halves\n"
         world.log("last")

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from pykubelet.kubelet.report.server.types import StreamOptions
-from tests.unit.kubelet.report.server.world import Served, World, ended, open_files, running, serving, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.report.server.world import Served, World, ended, open_files, running, serving
 
 EXEC = "/api/v1/namespaces/ns/pods/web/exec"
 QUERY = "container=app&command=sh&command=-c&command=echo%20hi&stdin=true&stdout=true"
@@ -151,7 +152,7 @@ async def test_the_end_of_the_output_arrives_before_the_end(world: World) -> Non
     async with raw_backend(world, talk), serving(world):
         reader, writer = await raw_client(world)
         await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(0.1)
+        await settle()  # the runtime has sent all that anyone takes
         assert len(await reader.read(-1)) == 3_000_000
         writer.close()
         await writer.wait_closed()

@@ -143,13 +143,6 @@ class World:
         self.statuses.set(value if value is not None else pod(), status)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait until the condition holds; for what only the kernel knows when it is done."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
 def open_files() -> int:
     """How many descriptors this process has."""
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208

@@ -16,7 +16,8 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.patches import strategic_patch
-from tests.unit.kubelet.apitools import Api, fake_api, running, settle, until
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
 from tests.unit.kubelet.report.pods import pod, with_meta
 from tests.unit.kubelet.report.status.test_manager import Node
 

@@ -21,6 +21,7 @@ from pykubelet.base.upgrade import ask, asking, switching, taken_over
 from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
 from pykubelet.kubelet.report.streamproxy.types import TUNNEL, V5
 from pykubelet.testing.certificates import Authority
+from pykubelet.testing.wait import settle, until
 
 ALL = StreamSet(stdin=True, stdout=True, stderr=True)
 SUCCESS = b'{"status":"Success"}'
@@ -196,14 +197,20 @@ async def test_sizes_of_terminals_are_translated() -> None:
 
 
 async def test_a_command_that_reads_no_more_does_not_end_the_session() -> None:
+    reset, sent = asyncio.Event(), asyncio.Event()
+
     async def deaf(streams: dict[str, SpdyStream]) -> None:
         streams["stdin"].reset()
-        await asyncio.sleep(0.2)
+        reset.set()
+        await sent.wait()
         await streams["error"].write(SUCCESS)
 
     async with _proxying(Backend(refusing, deaf)) as front, front.connect() as socket:
-        await asyncio.sleep(0.1)
+        await reset.wait()
+        await settle()
         await socket.send_bytes(b"\0more")
+        await settle()
+        sent.set()
         assert [message.data async for message in socket if len(message.data) > 1] == [b"\3" + SUCCESS]
 
 
@@ -226,7 +233,7 @@ async def _deaf_v5(request: web.Request) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.pause_reading()
     try:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
     finally:
         request.transport.abort()
     return socket
@@ -250,8 +257,7 @@ async def test_a_client_that_floods_waits_and_is_missed_when_it_goes(monkeypatch
         connection.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, reset)
         connection.transport.abort()
         socket._response.close()
-        while front.running:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+        await until(lambda: not front.running)
 
 
 async def test_other_refusals_reach_the_client() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -35,6 +35,7 @@ from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_csi import FakeDriver, Fault, serve
 from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.wait import until
 
 NAME = "fake.csi"
 
@@ -172,13 +173,6 @@ async def ready(root: Path, driver: FakeDriver) -> AsyncIterator[World]:
     async with serve(driver, root), world.running():
         await world.news.wait()
         yield world
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for what real sockets and threads bring about."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - there is nothing to wait on
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
