@@ -12,6 +12,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.testing.fake_api import FakeApi, Fault
 from pykubelet.testing.fake_api.store import Place
+from pykubelet.testing.wait import until
 
 PLACE = Place("/api/v1", "configmaps", "default")
 
@@ -116,9 +117,7 @@ async def test_bookmarks_keep_the_version_young(fake: FakeApi, followed: Followe
     for number in range(5):  # of others: the watch sees nothing of them but bookmarks
         fake.store.create(Place("/api/v1", "secrets", "default"), {"metadata": {"name": f"s{number}"}})
     newest = fake.store.version
-    async with asyncio.timeout(10):
-        while int(followed.reflector._version) < newest:  # noqa: ASYNC110 - bookmarks are told to nobody
-            await asyncio.sleep(0.05)
+    await until(lambda: int(followed.reflector._version) >= newest)
 
 
 async def test_a_watch_that_breaks_in_the_middle_of_an_event_loses_none(fake: FakeApi, followed: Followed) -> None:
@@ -163,9 +162,7 @@ async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(fake: FakeA
     await fake.come_back()
     put(fake, "a", "2")
     put(fake, "a", "3")
-    async with asyncio.timeout(10):
-        while int(followed.reflector._version) < fake.store.version:  # noqa: ASYNC110 - nor are bad objects
-            await asyncio.sleep(0.02)
+    await until(lambda: int(followed.reflector._version) >= fake.store.version)
     assert followed.seen[-1] == {"a": {"v": "1"}}
     await fake.go_away()
     await fake.come_back()

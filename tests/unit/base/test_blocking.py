@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Transient
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import settle, until
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_call_past_its_deadline_is_given_up_told_and_counted(
 
 async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
     task = asyncio.create_task(blocking.call("pod/a", release.wait))
-    await asyncio.sleep(0.01)
+    await until(blocking.young)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -95,10 +95,10 @@ async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
 
 async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release: threading.Event) -> None:
     task = asyncio.create_task(blocking.call_to_end("pod/a", release.wait))
-    await asyncio.sleep(0.01)
+    await until(blocking.young)
     for _ in range(3):
         task.cancel()
-        await asyncio.sleep(0.01)
+        await settle()
     assert not task.done()
     release.set()
     with pytest.raises(asyncio.CancelledError):
@@ -107,7 +107,7 @@ async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release:
 
 async def test_cancellation_of_a_call_to_its_end_is_passed_on_at_the_deadline(release: threading.Event) -> None:
     task = asyncio.create_task(blocking.call_to_end("pod/a", release.wait, deadline=0.2))
-    await asyncio.sleep(0.01)
+    await until(blocking.young)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(5):
@@ -122,7 +122,7 @@ async def test_stoppable_call_hears_of_the_cancellation() -> None:
     def work(stop: object) -> None:
         while not stop():  # type: ignore[operator]
             asked.set()
-            time.sleep(0.001)
+            time.sleep(0)
 
     task = asyncio.create_task(blocking.call_stoppable("images", work))
     await until(asked.is_set)
@@ -134,7 +134,7 @@ async def test_stoppable_call_hears_of_the_cancellation() -> None:
 async def test_cancelled_waiting_call_gives_its_turn_to_the_next(release: threading.Event) -> None:
     hanging = [asyncio.create_task(blocking.call("pod/a", release.wait)) for _ in range(4)]
     waiting = [asyncio.create_task(blocking.call("pod/a", int)) for _ in range(5)]
-    await asyncio.sleep(0.01)
+    await settle()
     for task in waiting[:4]:
         task.cancel()
     await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykubelet.base.hangup import break_off, hung_up, keep_alive, until_stuck
+from pykubelet.testing.wait import settle
 
 
 @asynccontextmanager
@@ -75,7 +76,7 @@ async def test_an_end_that_does_not_wait_behind_data() -> None:
         with theirs:
             writer.write(b"x" * 20_000_000)
             break_off(writer)
-            await asyncio.sleep(0.01)
+            await settle()
             with pytest.raises(ConnectionResetError):
                 while theirs.recv(1_000_000):
                     pass

@@ -5,13 +5,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base import proc
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.testing.wait import until
 
 SH = "/bin/sh"
 
@@ -22,14 +22,6 @@ def alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-async def until(condition: Callable[[], bool]) -> bool:
-    """Wait up to five seconds for something another process does."""
-    deadline = time.monotonic() + 5
-    while not (met := condition()) and time.monotonic() < deadline:  # noqa: ASYNC110 - another process cannot set our event
-        await asyncio.sleep(0.01)
-    return met
 
 
 def descriptors() -> int:
@@ -86,14 +78,14 @@ async def test_timeout_kills_the_whole_session(tmp_path: Path) -> None:
     with pytest.raises(proc.ProgramTimeout, match=r"did not end within 0\.5 s") as caught:
         await proc.run([SH, "-c", f"trap '' TERM; sleep 300 & echo $! > {marker}; wait; sleep 300"], timeout=0.5)
     assert isinstance(caught.value, Transient)
-    assert await until(lambda: not alive(int(marker.read_text())))
+    await until(lambda: not alive(int(marker.read_text())))
 
 
 async def test_cancellation_kills_and_reaps(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     async with asyncio.TaskGroup() as group:
         task = group.create_task(proc.run([SH, "-c", f"echo $$ > {marker}; sleep 300"], timeout=300))
-        assert await until(lambda: marker.exists() and marker.read_text() != "")
+        await until(lambda: marker.exists() and marker.read_text() != "")
         pid = int(marker.read_text())
         task.cancel()
     assert task.cancelled()
@@ -134,8 +126,7 @@ async def test_no_descriptor_is_left_open() -> None:
     before = descriptors()
     for _ in range(5):
         await proc.run(["/bin/true"], timeout=10, input=b"x")
-    await asyncio.sleep(0.05)
-    assert descriptors() == before
+    await until(lambda: descriptors() == before)
 
 
 async def test_no_thread_is_started_per_child() -> None:
@@ -168,7 +159,7 @@ async def test_a_second_cancellation_does_not_skip_the_reaping(tmp_path: Path) -
     marker = tmp_path / "pid"
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         task = group.create_task(proc.run([SH, "-c", f"echo $$ > {marker}; sleep 300"], timeout=300))
-        assert await until(lambda: marker.exists() and marker.read_text() != "")
+        await until(lambda: marker.exists() and marker.read_text() != "")
         task.cancel()
         await asyncio.sleep(0)
         task.cancel()

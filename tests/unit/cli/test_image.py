@@ -26,6 +26,7 @@ from pykubelet.criserver.images import ImageRecord
 from pykubelet.criserver.images.manifests import digest_of
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.testing.ociimage import ImageSpec, pack
+from pykubelet.testing.wait import until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.rooms import Rooms, open_rooms
 from tests.unit.criserver.images.served import serve
@@ -178,9 +179,7 @@ async def test_a_pull_that_nobody_waits_for_is_cancelled(commands: Commands) -> 
 
             with pytest.raises(KeyboardInterrupt):
                 await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", told)
-        async with asyncio.timeout(10):
-            while commands.rooms.images._working or commands.rooms.content.digests():  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
+        await until(lambda: not (commands.rooms.images._working or commands.rooms.content.digests()))
         registry.pause.set()
     assert steps
     assert list((commands.rooms.content.root / "ingest").iterdir()) == []

@@ -17,6 +17,7 @@ from pykubelet.cli.app import cli
 from pykubelet.cli.forwarding import Forwarding, forward
 from pykubelet.cli.port_forward import parse_ports
 from pykubelet.cli.streams import Session, converse, exit_status
+from pykubelet.testing.wait import until
 
 
 @pytest.mark.parametrize(
@@ -96,8 +97,7 @@ async def _forwarding(tmp_path: Path, agent: Agent, *remotes: int) -> AsyncItera
     async with server, asyncio.timeout(20):
         task = asyncio.ensure_future(forward(wanted, said.append))
         try:
-            while len(said) < len(remotes) and not task.done():  # noqa: ASYNC110 - said grows elsewhere
-                await asyncio.sleep(0.01)
+            await until(lambda: len(said) >= len(remotes) or task.done())
             yield said, [int(found) for line in said for found in re.findall(r"127.0.0.1:(\d+) ->", line)]
             agent.stop.set()
             with pytest.raises(Transient, match="lost connection"):
@@ -121,8 +121,7 @@ async def test_port_forward(tmp_path: Path) -> None:
         assert await reader.read(-1) == b""
         writer.close()
         await writer.wait_closed()
-        while "error: connection refused" not in said:  # noqa: ASYNC110 - said grows elsewhere
-            await asyncio.sleep(0.01)
+        await until(lambda: "error: connection refused" in said)
     assert agent.head.startswith(b"POST /portforward HTTP/1.1\r\n")
     assert agent.asked[:4] == [("error", "80", "1"), ("data", "80", "1"), ("error", "80", "2"), ("data", "80", "2")]
 

@@ -15,6 +15,7 @@ from pykubelet.base.spdy.codec import Decoder, Encoder
 from pykubelet.base.spdy.connection import Bounds
 from pykubelet.base.spdy.frames import Data, Frame, GoAway, HeadersFrame, Ping, RstStream, SynReply, SynStream
 from pykubelet.base.units import KIB, MIB
+from pykubelet.testing.wait import settle, until
 from tests.unit.base.spdy.frames import FRAMES
 
 Accept = Callable[[SpdyStream], bool]
@@ -163,8 +164,7 @@ async def test_output_arrives_before_the_end() -> None:
 
         async def serve() -> None:
             async with SpdyConnection.over(theirs, accept):
-                while not made:  # noqa: ASYNC110 - the accept function is no coroutine
-                    await asyncio.sleep(0.001)
+                await until(lambda: made)
                 await made[0].write(b"z" * MIB)
                 made[0].finish()
 
@@ -172,7 +172,7 @@ async def test_output_arrives_before_the_end() -> None:
             group.create_task(serve())
             async with SpdyConnection.over(ours) as client:
                 stream = await client.open({})
-                await asyncio.sleep(0.05)
+                await settle()  # all has arrived, as far as anyone takes it
                 got = 0
                 while piece := await stream.read():
                     got += len(piece)
@@ -200,7 +200,7 @@ async def test_a_reader_that_does_not_read_stops_the_writer() -> None:
         before = -1
         while written != before:
             before = written
-            await asyncio.sleep(0.1)
+            await settle()
         assert made[0].held <= 600 * KIB
         assert written <= 4 * MIB
         writing.cancel()
@@ -329,8 +329,7 @@ async def test_stream_of_tiny_frames_holds_no_more_than_their_bytes() -> None:
         try:
             for _ in range(50):
                 await peer.send_bytes(frames)
-            while made[0].held < 100_002:  # noqa: ASYNC110 - the connection makes it true
-                await asyncio.sleep(0.01)
+            await until(lambda: made[0].held >= 100_002)
             assert tracemalloc.get_traced_memory()[0] < MIB
         finally:
             tracemalloc.stop()

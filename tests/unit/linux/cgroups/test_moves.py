@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.linux.cgroups import Layout, Mode, Moves
+from pykubelet.testing.wait import until
 
 
 async def _expected(moves: Moves, file: Path) -> str:
@@ -46,17 +47,17 @@ async def test_one_move_at_a_time_and_again_later(tmp_path: Path) -> None:
         moves.expect()
         moves.expect()
         assert await asyncio.to_thread(procs.read_text) == str(os.getpid())
-        await asyncio.sleep(0.05)
+        await until(lambda: not moves._busy)
 
 
 async def test_where_it_cannot_be_nothing_happens(tmp_path: Path) -> None:
     own = tmp_path / "own"
     moves = Moves(Layout(Mode.V2, tmp_path / "absent"), own)
     moves.expect()  # no file that tells the cgroup
-    await asyncio.sleep(0.05)
+    await until(lambda: not moves._busy)
     own.write_text("0::/gone\n")
     moves.expect()  # no such cgroup
-    await asyncio.sleep(0.05)
+    await until(lambda: not moves._busy)
     assert not (tmp_path / "absent").exists()
 
 
