@@ -134,6 +134,51 @@ def test_links_in_the_payloads_place_are_not_followed(tmp_path: Path) -> None:
     assert not list(outside.iterdir())
 
 
+def test_content_behind_a_data_link_of_someone_else_is_not_taken_for_a_version(tmp_path: Path) -> None:
+    outside, target = tmp_path / "outside", tmp_path / "target"
+    outside.mkdir()
+    target.mkdir()
+    (outside / "a").write_text("1")
+    (target / "..data").symlink_to("../outside")
+    assert write_payload(target, payload({"a": "1"}), now=NOW)
+    check_layout(target, {"a": "1"})
+    assert read(outside) == {"a": "1"}
+
+
+def test_links_of_someone_else_stay(tmp_path: Path) -> None:
+    links = {"other": "elsewhere", "gone": "..data/keep", "..mine": "..data"}
+    write_payload(tmp_path, payload({"keep": "1"}), now=NOW)
+    for name, to in links.items():
+        (tmp_path / name).symlink_to(to)
+    (tmp_path / "stale").symlink_to("..data/stale")
+    write_payload(tmp_path, payload({"keep": "2"}), now=NOW)
+    assert {name: str((tmp_path / name).readlink()) for name in links} == links
+    assert not (tmp_path / "stale").is_symlink()
+
+
+def test_owners_are_those_of_the_pod_and_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[tuple[str, int, int, bool]] = []
+    files: list[tuple[int, int]] = []
+
+    def chown(path: str, uid: int, gid: int, *, dir_fd: int, follow_symlinks: bool) -> None:
+        assert stat.S_ISDIR(os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+        folders.append((path, uid, gid, follow_symlinks))
+
+    monkeypatch.setattr(os, "chown", chown)
+    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: files.append((uid, gid)))
+    mine = {"d/token": FileProjection(b"", 0o600, uid=7)}
+    plain = {"plain": FileProjection(b"", 0o644)}
+    write_payload(tmp_path, plain, now=NOW)
+    assert (folders, files) == ([], [])
+    write_payload(tmp_path, mine, now=NOW)
+    assert (folders, files) == ([], [(7, -1)])
+    files.clear()
+    write_payload(tmp_path, plain | mine, now=NOW, fs_group=99)
+    version = str((tmp_path / "..data").readlink())
+    assert folders == [(version, -1, 99, False), ("d", -1, 99, False)]
+    assert sorted(files) == [(-1, 99), (7, 99)]
+
+
 def test_mount_points_of_other_volumes_stay(tmp_path: Path) -> None:
     (tmp_path / "nested/deep").mkdir(parents=True)
     write_payload(tmp_path, payload({"a": "1"}), now=NOW)
