@@ -5,13 +5,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
 
+from pykubelet.testing.agent import wait_for
 from tools.suites import NAMES, RUNTIMES, Outcome, Stage, Suite, plan, table
 
 ROOT = Path(__file__).parents[3]
@@ -135,10 +135,12 @@ print(json.dumps({{each.suite.name: each.status for each in stage.outcomes}}))
 """
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 30
-        while len(list(tmp_path.glob("*.begun"))) < 2:
-            assert time.monotonic() < deadline and process.poll() is None
-            time.sleep(0.02)
+        wait_for(
+            lambda: len(list(tmp_path.glob("*.begun"))) == 2 or process.poll() is not None,
+            30,
+            lambda: "the suites have not begun",
+        )
+        assert process.poll() is None
         process.send_signal(signal.SIGINT)
         shown, _ = process.communicate(timeout=30)
     assert len(list(tmp_path.glob("*.cleaned"))) == 2

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
+from pykubelet.testing.wait import until
 
 ID = SandboxID("s1")
 REQUEST = AttachRequest(ID, "/proc/self/ns/net", "default", "web", "u1")
@@ -203,12 +203,6 @@ async def test_the_folder_is_followed_even_when_it_is_made_anew(rig: Rig) -> Non
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:

@@ -15,6 +15,7 @@ from pykubelet.criserver.container import Container, ContainerManager
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 
@@ -22,16 +23,17 @@ def _runtime_folder(rig: Rig, container: Container) -> Path:
     return rig.manager.runtime_root(container.record) / container.id
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - other processes make it true
-        await asyncio.sleep(0.01)
-
-
 async def _waiting(rig: Rig, container: Container) -> int:
     """The number of the process that waits for the start."""
     note = rig.manager.bundle(container.id) / "pid"
-    await _until(lambda: note.exists() and note.read_text() != "")
+    await until(lambda: note.exists() and note.read_text() != "")
     return int(note.read_text())
+
+
+async def _launched(rig: Rig, *containers: Container) -> None:
+    """Wait until their launches have come to an end, good or bad."""
+    aheads = [rig.manager._launches._ahead[each.id] for each in containers]
+    await until(lambda: all(each.made.done() for each in aheads))
 
 
 def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
@@ -58,7 +60,7 @@ async def test_the_start_lets_it_run(tmp_path: Path) -> None:
         await rig.manager.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid == pid
-        await _until((tmp_path / "ran").exists)
+        await until((tmp_path / "ran").exists)
         assert not (tmp_path / "oci" / "started-by-program").exists()
         await rig.manager.remove(container.id)
         assert (tmp_path / "ran").read_text() == "x\n"
@@ -85,9 +87,10 @@ async def test_what_undoes_it(tmp_path: Path, act: Callable[[Rig, Container], Aw
         rig.sandbox.logs = str(tmp_path / "logs")
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container) if begun else 1 << 30
+        launch = rig.manager._launches._ahead[container.id].task
+        assert launch is not None
         await act(rig, container)
-        if not begun:
-            await asyncio.sleep(0.3)
+        await asyncio.wait({launch})
         _assert_undone(rig, container, pid)
         assert list((tmp_path / "logs").iterdir()) == []
         await rig.manager.remove(container.id)
@@ -136,9 +139,9 @@ async def test_one_that_dies_before_its_start(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await asyncio.sleep(0.05)
+        await _launched(rig, container)
         os.kill(pid, signal.SIGKILL)
-        await _until((rig.deps.folders.exits / container.id).exists)
+        await until((rig.deps.folders.exits / container.id).exists)
         await rig.manager.start(container.id)
         assert container.running
         assert not (rig.deps.folders.exits / container.id).exists()
@@ -151,10 +154,10 @@ async def test_what_is_never_started_is_let_go(tmp_path: Path) -> None:
         rig.manager = manager
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await _until(lambda: not _runtime_folder(rig, container).exists() and not _lives(pid))
+        await until(lambda: not _runtime_folder(rig, container).exists() and not _lives(pid))
         await manager.start(container.id)
         assert container.running
-        await asyncio.sleep(0.4)
+        await settle(0.4)
         assert container.running
         await manager.remove(container.id)
 
@@ -165,7 +168,7 @@ async def test_what_fails_ahead_is_told_by_the_start(tmp_path: Path) -> None:
         program = tmp_path / "late"
         container = await rig.create(str(program))
         bad = await rig.create("/no/such/program", attempt=1)
-        await asyncio.sleep(0.3)
+        await _launched(rig, container, bad)
         assert {container.record.phase, bad.record.phase} == {ContainerPhase.CREATED}
         program.write_text("#!/bin/sh\nexec sleep 60\n")
         program.chmod(0o755)
@@ -197,18 +200,18 @@ async def test_the_next_server_undoes_it(tmp_path: Path, dead: bool) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", f"echo x >> {tmp_path}/ran; exec sleep 60")
         pid = await _waiting(rig, container)
-        await asyncio.sleep(0.05)
+        await _launched(rig, container)
         rig.forget_launches()
     if dead:
         os.kill(pid, signal.SIGKILL)
-        await _until((rig.deps.folders.exits / container.id).exists)
+        await until((rig.deps.folders.exits / container.id).exists)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
         found = rig.manager.get(container.id)
         assert found.record.phase is ContainerPhase.CREATED
         _assert_undone(rig, found, pid)
         await rig.manager.start(found.id)
-        await _until((tmp_path / "ran").exists)
+        await until((tmp_path / "ran").exists)
         await rig.manager.remove(found.id)
         assert (tmp_path / "ran").read_text() == "x\n"
 
@@ -217,5 +220,5 @@ async def test_a_server_that_is_stopped_leaves_none(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await asyncio.sleep(0.05)
+        await _launched(rig, container)
     _assert_undone(rig, container, pid)

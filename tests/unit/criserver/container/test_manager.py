@@ -17,6 +17,7 @@ from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase, Spared
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, rig_in
 
 
@@ -99,9 +100,10 @@ async def test_the_pods_count_speaks_for_a_cgroup_that_is_gone(tmp_path: Path, b
 
 async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
-        container = await rig.create("sh", "-c", "trap '' INT; while :; do sleep 0.02; done")
+        script = f"trap '' INT; touch {tmp_path}/trapped; while :; do sleep 0.02; done"
+        container = await rig.create("sh", "-c", script)
         await rig.manager.start(container.id)
-        await asyncio.sleep(0.2)  # the shell sets its trap
+        await until((tmp_path / "trapped").exists)
         await rig.manager.stop(container.id, 0.1)
         assert container.record.exit_code == 137
 
@@ -194,8 +196,7 @@ async def test_the_next_server_adopts_what_runs_and_learns_what_ended(tmp_path: 
     assert killed.record.process is not None
     os.kill(killed.record.monitor.pid, signal.SIGKILL)
     os.kill(killed.record.process.pid, signal.SIGKILL)
-    while not (tmp_path / "exits" / ended.id).exists():  # noqa: ASYNC110 - another process makes it
-        await asyncio.sleep(0.02)
+    await until((tmp_path / "exits" / ended.id).exists)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
         for container, phase, code, reason in (

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
 from pykubelet.linux.procfs import Membership
+from pykubelet.testing.agent import wait_for
 
 
 def test_a_process_is_told_from_another_of_its_number() -> None:
@@ -112,9 +112,7 @@ def test_monitor_that_is_a_script_is_found(tmp_path: Path) -> None:
     script.chmod(0o755)
     with subprocess.Popen([script, "-c", "c1"], stdin=subprocess.PIPE) as process:
         try:
-            deadline = time.monotonic() + 10
-            while not monitors(str(script)) and time.monotonic() < deadline:
-                time.sleep(0.01)  # until it has become the script
+            wait_for(lambda: bool(monitors(str(script))), 10, lambda: "it has not become the script")
             assert monitors(str(script)) == {"c1": reference(process.pid)}
         finally:
             process.kill()

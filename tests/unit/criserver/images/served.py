@@ -11,6 +11,7 @@ from pykubelet.criserver.server import CriServer
 from pykubelet.criserver.server.images import ImageCalls
 from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.stats.ports import LayerUsage
+from pykubelet.testing.wait import until
 
 
 class NoContainers:
@@ -27,8 +28,7 @@ async def serve(images: ImageManager, folder: Path) -> AsyncIterator[str]:
     server = CriServer(socket, (), (ImageCalls(images, NoContainers()),), (TransferCalls(images),))
     task = asyncio.create_task(server.run(), name="images-server")
     try:
-        while not socket.is_socket() or socket.stat().st_mode & 0o777 != 0o660:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+        await until(lambda: socket.is_socket() and socket.stat().st_mode & 0o777 == 0o660)
         yield str(socket)
     finally:
         task.cancel()

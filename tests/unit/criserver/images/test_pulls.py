@@ -12,6 +12,7 @@ from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import Host
 from pykubelet.criserver.images.types import Phase, Progress, RegistryUnavailable
 from pykubelet.linux.mounts import mount, unmount
+from pykubelet.testing.wait import settle
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
@@ -107,7 +108,7 @@ async def test_when_one_of_two_pulls_is_cancelled_the_other_goes_on(registry: Fa
     await registry.halfway.wait()
     assert list((world.content.root / "ingest").iterdir())
     second = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
-    await asyncio.sleep(0.05)
+    await settle()  # it waits for the first
     first.cancel()
     registry.pause.set()
     check(world, await second)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from pykubelet.criserver.config import Settings
 from pykubelet.criserver.keeper import Keeper, KeeperConfig, Note, note_of, read_note, write_note
 from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.testing.wait import until
 
 INTERPRETER = sys.executable
 SERVER = """
@@ -98,12 +99,6 @@ async def keeping(stage: Stage) -> AsyncIterator[Keeper]:
         with suppress(asyncio.CancelledError):
             await task
         keeper.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # a file of another process
-            await asyncio.sleep(0.01)
 
 
 async def test_one_is_started_and_outlives_its_keeper_and_is_found_again(stage: Stage) -> None:

@@ -1,6 +1,5 @@
 """The process that holds a shared PID namespace: where it comes from. conmon and the OCI runtime are small scripts."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import CONMON, RUNTIME, NoCgroups
 from tests.unit.criserver.sandbox.test_manager import rig_in
 
@@ -106,9 +106,7 @@ async def test_the_program_of_an_image(tmp_path: Path) -> None:
         assert not (tmp_path / "sandboxes" / ID / "infra").exists()
         assert list((tmp_path / "exits").iterdir()) == []
         # The script that stands for conmon has put its child into a session of its own.
-        async with asyncio.timeout(10):
-            while is_alive(process):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: not is_alive(process))
 
 
 @pytest.mark.root

@@ -23,6 +23,7 @@ from pykubelet.criserver.types import SandboxID, SandboxPhase, Spared
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
 from tests.unit.criserver.spec.given import HOST
 
 
@@ -220,8 +221,7 @@ async def test_a_cancelled_creation_is_undone(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         rig.network.go.clear()
         call = asyncio.ensure_future(rig.manager.run(config(), ""))
-        while not rig.network.attached:  # noqa: ASYNC110 - threads are at work before
-            await asyncio.sleep(0.005)
+        await until(lambda: rig.network.attached)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -305,8 +305,7 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         whole = await rig.manager.run(config("whole"), "")
         rig.network.go.clear()
         cut = asyncio.ensure_future(rig.manager.run(config("cut"), ""))
-        while len(rig.network.attached) < 2:  # noqa: ASYNC110 - threads are at work before
-            await asyncio.sleep(0.005)
+        await until(lambda: len(rig.network.attached) >= 2)
         records = (await rig.store.load())[0]
         assert {record.phase for record in records} == {SandboxPhase.READY, SandboxPhase.MAKING}
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)

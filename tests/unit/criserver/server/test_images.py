@@ -20,6 +20,7 @@ from pykubelet.criserver.server.images import fitted, image_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack
+from pykubelet.testing.wait import until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.rooms import Rooms, import_file, open_rooms
 from tests.unit.criserver.images.served import serve
@@ -188,9 +189,7 @@ async def test_a_caller_that_goes_away_cancels_its_pull(
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    async with asyncio.timeout(10):
-        while list((rooms.content.root / "ingest").iterdir()):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+    await until(lambda: not list((rooms.content.root / "ingest").iterdir()))
     registry.pause.set()
     await asyncio.wait({waiting})
 

@@ -13,6 +13,7 @@ import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.criserver.server import CriServer
+from pykubelet.testing.wait import until
 
 # Listens, leaves the socket to a child, as a server does that is killed at the moment at which it starts a program,
 # and tells the child's number.
@@ -38,9 +39,7 @@ async def _serve(path: Path) -> None:
     """Serve on it until somebody has heard an answer."""
     server = asyncio.create_task(CriServer(path, (), ()).run())
     try:
-        async with asyncio.timeout(20):
-            while not server.done() and not (path.exists() and path.stat().st_mode & 0o777 == 0o660):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: server.done() or (path.exists() and path.stat().st_mode & 0o777 == 0o660))
         if server.done():
             await server
         async with grpc.aio.insecure_channel(f"unix:{path}", (("grpc.default_authority", "localhost"),)) as channel:

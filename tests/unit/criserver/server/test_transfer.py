@@ -13,6 +13,7 @@ from pykubelet.cli.imageclient import ImageClient
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack
+from pykubelet.testing.wait import until
 from tests.unit.criserver.images.rooms import Rooms, import_file, open_rooms
 from tests.unit.criserver.images.served import serve
 
@@ -39,9 +40,8 @@ async def service(rooms: Rooms, tmp_path: Path) -> "AsyncIterator[transfer_grpc.
 
 async def settled(rooms: Rooms) -> None:
     """Nothing is under way, and nothing is left."""
-    async with asyncio.timeout(10):
-        while rooms.images._working or rooms.content.digests() or list((rooms.content.root / "ingest").iterdir()):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+    ingest = rooms.content.root / "ingest"
+    await until(lambda: not (rooms.images._working or rooms.content.digests() or list(ingest.iterdir())))
     assert rooms.images.list() == []
 
 
@@ -61,7 +61,7 @@ async def test_an_import_broken_off(
     call = service.Import(requests())
     reading = asyncio.ensure_future(_all(call))
     await stalled.wait()
-    await asyncio.sleep(0.1)
+    await until(lambda: rooms.images._working or not sent)
     call.cancel()
     await asyncio.wait({reading})
     assert reading.cancelled() or reading.exception() is not None
@@ -85,9 +85,7 @@ async def test_an_export_that_nobody_reads_to_its_end(
     call = service.Export(transfer.ExportRequest(images=[NAME]))
     assert await call.read()
     call.cancel()
-    async with asyncio.timeout(10):
-        while rooms.images._working:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+    await until(lambda: not rooms.images._working)
     replies = [reply async for reply in service.Export(transfer.ExportRequest(images=[NAME]))]
     assert sum(len(reply.data) for reply in replies) > 5_000_000
     for names in ([], ["none:1"]):

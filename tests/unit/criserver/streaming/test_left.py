@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from pykubelet.criserver.streaming.left import Left
+from pykubelet.testing.wait import settle
 
 
 class _Command:
@@ -29,7 +30,7 @@ async def test_one_that_has_not_begun_is_cleaned_up() -> None:
     for command in commands:
         command.may_end.set()
         left.take(command.outlive)
-    await asyncio.sleep(0.01)
+    await settle()
     assert [command.cleaned_up for command in commands] == [True, True, False]
     await left.end()
     assert commands[2].cleaned_up
@@ -42,7 +43,7 @@ async def test_a_clean_up_goes_on_when_all_are_ended() -> None:
     left.take(slow.outlive)
     left.take(quick.outlive)
     end = asyncio.ensure_future(left.end())
-    await asyncio.sleep(0.01)
+    await settle()
     assert slow.unwanted
     assert not end.done()
     slow.may_end.set()
@@ -58,11 +59,11 @@ async def test_one_that_ends_makes_room() -> None:
         return
 
     left.take(ends_by_itself)
-    await asyncio.sleep(0.01)
+    await settle()
     stays = _Command()
     stays.may_end.set()
     left.take(stays.outlive)
-    await asyncio.sleep(0.01)
+    await settle()
     assert not stays.unwanted
     await left.end()
 

@@ -16,7 +16,7 @@ from pykubelet.base.upgrade import ask, asking
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.forward_websocket import _Held, _Pipe
 from pykubelet.criserver.streaming.websocket import Channels
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.streaming.rig import INPUT, served
 
 _MESSAGE = b"\0" + b"x" * MIB
@@ -154,7 +154,7 @@ async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
     over, other = _Pipe(channels, 0, held), _Pipe(channels, 2, held)
     await over.put(b"x" * 2 * MIB)
     waits = asyncio.ensure_future(other.put(b"y"))
-    await asyncio.sleep(0.01)
+    await settle()
     assert not waits.done()
     over.end()
     await waits
@@ -171,7 +171,7 @@ async def test_one_port_holds_little() -> None:
     for _ in range(4):
         await pipe.put(b"x" * 64 * KIB)
     waits = asyncio.ensure_future(pipe.put(b"y"))
-    await asyncio.sleep(0.01)
+    await settle()
     assert not waits.done()
     assert len(await pipe.read()) == 64 * KIB
     await waits

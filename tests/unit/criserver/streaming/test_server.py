@@ -18,7 +18,7 @@ from pykubelet.base.proc import Child
 from pykubelet.criserver.oci.command import parent_of
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.status import parse_size, status
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import nothing_within, until
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, strange_process
 
 
@@ -140,7 +140,8 @@ async def test_only_so_many_commands_outlive_their_clients(tmp_path: Path, monke
                 await until((tmp_path / str(number) / "pid").exists)
                 await until(lambda file=tmp_path / str(number) / "pid": bool(file.read_text()))  # type: ignore[misc]
                 pids.append(int((tmp_path / str(number) / "pid").read_text()))
-            await asyncio.sleep(0.3)
+            left = min(number, 2)
+            await until(lambda least=left: len(server._left._wanted) >= least)  # type: ignore[misc]
         await until(lambda: not Path(f"/proc/{pids[0]}").exists())
         assert all(Path(f"/proc/{pid}").exists() for pid in pids[1:])
     await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
@@ -150,7 +151,8 @@ async def test_a_slow_client_gets_all_output(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("head", "-c", "8000000", "/dev/zero"), OUTPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",), max_msg_size=0) as client:
-            await asyncio.sleep(2.5)
+            # Longer than a command's output is waited for after its end.
+            await nothing_within(lambda: client.closed, 2.5)
             got = 0
             async for message in client:
                 got += len(message.data) - 1 if message.data[0] == 1 else 0

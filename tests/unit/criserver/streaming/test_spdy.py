@@ -93,12 +93,10 @@ async def test_older_protocols_tell_failures_as_text(tmp_path: Path, protocol: s
 
 async def test_a_terminal_has_a_size(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, _):
-        run = Execution("c", ("sh", "-c", "read x; stty size"), TERMINAL)
+        run = Execution("c", ("sh", "-c", "until stty size | grep -x '22 77'; do sleep 0.02; done"), TERMINAL)
         async with _client(server, run, ("error", "stdin", "stdout", "resize")) as streams:
             await streams["resize"].write(b'rubbish}{"Width": 76, "Heig')
             await streams["resize"].write(b'ht": 21}\n{"Width": 77, "Height": 22}\n')
-            await asyncio.sleep(0.2)
-            await streams["stdin"].write(b"go\n")
             assert b"22 77" in await _all(streams["stdout"])
 
 
