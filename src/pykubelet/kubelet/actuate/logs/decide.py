@@ -2,16 +2,25 @@
 
 ``3.log`` is written to, ``3.log.20260102-030405`` is the one before it, still plain so that readers can finish,
 ``3.log.20260102-030201.gz`` are older ones.
+
+The stamps say in which order the files came: each is later than all before it, also when the wall clock was set back.
 """
 
 import re
 from collections.abc import Collection, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from pykubelet.kubelet.actuate.logs.types import Tidying
 
 COMPRESSED = ".gz"
 TEMPORARY = ".tmp"
-_ROTATED = re.compile(r"(\d{1,18})\.log\.\d{8}-\d{6}(\.gz)?(\.tmp)?", re.ASCII)
+_FORM: Final = "%Y%m%d-%H%M%S"
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""From then on a stamp is none of ours: there has to be one after each."""
+_ROTATED = re.compile(r"(\d{1,18})\.log\.(\d{8}-\d{6})(\.gz)?(\.tmp)?", re.ASCII)
 _CURRENT = re.compile(r"(\d{1,18})\.log", re.ASCII)
 
 
@@ -27,8 +36,28 @@ def current_attempt(names: Iterable[str]) -> int | None:
 
 
 def rotated_files(names: Iterable[str], log: str) -> list[str]:
-    """The files that were split off the log, the oldest first; left-overs of interrupted rotations among them."""
-    return sorted(name for name in names if name.startswith(f"{log}.") and _ROTATED.fullmatch(name))
+    """The files that were split off the log, the oldest first; left-overs of interrupted rotations among them.
+
+    One whose stamp is no time comes before all others: none of ours has such a name.
+    """
+    found = (name for name in names if name.startswith(f"{log}.") and _ROTATED.fullmatch(name))
+    return sorted(found, key=lambda name: (_moment(name), name))
+
+
+def next_name(names: Iterable[str], log: str, now: datetime) -> str:
+    """The name under which the log is put aside now: later than every one that is there, whatever the clock says."""
+    newest = max((_moment(name) for name in names if name.startswith(f"{log}.")), default=_NEVER)
+    return f"{log}.{max(now, newest + timedelta(seconds=1)):{_FORM}}"
+
+
+def _moment(name: str) -> datetime:
+    """What the stamp in the name of a rotated file says."""
+    match = _ROTATED.fullmatch(name)
+    if match is not None:
+        with suppress(ValueError):
+            found = datetime.strptime(match[2], _FORM).replace(tzinfo=UTC)
+            return found if found < _LAST else _NEVER
+    return _NEVER
 
 
 def tidying(names: Collection[str], log: str, max_files: int) -> Tidying:

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -77,14 +78,15 @@ def tidy(place: LogPlace, max_files: int) -> None:
             _compress(folder, name)
 
 
-def put_aside(place: LogPlace, stamp: str) -> str | None:
-    """Give the log a rotated name; None if it is not there, or that name is taken. Raises OSError."""
-    rotated = f"{place.name}.{stamp}"
+def put_aside(place: LogPlace, now: datetime) -> str | None:
+    """Give the log a rotated name, later than all that are there; None if it is not there. Raises OSError.
+
+    Only a pod that makes files of the logs' names by itself can have one overwritten, which is its own.
+    """
     with _opened(place) as folder:
+        with os.scandir(folder) as entries:
+            rotated = decide.next_name((entry.name for entry in entries), place.name, now)
         try:
-            with suppress(FileNotFoundError):
-                os.stat(rotated, dir_fd=folder, follow_symlinks=False)
-                return None
             os.rename(place.name, rotated, src_dir_fd=folder, dst_dir_fd=folder)
         except FileNotFoundError:
             return None

@@ -101,8 +101,8 @@ class LogRotation:
     async def _rotate(self, place: LogPlace, container: ContainerID) -> None:
         owner = f"pod/{place.uid}"
         await blocking.call_to_end(owner, files.tidy, place, self._config.max_files)
-        stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%d-%H%M%S")
-        rotated = await blocking.call_to_end(owner, files.put_aside, place, stamp)
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
+        rotated = await blocking.call_to_end(owner, files.put_aside, place, now)
         reopened = False
         try:
             await self._cri.reopen_container_log(container)

@@ -1,10 +1,12 @@
 """What becomes of the files of a log."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.actuate.logs.decide import current_attempt, is_lost, tidying
+from pykubelet.kubelet.actuate.logs.decide import current_attempt, is_lost, next_name, rotated_files, tidying
 from pykubelet.kubelet.actuate.logs.types import Tidying
 
 T1, T2, T3, T4 = (f"0.log.20260102-03040{n}" for n in range(1, 5))
@@ -55,3 +57,28 @@ def test_the_attempt_that_may_be_written_to(names: list[str], attempt: int | Non
 )
 def test_an_interrupted_rotation_is_seen(names: list[str], lost: bool) -> None:
     assert is_lost(names, "0.log") is lost
+
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], "0.log.20260102-030405"),
+        (["0.log", T4], "0.log.20260102-030405"),
+        (["0.log.20260102-030405"], "0.log.20260102-030406"),
+        (["0.log.20260102-030405.gz"], "0.log.20260102-030406"),
+        (["0.log.20261231-235959.gz.tmp"], "0.log.20270101-000000"),
+        (["0.log.99999999-999999", "0.log.99991231-235959", "0.log.20260230-000000"], "0.log.20260102-030405"),
+        (["1.log.20300101-000000", "notes.txt", "0.log.old", "00.log.20300101-000000"], "0.log.20260102-030405"),
+    ],
+)
+def test_name_of_a_log_put_aside_is_later_than_every_other(names: list[str], expected: str) -> None:
+    assert next_name(names, "0.log", NOW) == expected
+
+
+def test_file_whose_stamp_is_no_time_is_the_oldest_and_goes_first() -> None:
+    strange = ["0.log.99999999-999999", "0.log.99991231-235959.gz"]
+    assert rotated_files([T1, *strange], "0.log")[-1] == T1
+    assert set(tidying(["0.log", T1, *strange], "0.log", 3).remove) == set(strange)

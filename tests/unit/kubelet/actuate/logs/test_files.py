@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pykubelet.kubelet.types.ids import PodUID
 
 POD = "default_web_u1"
 OLD = "0.log.20260102-030405"
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_huge_hole_is_given_up(place: LogPlace, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "use", [lambda p: files.tidy(p, 5), lambda p: files.put_aside(p, "1"), lambda p: files.put_back(p, OLD)]
+    "use", [lambda p: files.tidy(p, 5), lambda p: files.put_aside(p, NOW), lambda p: files.put_back(p, OLD)]
 )
 def test_directory_that_has_become_a_link_is_refused(
     place: LogPlace, tmp_path: Path, use: Callable[[LogPlace], object]
@@ -110,7 +112,7 @@ def test_log_that_is_a_link_gets_no_other_name(place: LogPlace, shadow: Path) ->
     """Between the look and the rotation: the link is renamed, its target is not, and a look passes it over."""
     (_folder(place) / "0.log").symlink_to(shadow)
     assert files.overgrown(RotationConfig(place.root, Bytes(1)), POD) == ([], {})
-    rotated = files.put_aside(place, "20260102-030405")
+    rotated = files.put_aside(place, NOW)
     assert rotated == OLD
     files.put_back(place, rotated)
     assert (_folder(place) / "0.log").is_symlink()

@@ -104,6 +104,21 @@ async def test_logs_are_rotated_packed_and_dropped(writer: Writer) -> None:
     writer.close()
 
 
+@pytest.mark.parametrize("jumps", [(-3600.0, 3600.0), (3600.0, -3600.0), (-3600.0, -3600.0), (0.0, 0.0)])
+async def test_wall_clock_that_jumps_leaves_the_newest_logs_and_overwrites_none(
+    writer: Writer, jumps: tuple[float, float]
+) -> None:
+    rotation = writer.rotation(max_files=4)
+    for number in range(9):
+        writer.write(str(number) * LIMIT)
+        writer.clock.jump_wall(jumps[number % 2])  # no time passes otherwise: stamps may be of the same second
+        await rotation.look()
+    writer.write("now")
+    found = list(writer.files().values())
+    assert [text[:3] for text in found] == ["now", "666", "777", "888"]
+    writer.close()
+
+
 async def test_a_log_that_nobody_writes_to_is_left_alone(writer: Writer) -> None:
     writer.write("x" * LIMIT)
     writer.runs = False
