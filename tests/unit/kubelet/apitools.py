@@ -20,6 +20,8 @@ class QuickClock(SystemClock):
     def __init__(self) -> None:
         self.shift = 0.0
         self.jump = 0.0
+        self.sleeps: list[float] = []
+        """What has been asked for, in seconds; the first thousand."""
 
     def now(self) -> float:
         return super().now() + self.shift + self.jump
@@ -28,6 +30,8 @@ class QuickClock(SystemClock):
         return super().monotonic() + self.shift
 
     async def sleep(self, seconds: float) -> None:
+        if len(self.sleeps) < 1000:
+            self.sleeps.append(seconds)
         await super().sleep(seconds / 100)
 
 

@@ -122,6 +122,38 @@ async def test_a_manager_asks_waits_and_tells(api: Api, tmp_path: Path, authorit
         await until(lambda: len(told) == 2)
 
 
+async def test_certificate_that_begins_later_by_our_clock_is_not_requested_again(
+    api: Api, tmp_path: Path, authority: ClusterAuthority
+) -> None:
+    store = CertificateStore(tmp_path, "kubelet-client")
+    manager = CertificateManager(api.client, store, lambda: TEMPLATE, api.clock)
+    api.clock.jump = -7200.0
+    async with running(manager.run()):
+        await sign_next(api, authority)
+        await until(manager.current)
+        validity = store.validity()
+        assert validity is not None and api.clock.now() < validity.not_before
+        looks = api.clock.sleeps.count(60.0)
+        await until(lambda: api.clock.sleeps.count(60.0) >= looks + 5)
+        assert len(api.all(CSRS, PREFIX)) == 1
+        assert manager.current() is not None
+
+
+async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
+    api: Api, tmp_path: Path, authority: ClusterAuthority, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = CertificateManager(api.client, CertificateStore(tmp_path, "x"), lambda: TEMPLATE, api.clock)
+    api.clock.jump = 7200.0  # it lives for an hour
+    async with running(manager.run()):
+        for _ in range(5):
+            await sign_next(api, authority)
+        await until(lambda: any(seconds >= 32.0 for seconds in api.clock.sleeps))
+    for delay in (2.0, 4.0, 8.0, 16.0, 32.0):
+        assert any(delay <= seconds <= 1.1 * delay for seconds in api.clock.sleeps), api.clock.sleeps
+    (told,) = {getattr(record, "error", "") for record in caplog.records if record.levelname == "WARNING"}
+    assert "expired by this node's clock as soon as it was issued" in told
+
+
 async def test_a_refused_request_is_made_anew_with_another_key(
     api: Api, tmp_path: Path, authority: ClusterAuthority
 ) -> None:

@@ -15,13 +15,18 @@ from pykubelet.apiclient import ApiClient, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
 from pykubelet.base import blocking
+from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.objects.decide_trust import chain
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
-from pykubelet.models.certificates_v1beta1 import PodCertificateRequest, PodCertificateRequestSpec
+from pykubelet.models.certificates_v1beta1 import (
+    PodCertificateRequest,
+    PodCertificateRequestSpec,
+    PodCertificateRequestStatus,
+)
 from pykubelet.models.core_v1 import Node, Pod, PodCertificateProjection
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 
@@ -29,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY: Final = 30.0
 _JITTER: Final = 300.0
+_MOST: Final = 3600.0
+"""A certificate that is due as soon as it is issued is renewed with delays that grow to this."""
 _ISSUED: Final = "Issued"
 
 
@@ -82,6 +89,7 @@ class PodCertificates:
         self._node: Node | None = None
         self._node_known = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._at_once = Backoff(_LOOK_EVERY, _MOST)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Core tasks by name."""
@@ -96,6 +104,7 @@ class PodCertificates:
         """The pod is gone. Repeatable."""
         for place in [place for place in self._entries if place.ref.uid == uid]:
             del self._entries[place]
+            self._at_once.reset(place)
 
     async def ready(self, pod: Pod) -> None:
         """Wait for the certificates that the pod's volumes show. Transient when that takes long, Permanent if never."""
@@ -176,27 +185,36 @@ class PodCertificates:
         renewed = set()
         for place, entry in self._entries.items():
             request = self._requests.get((place.ref.namespace, entry.request)) if entry.request else None
-            if request is not None and self._settle(entry, request):
+            if request is not None and self._settle(place, entry, request):
                 renewed.add(place.ref.uid)
         if renewed:
             self._touched(frozenset(renewed))
 
-    def _settle(self, entry: _Entry, request: PodCertificateRequest) -> bool:
+    def _settle(self, place: Place, entry: _Entry, request: PodCertificateRequest) -> bool:
         """Take up what became of a request; whether it is decided."""
         decided = next((c for c in request.status.conditions if c.type in (_ISSUED, "Denied", "Failed")), None)
         if decided is None:
             return False
         entry.request = ""
         if decided.type == _ISSUED:
-            begin = request.status.begin_refresh_at
-            wait = begin.timestamp() - self._clock.now() if begin else 0.0
-            refresh_at = self._clock.monotonic() + wait + random.random() * _JITTER
+            refresh_at = self._clock.monotonic() + self._wait(place, request.status) + random.random() * _JITTER
             entry.current = Credentials(entry.key, chain(request.status.certificate_chain), refresh_at)
         else:
             told = f'reason="{decided.reason}" message="{decided.message}"'
             entry.refusal = f"PodCertificateRequest was permanently {decided.type.lower()}: {told}"
         entry.settled.set()
         return True
+
+    def _wait(self, place: Place, status: PodCertificateRequestStatus) -> Seconds:
+        """How long a new certificate is used before another one is asked for; the node's clock may be wrong."""
+        begin = status.begin_refresh_at.timestamp() if status.begin_refresh_at else 0.0
+        wait = begin - self._clock.now()
+        if status.not_before is not None:
+            wait = min(wait, begin - status.not_before.timestamp())  # it begins later by our clock, which is behind
+        if wait <= 0:
+            return self._at_once.next(place, self._clock.monotonic())
+        self._at_once.reset(place)
+        return wait
 
     async def _renew(self) -> None:
         """Ask anew for what is due, until cancelled; what cannot be renewed stays in use."""

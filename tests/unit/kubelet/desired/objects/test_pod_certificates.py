@@ -1,5 +1,6 @@
 """Certificates for pods: asked for, waited for, renewed, refused."""
 
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,13 +42,13 @@ class Rig:
     def requests(self) -> list[Any]:
         return self.api.all("podcertificaterequests", PREFIX)
 
-    def decide(self, kind: str, chain: str = "", begin: str = "2199-01-01T00:00:00Z") -> None:
+    def decide(self, kind: str, chain: str = "", begin: str = "2199-01-01T00:00:00Z", **times: str) -> None:
         """A signer's answer to the newest request."""
         # Their names are random, so their order says nothing.
         newest = max(self.requests(), key=lambda each: int(each["metadata"]["resourceVersion"]))
         name = newest["metadata"]["name"]
         condition = {"type": kind, "status": "True", "reason": "Because", "message": "of you"}
-        status = {"conditions": [condition], "certificateChain": chain, "beginRefreshAt": begin}
+        status = {"conditions": [condition], "certificateChain": chain, "beginRefreshAt": begin, **times}
         self.api.change("podcertificaterequests", name, prefix=PREFIX, status=status)
 
 
@@ -78,6 +79,7 @@ async def test_a_certificate_is_asked_for_and_renewed(rig: Rig) -> None:
     first = rig.certificates.credentials(pod(), "v", 1)
     assert first.chain == ONE.encode() and first.key.startswith(b"-----BEGIN PRIVATE KEY-----")
     rig.touched.clear()
+    rig.api.clock.shift = 400.0
     await until(lambda: len(rig.requests()) == 2)  # it says of itself that it is due
     assert rig.certificates.credentials(pod(), "v", 1) == first
     rig.decide("Issued", TWO + ONE)
@@ -107,6 +109,54 @@ async def test_an_answer_may_be_watched_before_the_name_of_the_request_is_known(
     await rig.certificates.ready(pod())
     assert rig.certificates.credentials(pod(), "v", 1).chain == ONE.encode()
     assert len(rig.requests()) == 1
+
+
+async def _issued(rig: Rig, **times: str) -> float:
+    """Have the newest request answered; after how many seconds the certificate will be renewed."""
+    before = rig.certificates.credentials(pod(), "v", 1) if rig.touched else None
+    rig.touched.clear()
+    rig.decide("Issued", ONE, **times)
+    await until(lambda: rig.touched)
+    made = rig.certificates.credentials(pod(), "v", 1)
+    assert made != before
+    return made.refresh_at - rig.api.clock.monotonic()
+
+
+async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's clock is ahead: a request each half a minute would never end."""
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    rig.certificates.node_seen(NODE)
+    with pytest.raises(Transient):
+        await rig.certificates.ready(pod())
+    for number in range(1, 6):
+        wait = await _issued(rig, begin="2000-01-01T00:00:00Z")
+        assert wait == pytest.approx(30 * 2 ** (number - 1), abs=10)
+        rig.api.clock.shift += 0.8 * wait
+        looks = len(rig.api.clock.sleeps)
+        await until(lambda looks=looks: len(rig.api.clock.sleeps) > looks + 2)
+        assert len(rig.requests()) == number
+        rig.api.clock.shift += 0.2 * wait
+        await until(lambda number=number: len(rig.requests()) == number + 1)
+    assert await _issued(rig) > 3600
+    assert len(rig.requests()) == 6
+
+
+async def test_certificate_that_begins_later_by_our_clock_is_renewed_after_its_own_time_and_not_before(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    rig.certificates.node_seen(NODE)
+    with pytest.raises(Transient):
+        await rig.certificates.ready(pod())
+    wait = await _issued(rig, begin="2199-01-01T02:00:00Z", notBefore="2199-01-01T00:00:00Z")
+    assert wait == pytest.approx(7200, abs=30)
+    looks = rig.api.clock.sleeps.count(30.0)
+    await until(lambda: rig.api.clock.sleeps.count(30.0) > looks + 3)
+    assert len(rig.requests()) == 1
+    rig.api.clock.shift += wait
+    await until(lambda: len(rig.requests()) == 2)
 
 
 @pytest.mark.parametrize("kind", ["Denied", "Failed"])
