@@ -4,17 +4,14 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from pykubelet.testing.agent import environment
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_mounts
+from tests.faults.hanging import SCRIPT, started, wait_reached
 
 pytestmark = pytest.mark.root
 
@@ -26,39 +23,6 @@ STAGES = [
     "pykubelet.kubelet.main:make_ready",
     "pykubelet.kubelet.main:Kubelet.run",
 ]
-SCRIPT = """
-import asyncio, importlib, sys, time
-from pykubelet.base import ending
-from pykubelet.cli.app import main
-
-stage, way = sys.argv[1:3]
-ending.Ending.__init__.__defaults__ = (1.5,)
-
-async def hangs(*args):
-    print("reached", flush=True)
-    while True:
-        if way == "blocks":
-            time.sleep(100)
-        try:
-            await asyncio.sleep(100)
-        except asyncio.CancelledError:
-            if way == "waits":
-                raise
-
-class Hangs:
-    def __init__(self, *args): pass
-    async def __aenter__(self): await hangs()
-    async def __aexit__(self, *args): pass
-
-module, _, path = stage.partition(":")
-owner = importlib.import_module(module)
-*outer, name = path.split(".")
-for each in outer:
-    owner = getattr(owner, each)
-setattr(owner, name, Hangs if name == "beside" else hangs)
-del sys.argv[1:3]
-main()
-"""
 
 
 @pytest.fixture
@@ -87,26 +51,12 @@ def command(home: Path, port: int = 0) -> list[str]:
     ]
 
 
-@contextmanager
-def started(arguments: list[str]) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.parametrize(
     ("stage", "number"), [*((stage, signal.SIGTERM) for stage in STAGES), (STAGES[2], signal.SIGINT)]
 )
 def test_run_signalled_while_a_stage_waits_ends_well(stage: str, number: signal.Signals, home: Path) -> None:
     with started(["-c", SCRIPT, stage, "waits", *command(home)]) as process:
-        assert process.stdout is not None
-        while "reached" not in (line := process.stdout.readline()):
-            assert line, "it ended before it came to that stage"
+        wait_reached(process)
         process.send_signal(number)
         output, _ = process.communicate(timeout=20 * PATIENCE)
         assert process.returncode == 0, output
@@ -117,9 +67,7 @@ def test_run_signalled_while_a_stage_waits_ends_well(stage: str, number: signal.
 )
 def test_run_signalled_while_a_stage_does_not_end_is_ended_by_force(stage: str, way: str, home: Path) -> None:
     with started(["-c", SCRIPT, stage, way, *command(home)]) as process:
-        assert process.stdout is not None
-        while "reached" not in (line := process.stdout.readline()):
-            assert line, "it ended before it came to that stage"
+        wait_reached(process)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=20 * PATIENCE)
         assert process.returncode == 1, output

@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pykubelet.base.ending import Ending
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
 from pykubelet.base.loop import run_daemon
@@ -43,10 +43,9 @@ async def _run(settings: Settings, kept: bool) -> None:
     from pykubelet.criserver.main import run_criserver
 
     ignore_here_only()  # or containers would be deaf to these signals, too
-    server = asyncio.create_task(run_criserver(settings, kept), name="criserver")
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.cancel)
+    ending = Ending(lambda: server.cancel())
+    server = asyncio.create_task(run_criserver(settings, ending.begin, kept), name="criserver")
+    ending.on_signals()
     try:
         await server
     except asyncio.CancelledError:
@@ -59,3 +58,5 @@ async def _run(settings: Settings, kept: bool) -> None:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from group
+    finally:
+        ending.begin()  # a thread may still hold the process

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -45,9 +46,10 @@ _REPAIRS: Seconds = 3.0
 """How long a start waits for what it has begun to repair."""
 
 
-async def run_criserver(settings: Settings, kept: bool = False) -> None:
+async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bool = False) -> None:
     """Recover, then serve until cancelled. Containers run on afterwards. ``kept``: an agent started the server.
 
+    ``ending`` is told as soon as the server ends, by itself too: something may not end.
     Conflict: another server uses the folders.
     """
     memory.limit_arenas()
@@ -66,6 +68,7 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_tell_end(ending), name="end")
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             ground = Ground(settings, store, images, tasks, clock, Repairs(tasks, clock))
             server = Server(ground, open_machine(settings, marks))
@@ -75,6 +78,14 @@ async def run_criserver(settings: Settings, kept: bool = False) -> None:
             await settle(settings.run, marks, clock)
             await server.recover()
             await server.serve()
+
+
+async def _tell_end(ending: Callable[[], None]) -> None:
+    """Wait to be cancelled, as all tasks are when one has failed."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        ending()
 
 
 def _retire_scratch(settings: Settings) -> list[Path]:
