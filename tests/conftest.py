@@ -1,4 +1,10 @@
-"""What all tests share: what they skip without, leak checks, and the private runtime of the real-node tests."""
+"""What all tests share: what they skip without, leak checks, and the private runtime of the real-node tests.
+
+With ``--clock-jumps`` the wall clock of the agents and runtime servers that tests start jumps every few seconds: an
+hour ahead, an hour behind, right again. No test may notice, for example:
+``pytest tests/integration/test_restarts.py --runtime=criserver --clock-jumps``. The tests' own clock stays as it is,
+and so do those of containerd and of a runtime server that the agent starts by itself.
+"""
 
 import asyncio
 import gc
@@ -9,6 +15,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +29,7 @@ from pykubelet.testing.leakcheck import Kind, Scope, snapshot
 from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.shifted import jumping
 from tests.manifests import BUSYBOX, Apply, Json
 
 # Tests may be run in the background, where SIGINT is ignored; the programs that they start shall hear it.
@@ -43,6 +51,7 @@ _RUNTIMES: dict[str, Callable[[Isolation], PrivateRuntime]] = {
     "containerd": Isolation.containerd,
 }
 _GRACE_SECONDS = 2.0
+_JUMP, _JUMP_EVERY = 3600.0, 3.0
 _OF_GRPC = ("anon_inode:[eventfd]", "anon_inode:[eventpoll]")
 _descriptors = pytest.StashKey[Counter[str]]()
 
@@ -71,6 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if reason and item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
                 break
+        if item.get_closest_marker("steady_clock") and item.config.getoption("--clock-jumps"):
+            item.add_marker(
+                pytest.mark.skip(reason="needs a wall clock that does not jump: run it without --clock-jumps")
+            )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -137,11 +150,13 @@ def _open_descriptors() -> Counter[str]:
 
 
 @pytest.fixture(scope="session")
-def isolation() -> Iterator[Isolation]:
+def isolation(request: pytest.FixtureRequest) -> Iterator[Isolation]:
     """Names, folder and addresses of this session; leftovers of sessions that were killed are removed first."""
     mine = claim()
+    jumps = request.config.getoption("--clock-jumps")
     try:
-        yield mine
+        with jumping(mine.home / "shift", _JUMP, _JUMP_EVERY) if jumps else nullcontext():
+            yield mine
     finally:
         mine.destroy()
 
@@ -151,6 +166,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--runtime", default="both", choices=[*_RUNTIMES, "both"], help="default: both, one after another")
     parser.addoption("--kills", type=int, default=2, help="steps at which the tests of sudden ends kill, per test")
     parser.addoption("--disconnects", type=int, default=200, help="clients of streams that vanish, in their test")
+    parser.addoption("--clock-jumps", action="store_true", help="let the daemons' wall clock jump by an hour")
     parser.addoption("--seed", type=int, help="the chance of tests that draw lots; a failing one tells which it had")
 
 

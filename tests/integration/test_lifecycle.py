@@ -251,7 +251,8 @@ def test_a_removed_pod_leaves_nothing(agent: AgentProcess, daemon: PrivateRuntim
     )
     seen = agent.wait_running("gone")[0]
     kinds = {kind.name for kind in traces.left()}
-    assert kinds == {"PROCESS", "MOUNT", "NETNS", "CGROUP", "FILE"}, "the test looks at the wrong places"
+    places = {"PROCESS", "MOUNT", "NETNS", "CGROUP", "FILE", "DEVICE", "FIREWALL", "ADDRESS"}
+    assert kinds == places, "the test looks at the wrong places"
     start = time.monotonic()
     (agent.manifests / "gone.json").unlink()
     agent.wait_gone("gone")

@@ -252,6 +252,7 @@ def test_termination_messages(agent: AgentProcess, apply: Apply) -> None:
     assert 1000 < len(messages["long"]) <= 4096
 
 
+@pytest.mark.steady_clock  # only wall times tell a new agent when a container ended
 def test_a_crash_loop_backs_off_and_survives_the_agent(agent: AgentProcess, crashing: Path) -> None:
     """Starts: at once, again at once, after 10 s, after 20 s; the agent is killed and started in between."""
     waiting = agent.wait_pod("crash", lambda p: container_status(p).restart_count >= 2 and _backs_off(p), timeout=25)

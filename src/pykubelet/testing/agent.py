@@ -19,6 +19,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ContainerStatus, Event, Pod
+from pykubelet.testing import shifted
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
@@ -41,7 +42,7 @@ class AgentProcess:
     flags: Sequence[str] = ()
     manifest_dir: Path | None = None
     """Default: a folder of its own."""
-    module: str = "pykubelet.cli"
+    module: str = field(default_factory=shifted.module)
     """What is run."""
     process: "subprocess.Popen[bytes] | None" = None
     node_port: int = field(default_factory=lambda: free_port())

@@ -20,6 +20,7 @@ from pykubelet.criserver.keeper import read_note
 from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.sockets import listener
+from pykubelet.testing import shifted
 from pykubelet.testing.agent import environment
 from pykubelet.testing.killpoints import VARIABLE
 from pykubelet.testing.ociimage import ImageSpec, pack
@@ -44,7 +45,7 @@ class PrivateCriServer:
     """Name of its bridge, at most 15 characters."""
     subnet: str
     """Its pods' addresses in CIDR form."""
-    module: str = "pykubelet.cli"
+    module: str = field(default_factory=shifted.module)
     """What is run; the tests of sudden ends have another."""
     cni: Mapping[str, object] = field(default_factory=dict)
     """Settings of the network beside its folder."""
