@@ -111,6 +111,16 @@ async def test_an_answer_may_be_watched_before_the_name_of_the_request_is_known(
     assert len(rig.requests()) == 1
 
 
+async def _looks(rig: Rig) -> None:
+    """Return when certificates that are due have been looked for."""
+    before = rig.api.clock.sleeps.count(30.0)
+    await until(lambda: rig.api.clock.sleeps.count(30.0) > before + 2)
+
+
+async def _asked(rig: Rig, times: int) -> None:
+    await until(lambda: len(rig.requests()) == times)
+
+
 async def _issued(rig: Rig, **times: str) -> float:
     """Have the newest request answered; after how many seconds the certificate will be renewed."""
     before = rig.certificates.credentials(pod(), "v", 1) if rig.touched else None
@@ -134,11 +144,10 @@ async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
         wait = await _issued(rig, begin="2000-01-01T00:00:00Z")
         assert wait == pytest.approx(30 * 2 ** (number - 1), abs=10)
         rig.api.clock.shift += 0.8 * wait
-        looks = len(rig.api.clock.sleeps)
-        await until(lambda looks=looks: len(rig.api.clock.sleeps) > looks + 2)
+        await _looks(rig)
         assert len(rig.requests()) == number
         rig.api.clock.shift += 0.2 * wait
-        await until(lambda number=number: len(rig.requests()) == number + 1)
+        await _asked(rig, number + 1)
     assert await _issued(rig) > 3600
     assert len(rig.requests()) == 6
 
@@ -152,8 +161,7 @@ async def test_certificate_that_begins_later_by_our_clock_is_renewed_after_its_o
         await rig.certificates.ready(pod())
     wait = await _issued(rig, begin="2199-01-01T02:00:00Z", notBefore="2199-01-01T00:00:00Z")
     assert wait == pytest.approx(7200, abs=30)
-    looks = rig.api.clock.sleeps.count(30.0)
-    await until(lambda: rig.api.clock.sleeps.count(30.0) > looks + 3)
+    await _looks(rig)
     assert len(rig.requests()) == 1
     rig.api.clock.shift += wait
     await until(lambda: len(rig.requests()) == 2)
