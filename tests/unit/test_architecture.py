@@ -42,7 +42,7 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
         (r"asyncio\.wait_for\(", set()),
         (r"\bimport ctypes|\bfrom ctypes", {"linux/libc.py"}),
         # Blocking calls of different pods never share threads: base/blocking.py.
-        (r"to_thread\(|run_in_executor\(|\bto_its_end\(|\bstoppable\(", DEFAULT_EXECUTOR),
+        (r"to_thread\(|run_in_executor\(", DEFAULT_EXECUTOR),
         # A number may be another process's when the signal comes; only the parent of an unreaped child knows.
         (r"\bos\.(kill|killpg)\b", {"base/proc.py"}),
         (r"\bpidfd_send_signal\b", {"base/proc.py", "linux/pidfd.py", "criserver/spec/seccomp.py"}),

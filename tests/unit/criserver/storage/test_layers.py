@@ -18,9 +18,10 @@ from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.types import ImageConfig, ImageRecord, Layer
 from pykubelet.criserver.storage import Layers, Snapshots
-from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.storage.remove import remove_any, remove_tree
 from pykubelet.criserver.unpack.extract import _MAX_IMPLICIT_LENGTH
 from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.linux import removal
 from pykubelet.linux.fsusage import tree_usage
 
 pytestmark = pytest.mark.root
@@ -463,3 +464,32 @@ def test_trees_of_any_depth_and_with_links_are_removed(tmp_path: Path) -> None:
     remove_tree(str(top))
     assert not top.exists() and (tmp_path / "outside/file").read_text() == "stays"
     assert tree_usage(str(tmp_path)).inodes == 3
+
+
+def test_tree_with_a_mount_below_keeps_the_data_beyond_it_and_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "top"
+    (top / "in/volume").mkdir(parents=True)
+    (top / "in/volume/data").write_text("of another pod")
+    inode = (top / "in/volume").stat().st_ino
+    mounts = removal.mount_id
+    monkeypatch.setattr(removal, "mount_id", lambda fd: -1 if os.fstat(fd).st_ino == inode else mounts(fd))
+    with pytest.raises(Transient, match=rf"cannot remove {top}: .* is a mount point"):
+        remove_tree(str(top))
+    assert [path.read_text() for path in top.rglob("data")] == ["of another pod"]
+    monkeypatch.undo()
+    remove_tree(str(top))
+    assert not top.exists()
+
+
+def test_tree_below_a_linked_directory_is_removed_and_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "real/tree").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    remove_tree(str(tmp_path / "link/tree"))
+    assert not (tmp_path / "real/tree").exists()
+    (tmp_path / "real/file").write_text("stays")
+    with pytest.raises(Invalid, match="cannot remove"):
+        remove_tree(str(tmp_path / "link"))
+    remove_any(str(tmp_path / "link"))
+    assert (tmp_path / "real/file").exists() and not (tmp_path / "link").is_symlink()
