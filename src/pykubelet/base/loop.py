@@ -39,6 +39,9 @@ class DaemonLoop(asyncio.SelectorEventLoop):
             return await blocking.call(f"name/{host!s}", lookup, deadline=_LOOKUP)
         except Transient as error:
             raise socket.gaierror(socket.EAI_AGAIN, f"no answer about the name {host!s}: {error}") from error
+        except UnicodeError as error:
+            # A label of more than 63 characters, an empty one: names of pods' authors. Callers expect OSError.
+            raise socket.gaierror(socket.EAI_NONAME, f"{host!r} is no name: {error}") from error
 
 
 def run_daemon(main: Coroutine[Any, Any, _T]) -> _T:

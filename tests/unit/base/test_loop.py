@@ -62,3 +62,12 @@ def test_silent_name_is_given_up_with_an_error_that_names_it(
             await asyncio.open_connection("silent", 1)
 
     loop.run_daemon(main())
+
+
+@pytest.mark.parametrize("name", ["a" * 64, "a..b", "x" * 300, "\ud800", "\u00e9" * 80])
+def test_name_that_no_server_can_be_asked_for_is_an_unknown_name(name: str) -> None:
+    async def main() -> None:
+        with pytest.raises(socket.gaierror, match="is no name"):
+            await asyncio.get_running_loop().getaddrinfo(name, 80)
+
+    loop.run_daemon(main())
