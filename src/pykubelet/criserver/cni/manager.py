@@ -80,6 +80,8 @@ class Network:
         """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty."""
         while True:
             await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
+            # Before it is followed: containers of root can use up the inotify instances that the kernel gives root.
+            await self._reload()
             await self._let_out()
             await self._follow()
 

@@ -1,6 +1,7 @@
 """Attaching and detaching, with plugins that are scripts."""
 
 import asyncio
+import errno
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig
+from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig, manager
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
 from pykubelet.testing.wait import until
@@ -203,6 +204,23 @@ async def test_the_folder_is_followed_even_when_it_is_made_anew(rig: Rig) -> Non
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
+
+
+async def test_configuration_is_read_though_no_inotify_instance_is_left(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(manager, "Inotify", exhausted)
+    (rig.folder / "conf" / "10.conflist").unlink()
+    with pytest.raises(OSError, match="Too many"):
+        await rig.network.run()
+    assert "no network configuration" in rig.network.problem()
+    rig.configure("first", "second")
+    with pytest.raises(OSError, match="Too many"):
+        await rig.network.run()
+    assert rig.network.problem() == ""
 
 
 async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:

@@ -128,6 +128,8 @@ class DriverRegistry:
         while True:
             with self._folders.item(str(self._folder)) as attempt:
                 await blocking.call("plugins", self._folder.mkdir, _FOLDER_MODE, True, True)
+                # Before it is followed: containers of root can use up the inotify instances that the kernel gives root.
+                await self._scan(group)
                 with Inotify() as inotify:
                     watched: set[Path] = set()
                     while True:

@@ -1,6 +1,7 @@
 """Staging and publishing against a driver behind real gRPC; without mounts, so that it needs no privileges."""
 
 import asyncio
+import errno
 import json
 import shutil
 from collections.abc import AsyncIterator, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+import asyncinotify
 import grpc
 import pytest
 
@@ -195,6 +197,17 @@ async def test_a_driver_registers_and_leaves(root: Path, driver: FakeDriver) -> 
         async with serve(driver, root):  # it comes back
             await until(lambda: len(driver.status) == 2)
             assert world.registry.names() == {NAME}
+
+
+async def test_driver_registers_though_no_inotify_instance_is_left(
+    root: Path, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(asyncinotify, "Inotify", exhausted)
+    async with ready(root, driver) as world:
+        assert NAME in world.reports.there
 
 
 async def test_a_driver_that_cannot_say_where_it_is_is_asked_again(root: Path, driver: FakeDriver) -> None:
