@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ROOT / "src" / "pykubelet"
 UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
 INJECTIONS: dict[str, str] = {
+    "stats.measured": "unit/criserver/server/test_stats.py"
+    "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
     "start-up.repairs": "unit/criserver/test_repairs.py::test_repair_that_fails_is_quarantined_and_tried_again",
     "sandboxes.addresses": (
         "unit/criserver/sandbox/test_manager.py::test_address_whose_release_raises_does_not_keep_the_others"

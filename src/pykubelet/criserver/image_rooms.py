@@ -4,6 +4,7 @@ Part of the composition root; no room imports it.
 """
 
 import asyncio
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container.ports import ImageFacts
@@ -30,6 +31,7 @@ from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.types import ContainerID, Spared, UserNamespace
 from pykubelet.linux.system import architecture
 
+_log = logging.getLogger(__name__)
 _COUNT_EVERY: Seconds = 30.0
 
 
@@ -93,10 +95,15 @@ class WritableLayers:
         self._counting = asyncio.Lock()
 
     async def usage(self, container: ContainerID) -> LayerUsage | None:
-        """What one container has written."""
+        """What one container has written, if that can be said."""
         try:
             found = await self._snapshots.usage(container)
         except NotFound:
+            return None
+        except (PykubeletError, OSError) as error:
+            _log.warning("layer not counted", extra={"container": container, "error": str(error)})
+            return None
+        if found is None:
             return None
         return LayerUsage(self._folder, found.bytes, found.inodes)
 
@@ -109,12 +116,12 @@ class WritableLayers:
             return self._counted
 
     async def _count(self) -> LayerUsage:
-        used, inodes = Bytes(0), 0
-        for container in self._snapshots.containers():
-            found = await self.usage(ContainerID(container))
-            if found is not None:
-                used, inodes = Bytes(used + found.used), inodes + found.inodes
-        return LayerUsage(self._folder, used, inodes)
+        names = self._snapshots.containers()
+        # All at once: each may take its time.
+        found = await asyncio.gather(*(self.usage(ContainerID(name)) for name in names))
+        layers = [each for each in found if each is not None]
+        used = Bytes(sum(each.used for each in layers))
+        return LayerUsage(self._folder, used, sum(each.inodes for each in layers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,16 +71,29 @@ def tree_usage_in_steps(path: str) -> Generator[None, bool | None, TreeUsage]:
     lead the count elsewhere. A step that is sent True is the last. Raises NotFound when the path is gone.
     """
     try:
-        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        walk = begin_count(path)
     except NotADirectoryError:
         entry = os.lstat(path)
         return TreeUsage(Bytes(entry.st_blocks * _BLOCK), 1)
-    except OSError as error:
-        raise wrap(error, f"cannot count {path}") from error
-    walk = TreeWalk(root)
     with closing(walk.steps()) as steps:
         for _ in steps:
             if (yield):
                 walk.complete = False
                 break
-    return TreeUsage(Bytes(walk.blocks * _BLOCK), walk.inodes, walk.complete)
+    return counted(walk)
+
+
+def begin_count(path: str) -> TreeWalk:
+    """A count of a directory tree, to be carried on by its ``steps``. NotFound; NotADirectoryError for another file."""
+    try:
+        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise
+    except OSError as error:
+        raise wrap(error, f"cannot count {path}") from error
+    return TreeWalk(root)
+
+
+def counted(walk: TreeWalk, *, complete: bool = True) -> TreeUsage:
+    """What a walk has counted until now."""
+    return TreeUsage(Bytes(walk.blocks * _BLOCK), walk.inodes, walk.complete and complete)

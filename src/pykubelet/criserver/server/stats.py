@@ -1,8 +1,11 @@
 """Calls about what containers and pods use."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
 
+from pykubelet.base.guard import Guard
 from pykubelet.criserver.container import Container, ContainerManager
 from pykubelet.criserver.sandbox import Sandbox, SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
@@ -12,6 +15,9 @@ from pykubelet.criserver.stats.decide import Interface
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+_Thing = TypeVar("_Thing", Container, Sandbox)
+_Stats = TypeVar("_Stats")
+
 
 class StatsCalls:
     """ContainerStats, PodSandboxStats and their lists and streams."""
@@ -20,6 +26,7 @@ class StatsCalls:
         self._collector = collector
         self._containers = containers
         self._sandboxes = sandboxes
+        self._guard = Guard("stats.measured", time.monotonic)
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
@@ -69,7 +76,7 @@ class StatsCalls:
             and each.record.sandbox_id.startswith(wanted.pod_sandbox_id)
             and labels_match(each.config.labels, wanted.label_selector)
         ]
-        return list(await asyncio.gather(*(self._of(each) for each in found)))
+        return await self._each(self._of, found, bool(wanted.id or wanted.pod_sandbox_id))
 
     async def _pods_found(self, wanted: pb.PodSandboxStatsFilter) -> list[pb.PodSandboxStats]:
         found = [
@@ -80,7 +87,23 @@ class StatsCalls:
         # Samples of pods and containers that are gone would pile up.
         known = [each.record.cgroup for each in self._containers.all()]
         self._collector.keep_only([*known, *(each.config.linux.cgroup_parent for each in self._sandboxes.all())])
-        return list(await asyncio.gather(*(self._of_pod(each) for each in found)))
+        return await self._each(self._of_pod, found, bool(wanted.id))
+
+    async def _each(
+        self, measure: Callable[[_Thing], Awaitable[_Stats]], things: Iterable[_Thing], particular: bool
+    ) -> list[_Stats]:
+        """What can be measured. In a list of all, one that cannot be (its cgroup hangs, say) takes no other along;
+        ``particular``: the client decides by just these, so it is told."""
+        found: list[_Stats] = []
+
+        async def take(thing: _Thing) -> None:
+            with self._guard.item(thing.id) as attempt:
+                found.append(await measure(thing))
+            if attempt.error is not None and particular:
+                raise attempt.error
+
+        await asyncio.gather(*map(take, things))
+        return found
 
     async def _of(self, container: Container) -> pb.ContainerStats:
         usage = await self._collector.container(container)
@@ -113,7 +136,7 @@ class StatsCalls:
             memory=_memory(usage.at, usage.cgroup, 0),
             network=_network(usage.at, usage.interfaces),
             process=pb.ProcessUsage(timestamp=usage.at, process_count=pb.UInt64Value(value=usage.cgroup.pids or 0)),
-            containers=await asyncio.gather(*(self._of(each) for each in running)),
+            containers=await self._each(self._of, running, particular=True),
         )
         attributes = pb.PodSandboxAttributes(
             id=sandbox.id, metadata=config.metadata, labels=config.labels, annotations=config.annotations

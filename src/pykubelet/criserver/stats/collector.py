@@ -7,6 +7,7 @@ from pathlib import Path
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
@@ -17,6 +18,8 @@ from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.namespaces import Namespace, call_in
 
 _EMPTY = CgroupStats()
+_RESPONDING: Seconds = 10.0
+"""For reading a cgroup or the counters of a network: longer only where the kernel hangs."""
 _KEPT = 1_000_000_000
 """Nanoseconds a CPU sample is kept at least: rates over shorter times are noise."""
 
@@ -69,10 +72,10 @@ class StatsCollector:
         """The network devices of a pod; none when it has the node's network."""
         if netns is None or not sandbox.ready:
             return ()
-        return await blocking.call(f"stats/{sandbox.id}", _interfaces, str(netns))
+        return await blocking.call(f"stats/{sandbox.id}", _interfaces, str(netns), deadline=_RESPONDING)
 
     async def _measure(self, path: str) -> CgroupStats:
-        return await blocking.call(f"stats/{path}", self._read, path)
+        return await blocking.call(f"stats/{path}", self._read, path, deadline=_RESPONDING)
 
     def keep_only(self, cgroups: Iterable[str]) -> None:
         """Forget the samples of all other cgroups."""

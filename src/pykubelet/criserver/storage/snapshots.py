@@ -20,12 +20,12 @@ from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.storage.layers import EMPTY, Layers
 from pykubelet.criserver.storage.remove import remove_tree
 from pykubelet.criserver.storage.types import LayerMeta, RootfsMeta
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.fsusage import tree_usage
 from pykubelet.linux.idmap import mount_mapped
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.linux.mounts import unmount_all_under
@@ -52,6 +52,7 @@ class Snapshots:
         self._folder = root / "containers"
         self._empty = layers.folder / EMPTY
         self._layers = layers
+        self._counts = UsageCounts()
         self._retained: Collection[str] | None = None
         self._used: dict[str, tuple[str, ...]] = {}
         """Chain ids by container."""
@@ -82,6 +83,7 @@ class Snapshots:
         """Unmount a container's root file system and remove what it wrote; done is done. Transient: it is busy."""
         place = self._place(container_id)
         await blocking.call_to_end(f"rootfs/{container_id}", _remove, place, at_once=1)
+        self._counts.forget(container_id)
         chain_ids = self._used.pop(container_id, ())
         if self._retained is not None and not set(chain_ids) <= set(self._retained):
             await self._prune()
@@ -110,11 +112,13 @@ class Snapshots:
         """Those that have a root file system here."""
         return tuple(self._used)
 
-    async def usage(self, container_id: str) -> RootfsUsage:
-        """What the container has written. NotFound: it has no root file system here."""
-        upper = str(self._place(container_id) / "upper")
-        found = await blocking.call(f"usage/{container_id}", tree_usage, upper, at_once=1)
-        return RootfsUsage(found.bytes, found.inodes)
+    async def usage(self, container_id: str) -> RootfsUsage | None:
+        """What the container has written, as far as it could be counted in a moment; None: nothing was counted yet.
+
+        NotFound: it has no root file system here.
+        """
+        found = await self._counts.of(container_id, str(self._place(container_id) / "upper"))
+        return None if found is None else RootfsUsage(found.bytes, found.inodes)
 
     async def _prune(self) -> None:
         assert self._retained is not None

@@ -56,7 +56,7 @@ async def test_a_rootfs_is_mounted_written_to_and_removed(tmp_path: Path, archiv
         assert (rootfs / "etc/motd").read_bytes() == b"hello"
         assert (rootfs / "tmp").stat().st_mode & 0o7777 == 0o1777
         (rootfs / "etc/motd").write_bytes(b"x" * 100_000)
-        assert (await rooms.snapshots.usage("c1")).bytes >= 100_000
+        assert (used := await rooms.snapshots.usage("c1")) is not None and used.bytes >= 100_000
         assert await rooms.snapshots.prepare_rootfs(image, "c1") == rootfs
         assert (rootfs / "etc/motd").stat().st_size == 100_000, "asking again must not wipe it"
         other = await rooms.snapshots.prepare_rootfs(image, "c2")

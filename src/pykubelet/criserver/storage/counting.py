@@ -1,0 +1,104 @@
+"""Counts what containers have written, such that one that writes millions of files holds up no answer but its own.
+
+A container decides how long counting its files takes. So each count goes on in slices, only while someone asks; who
+asks waits a bounded time and then gets what was counted before or until then. A count that took long is kept long.
+"""
+
+import asyncio
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Final
+
+from pykubelet.base import blocking
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.linux.fsusage import TreeUsage, begin_count, counted
+from pykubelet.linux.treewalk import TreeWalk
+
+_WAIT: Final[Seconds] = 1.0
+_SLICE: Final[Seconds] = 0.1
+_RESPONDING: Final[Seconds] = 2.0
+"""Within which a slice ends unless the disk is not responding."""
+_LONGEST: Final[Seconds] = 120.0
+"""Of counting one tree; what was found until then is the result."""
+_SHARE: Final = 20
+"""A count is kept for so many times as long as it took."""
+
+
+class _Count:
+    """The counts of one tree: the last one, and one under way."""
+
+    def __init__(self) -> None:
+        self.last: TreeUsage | None = None
+        self.until: Seconds = 0.0
+        self.lock = asyncio.Lock()
+        self.walk: TreeWalk | None = None
+        self.steps: Generator[None, None, None] | None = None
+        self.took: Seconds = 0.0
+        self.gone = False
+
+    def best(self) -> TreeUsage | None:
+        """The larger of the last count and the one under way; None when nothing is known yet."""
+        found = [self.last] if self.last is not None else []
+        if self.walk is not None:
+            found.append(counted(self.walk, complete=False))
+        return max(found, key=lambda each: each.bytes, default=None)
+
+    def slice(self, path: str) -> bool:
+        """Count for a moment; whether the count has ended. NotFound: there is no tree. Blocking."""
+        begun = time.perf_counter()
+        if self.walk is None or self.steps is None:
+            self.walk = begin_count(path)
+            self.steps = self.walk.steps()
+        ended = True
+        for _ in self.steps:
+            if time.perf_counter() - begun > _SLICE:
+                ended = False
+                break
+        self.took += time.perf_counter() - begun
+        if self.gone:
+            self.steps.close()
+        return ended or self.took > _LONGEST
+
+    def close(self) -> None:
+        """Let go of the tree: at once, or when the thread that is at it has ended its slice."""
+        self.gone = True
+        if self.steps is not None:
+            with suppress(ValueError):  # the generator runs in a thread, which sees that the tree is gone
+                self.steps.close()
+
+
+class UsageCounts:
+    """By name (a container's id)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, _Count] = {}
+
+    def forget(self, name: str) -> None:
+        """The tree goes."""
+        count = self._counts.pop(name, None)
+        if count is not None:
+            count.close()
+
+    async def of(self, name: str, path: str) -> TreeUsage | None:
+        """What the tree takes, as far as it is known after about a second; None: nothing is. NotFound."""
+        count = self._counts.setdefault(name, _Count())
+        try:
+            with suppress(TimeoutError, Transient):
+                async with asyncio.timeout(_WAIT), count.lock:
+                    await _go_on(name, path, count)
+        except NotFound:
+            self.forget(name)
+            raise
+        return count.best()
+
+
+async def _go_on(name: str, path: str, count: _Count) -> None:
+    loop = asyncio.get_running_loop()
+    while loop.time() >= count.until:
+        ended = await blocking.call_to_end(f"usage/{name}", count.slice, path, deadline=_RESPONDING, at_once=1)
+        if ended and count.walk is not None:
+            count.last = counted(count.walk, complete=count.took <= _LONGEST)
+            count.until = loop.time() + count.took * _SHARE
+            count.walk, count.steps, count.took = None, None, 0.0

@@ -1,0 +1,42 @@
+"""Lists of statistics: what one container does to its numbers does nothing to those of others."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.server.stats import StatsCalls
+from pykubelet.criserver.stats import ContainerUsage
+from pykubelet.linux.cgroups import CgroupStats
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+
+def _container(identity: str) -> Any:
+    return SimpleNamespace(
+        id=identity, running=True, config=pb.ContainerConfig(), record=SimpleNamespace(sandbox_id="s", cgroup="/c")
+    )
+
+
+class Collector:
+    async def container(self, container: Any) -> ContainerUsage:
+        if container.id == "hangs":
+            raise Transient("its cgroup is not responding")
+        return ContainerUsage(1, CgroupStats(), None, None)
+
+
+@pytest.fixture
+def calls() -> StatsCalls:
+    containers = SimpleNamespace(all=lambda: map(_container, ("one", "hangs", "two")))
+    return StatsCalls(cast(Any, Collector()), cast(Any, containers), cast(Any, None))
+
+
+async def test_container_that_cannot_be_measured_is_left_out_of_the_list(calls: StatsCalls) -> None:
+    listed = await calls.listed_containers(pb.ListContainerStatsRequest())
+    assert sorted(each.attributes.id for each in listed.stats) == ["one", "two"]
+
+
+async def test_container_of_the_sandbox_asked_for_that_cannot_be_measured_is_an_error(calls: StatsCalls) -> None:
+    wanted = pb.ContainerStatsFilter(pod_sandbox_id="s")
+    with pytest.raises(Transient, match="not responding"):
+        await calls.listed_containers(pb.ListContainerStatsRequest(filter=wanted))
