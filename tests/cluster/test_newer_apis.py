@@ -107,7 +107,7 @@ def test_watches_that_are_slow_or_too_old_lose_nothing(newer: Cluster, fake: Fak
     newer.ready("new", 60.0)
     after = newer.ready("old")
     assert container_status(after).container_id == container_status(before).container_id
-    assert "watch is too old, listing anew resource=pods" in newer.agent.log.read_text()
+    assert "watch is too old, listing again resource=pods" in newer.agent.log.read_text()
     for name in ("old", "new"):
         newer.delete(name)
 

@@ -71,7 +71,7 @@ def test_run_signalled_while_a_stage_does_not_end_is_ended_by_force(stage: str, 
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=20 * PATIENCE)
         assert process.returncode == 1, output
-        assert "ended by force: something does not end" in output
+        assert "shutdown not finished: exiting by force" in output
         assert "kubelet" in output
 
 

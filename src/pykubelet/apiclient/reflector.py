@@ -102,7 +102,7 @@ class Reflector(Generic[T]):
             if not self._stopped:
                 await self._follow()
         except Expired as error:
-            _log.info("watch is too old, listing anew", extra=self._about(error))
+            _log.info("watch is too old, listing again", extra=self._about(error))
             self._version = ""
             await self._rest(None)
         except PykubeletError as error:

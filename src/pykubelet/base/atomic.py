@@ -38,7 +38,7 @@ def remove_remains(folder: str | os.PathLike[str]) -> None:
     """Remove what writers that were killed have left in a folder. Nobody may be writing there. Blocks."""
     for path in Path(folder).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
-            with suppress(OSError):  # a folder, or immutable: it is in the way of nothing
+            with suppress(OSError):  # a directory, or immutable: nothing needs its name
                 path.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Blocking calls in threads, such that one that hangs holds up nobody but its owner.
+"""Blocking calls in threads: one that hangs delays no one but its owner.
 
 A thread in a system call on a dead file server or device cannot be stopped, so calls never queue behind those of
 others: each owner (a pod, a container, a component) has a few calls of its own at a time, and waits only for those.
@@ -272,7 +272,7 @@ class _Lanes:
             outcome: tuple[_T | None, BaseException | None]
             try:
                 outcome = (job.function(), None)
-            except BaseException as error:  # goes to whoever awaits the call, whatever it is
+            except BaseException as error:  # goes to the caller, whatever it is
                 outcome = (None, error)
             with suppress(RuntimeError):  # the loop has ended: no one waits any more
                 loop.call_soon_threadsafe(ended, *outcome)

@@ -18,7 +18,7 @@ MAX_VALUES: Final = 250_000
 
 
 def read_json(data: bytes | str) -> object:
-    """The values of a JSON text. Raises Invalid for what is none, for half a surrogate pair, and for one too deep."""
+    """The values of a JSON text. Raises Invalid for other text, half a surrogate pair, and values nested too deeply."""
     try:
         return msgspec.json.decode(data)
     except RecursionError as error:

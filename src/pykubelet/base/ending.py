@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 PATIENCE: Final[Seconds] = 15.0
 _AGAIN: Final[Seconds] = 5.0
-"""After which every task is cancelled once more."""
+"""After which every task is cancelled again."""
 _SHOWN: Final = 20
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
@@ -71,7 +71,7 @@ class Ending:
             self._loop.call_soon_threadsafe(self._cancel_all)
         pause.wait(self._patience - again)
         _log.error(
-            "ended by force: something does not end",
+            "shutdown not finished: exiting by force",
             extra={"after_s": self._patience, "tasks": self._tasks(), "threads": _threads()},
         )
         for stream in (sys.stdout, sys.stderr):
@@ -80,8 +80,8 @@ class Ending:
         os._exit(1)
 
     def _cancel_all(self) -> None:
-        """A cancellation may have been lost: the parts of the daemon are asked once more."""
-        _log.warning("still ending, asking every task once more", extra={"tasks": self._tasks()})
+        """A cancellation may have been lost: every part of the daemon is cancelled again."""
+        _log.warning("shutdown not finished: cancelling every task again", extra={"tasks": self._tasks()})
         for task in asyncio.all_tasks(self._loop):
             if task is not self._owner:  # it waits for the daemon and tells what it ended with
                 task.cancel()

@@ -1,7 +1,7 @@
 """Tasks that end together, without losing a cancellation.
 
 When a task of ``asyncio.TaskGroup`` fails at the moment in which its owner is cancelled, Python 3.11 and 3.12 raise the
-error and forget the cancellation: an owner that handles the error goes on, and who cancelled it waits for ever.
+error and forget the cancellation: an owner that handles the error goes on, and what cancelled it waits for ever.
 """
 
 import asyncio

@@ -34,5 +34,5 @@ async def seen_through(future: "asyncio.Future[Any]") -> None:
             cancelled = error
     if cancelled is not None:
         if not future.cancelled():
-            future.exception()  # seen, so that nobody complains of it
+            future.exception()  # seen, so that asyncio does not report it as lost
         raise cancelled

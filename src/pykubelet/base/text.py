@@ -1,4 +1,4 @@
-"""Text that may come from anybody, made fit to be shown, written and hashed.
+"""Text from untrusted sources, made fit to be shown, written and hashed.
 
 File names are bytes, which Python hands on as text with half surrogates for what is not UTF-8, and JSON can spell
 half surrogates too. Such text cannot be encoded: it must not get into messages, answers, labels or hashes.

@@ -11,17 +11,20 @@ _log = logging.getLogger(__name__)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is in the way, so that it is lost to no one; its new place. Blocking."""
+    """Rename what is in the way, so that nothing is lost; returns its new path. Blocking."""
     number = 1
     while os.path.lexists(aside := path.with_name(f"{path.name}.aside-{number}")):
         number += 1
     path.rename(aside)
-    _log.error("something else lay in the place of a file or folder", extra={"path": str(path), "kept_as": str(aside)})
+    _log.error(
+        "unexpected file in the place of a file or directory: set aside",
+        extra={"path": str(path), "kept_as": str(aside)},
+    )
     return aside
 
 
 def make_room(path: Path, *, folder: bool = False) -> None:
-    """Set aside what is no regular file, or with ``folder`` no folder; links count for what they lead to. Blocking."""
+    """Set aside anything but a regular file (with ``folder``: a directory), or a link to one. Blocking."""
     if os.path.lexists(path) and not (path.is_dir() if folder else path.is_file()):
         set_aside(path)
 
@@ -63,7 +66,7 @@ def make_way(top: Path, last: Path) -> None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """What lies in it; nothing when it is not there, or no folder. Blocking."""
+    """The entries of a directory; none when it is missing, or not a directory. Blocking."""
     return list(folder.iterdir()) if folder.is_dir() else []
 
 

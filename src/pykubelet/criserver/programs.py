@@ -83,7 +83,7 @@ async def settle(run: Path, marks: Marks, clock: Clock) -> None:
         return
     if left:
         pids = [each.pid for each in left[:_SHOWN]]
-        _log.error("programs of the last server do not end: starting all the same", extra={"pids": pids})
+        _log.error("programs of the last server still run: starting without waiting for them", extra={"pids": pids})
     await blocking.call("start-up", _note, run, (marks.own,))
 
 
@@ -97,7 +97,7 @@ def _note(run: Path, marks: Collection[str]) -> None:
 def _marked(wanted: frozenset[bytes]) -> tuple[ProcessRef, ...]:
     found = []
     for pid in procfs.pids():
-        # Only then its own memory is read, which a stranger could make wait for ever.
+        # Only then its own memory is read, which a process of another user could delay for ever.
         if pid != os.getpid() and is_of_machine(pid):
             ref = reference(pid)
             if ref is not None and not wanted.isdisjoint(procfs.environment(pid) or ()):

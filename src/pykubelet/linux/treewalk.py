@@ -114,7 +114,7 @@ class TreeWalk:
         return True
 
     def _parent(self, fd: int, inode: int) -> "_Level | None":
-        """The level above one; None if it is another directory now, since somebody has moved the one below."""
+        """The level above one; None if it is another directory now, since the one below was moved."""
         try:
             parent = os.open("..", _OPEN, dir_fd=fd)
         except OSError:

@@ -1,4 +1,4 @@
-"""Reads an image's /etc/passwd and /etc/group, whatever somebody has put there, in constant memory. Blocking."""
+"""Reads an image's /etc/passwd and /etc/group, whatever they contain, in constant memory. Blocking."""
 
 import os
 from collections.abc import Iterator

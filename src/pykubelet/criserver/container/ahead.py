@@ -61,7 +61,7 @@ class Launches:
             try:
                 launched = await asyncio.shield(ahead.made)
             except asyncio.CancelledError:
-                # What would be made after that is for nobody, and must not come after it was undone.
+                # No call waits for what would still be made, and nothing may be made after the launch was undone.
                 await shielded(ahead.halt)
                 raise
             if launched is not None and is_alive(ahead.process):
@@ -107,7 +107,7 @@ class Launches:
         except Exception as error:
             # A task group would end the whole server over one launch; the start launches it again.
             extra = {"container": container.id, "error": repr(error)}
-            _log.error("a container was not launched ahead", extra=extra, exc_info=error)
+            _log.error("container not launched ahead of its start", extra=extra, exc_info=error)
         finally:
             if not ahead.made.done():
                 ahead.made.set_result(None)
@@ -138,7 +138,9 @@ class Launches:
             if self.runtime(container).holds(container.id):
                 return launched
         except (PykubeletError, OSError) as error:
-            _log.debug("a container was not launched ahead", extra={"container": container.id, "error": str(error)})
+            _log.debug(
+                "container not launched ahead of its start", extra={"container": container.id, "error": str(error)}
+            )
         # Now, not at the start: the next server must not take it for one that has run.
         await self._quietly_undone(container)
         return None

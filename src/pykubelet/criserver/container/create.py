@@ -81,7 +81,7 @@ class Creator:
 
     async def _undo(self, container: Container, drafted: ContainerRecord) -> None:
         try:
-            # Half made, so nobody sees it and the next server removes it.
+            # Half made: no client sees it, and the next server removes it.
             await self._registry.note(container, drafted)
             await self._stopper.purge(container)
         except (PykubeletError, OSError) as error:

@@ -42,7 +42,7 @@ def noted_monitor(bundle: Path, container: str) -> ProcessRef | None:
 
 
 def monitors(program: str) -> dict[ContainerID, ProcessRef]:
-    """All running conmons by container, found in /proc: for starts that were cut before anybody noted a number.
+    """All running conmons by container, found in /proc: for starts that were cut before the number was recorded.
 
     A process counts only if it runs that program and belongs to the machine: any container can have such arguments.
     """

@@ -44,7 +44,7 @@ class Container:
     def whole(self) -> bool:
         """Whether others may see it: it is fully made and not being removed.
 
-        One that could not be removed is seen again, so that its client tries once more.
+        One that could not be removed is seen again, so that its client retries.
         """
         match self._record.phase:
             case ContainerPhase.MAKING:

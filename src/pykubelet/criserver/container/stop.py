@@ -40,7 +40,7 @@ class Stopper:
         """
         await container.underway.settle(grace, why)
         if container.record.phase in (ContainerPhase.MAKING, ContainerPhase.CREATED):
-            # Whoever holds the lock may have just started it; from then on it is ``running`` that tells.
+            # The last holder of the lock may have just started it; from then on ``running`` tells.
             async with container.lock:
                 if not container.running:
                     await self._launches.undo(container)

@@ -1,6 +1,6 @@
-"""Calls that bring something about, and those that undo it: who undoes waits for the others, or ends them.
+"""Creations and starts of containers that are under way: a stop or a removal waits for them, or ends them.
 
-A start that somebody stops must not go on behind his back, nor a creation in a sandbox that is being removed.
+A start must not go on after its container was stopped, nor a creation in a sandbox that is being removed.
 """
 
 import asyncio
@@ -57,7 +57,9 @@ class Underway:
         for call in calls:
             call.end(why)
         if not await _are_over(calls, _END):
-            raise Transient(f"a call does not end, though {why}: it hangs in the kernel")
+            raise Transient(
+                f"a call has not ended within {_END:g} s, though {why}: it hangs in the kernel; try again later"
+            )
 
 
 class _Call:

@@ -2,7 +2,7 @@
 
 A kubelet that was killed in the middle of StartContainer finds the container running when it comes back, and does not
 start another. A retry of the same request joins the call that is under way, so that retries of one that hangs do not
-pile up. Exec is not among these calls: a command that nobody waits for is ended.
+pile up. Exec is not among these calls: a command that no client waits for is ended.
 """
 
 import asyncio

@@ -12,7 +12,7 @@ DEFAULT = "SIGTERM"
 def stop_signal(config: pb.ContainerConfig, image: str) -> str:
     """The name of the signal that asks the container to end: the request's, the image's, or SIGTERM.
 
-    Invalid: the request's is none.
+    Invalid: the request's signal is unknown.
     """
     if config.stop_signal != pb.RUNTIME_DEFAULT:
         value = pb.Signal.DESCRIPTOR.values_by_number.get(config.stop_signal)

@@ -1,7 +1,7 @@
-"""What all streaming clients together may take: how many there are, and how much is held for them.
+"""Limits of all streaming clients: how many sessions there are, and how much memory is held for them.
 
-Whoever has a URL may send more than anybody reads. Each session gets a share of one amount of memory, the smaller the
-more there are, and all its limits follow from that.
+A client may send more than the container or the pod reads. Each session gets a share of one amount of memory, the
+smaller the more sessions there are, and all its limits follow from that.
 """
 
 from collections.abc import Iterator
@@ -31,9 +31,11 @@ class Shares:
 
     @contextmanager
     def share(self) -> Iterator[Bytes]:
-        """Bytes for a session while the block lasts. Transient: there are too many sessions."""
+        """Bytes of memory for a session while the block lasts. Transient: there are too many sessions."""
         if self.taken >= self._most:
-            raise Transient(f"{self._most} streaming sessions are open, no more are served; end some, or try again")
+            raise Transient(
+                f"{self._most} streaming sessions are open, which is the limit; end some, or try again later"
+            )
         size = Bytes(max(_SMALLEST, min(_LARGEST, self._free // 8)))
         self.taken += 1
         self._free -= size
@@ -57,5 +59,5 @@ def bounds(share: Bytes) -> Bounds:
 
 
 def longest_message(share: Bytes) -> Bytes:
-    """That of a WebSocket, which holds up to two of them: one that comes, and one that nobody has taken."""
+    """That of a WebSocket, which holds up to two of them: one that is arriving, and one that has not been read."""
     return Bytes(share // 2)

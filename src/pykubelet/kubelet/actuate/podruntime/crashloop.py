@@ -32,7 +32,7 @@ class Wait:
 
 
 class CrashLoop:
-    """Back-off of all containers, by pod, name and spec: a changed image starts anew.
+    """Back-off of all containers, by pod, name and spec: a changed image has a new one.
 
     ``ended`` says when an attempt has ended, on the clock that the times given to the methods are of.
     """

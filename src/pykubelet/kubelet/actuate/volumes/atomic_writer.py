@@ -88,7 +88,7 @@ def _holds(root: int, version: str, files: Payload) -> bool:
 
 
 def _walk(folder: int) -> Iterator[str]:
-    """Paths of all that is no folder, below a folder that we wrote ourselves. A pod says how deep its files are."""
+    """Paths of everything but directories, below one that we wrote ourselves. A pod says how deep its files are."""
     todo = [""]
     while todo:
         prefix = todo.pop()

@@ -64,7 +64,7 @@ class NodeUsage:
             return found
 
     async def _files(self) -> Mapping[PodUID, PodFiles]:
-        """What pods' files take. Counting may take its time, so nobody else waits for it."""
+        """What pods' files take. Counting may take long, so no other reading waits for it."""
         async with self._lock:
             seen = await self._look(full=False, rates=True)
         return await self._disk.of(pod.pod for pod in seen.pods)

@@ -92,7 +92,7 @@ class NodeServerConfig:
     debug_flags_handler: bool = True
     connections: ConnectionLimits = ConnectionLimits(total=512, strangers=128, strangers_per_source=96)
     slots: SlotLimits = SlotLimits(short=96, short_per_user=64, streams=256, streams_per_user=224)
-    """Together fewer than the connections that are no strangers', so that these always have room for one more."""
+    """Fewer in all than the connections beside strangers, so that a proven client can always open one more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a server puts up with."""
+"""Limits of a server: connections, and requests at a time."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from pykubelet.base.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Connections."""
+    """How many connections there may be, and how long each may take until its first request."""
 
     total: int
     strangers: int
-    """Connections that are not proven."""
+    """Connections that are not proven (see ``connections``)."""
     strangers_per_source: int
     handshake: Seconds = 10.0
     """For the first byte, and again for the TLS handshake."""
@@ -21,7 +21,7 @@ class ConnectionLimits:
 
 @dataclass(frozen=True, slots=True)
 class SlotLimits:
-    """Requests at once; more are told to come back (429)."""
+    """Requests at a time; more are rejected with 429 and Retry-After."""
 
     short: int
     short_per_user: int

@@ -62,7 +62,7 @@ class Listener:
 
     @contextmanager
     def serving(self, request: web.BaseRequest, *, proven: bool) -> Iterator[None]:
-        """A request is served within the block. ``proven``: whoever sends requests here may stay."""
+        """A request is served within the block. ``proven``: its connection is proven by that."""
         held = self._by_handler.get(request.protocol)
         if held is None:
             yield

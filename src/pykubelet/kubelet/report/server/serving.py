@@ -44,7 +44,7 @@ class ServerConfig:
     slots: SlotLimits
     manner: Manner = field(default_factory=Manner)
     door: Door | None = None
-    """None: whoever can connect may ask."""
+    """None: every client that can connect is let in."""
     tls: Tls | None = None
 
 
@@ -97,7 +97,7 @@ async def application(
 
 
 def _quiet() -> logging.Logger:
-    """aiohttp's logger without what clients cause: whoever can connect could fill the log with bad requests."""
+    """aiohttp's logger without what clients cause: any client could fill the log with bad requests."""
     logger = logging.getLogger(f"{__name__}.aiohttp")
     logger.addFilter(_is_defect)
     return logger
