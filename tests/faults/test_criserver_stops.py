@@ -61,7 +61,7 @@ def test_criserver_signalled_while_a_stage_does_not_end_is_ended_by_force(
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=20 * PATIENCE)
         assert process.returncode == 1, output
-        assert "ended by force: something does not end" in output
+        assert "shutdown not finished: exiting by force" in output
         assert "criserver" in output
 
 
@@ -71,5 +71,5 @@ def test_criserver_whose_part_fails_while_another_hangs_is_ended_by_force(server
     with started(["-c", script, stage, "refuses", "criserver", "--config", str(server.config)]) as process:
         output, _ = process.communicate(timeout=40 * PATIENCE)
         assert process.returncode == 1, output
-        assert "ended by force: something does not end" in output
+        assert "shutdown not finished: exiting by force" in output
         assert "upkeep" in output
