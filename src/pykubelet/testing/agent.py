@@ -302,6 +302,16 @@ def waiting_reason(pod: Pod, name: str = "") -> str:
     return state.waiting.reason if state and state.waiting else ""
 
 
+def nothing_within(condition: Callable[[], bool], seconds: float, message: Callable[[], str]) -> None:
+    """Poll for ``seconds``; AssertionError with the message as soon as the condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= end:
+            return
+        time.sleep(_POLL_SECONDS)
+    raise AssertionError(message())
+
+
 def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[], str]) -> float:
     """Poll until the condition holds; the seconds it took. AssertionError with the message after the timeout."""
     timeout *= PATIENCE

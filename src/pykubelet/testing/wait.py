@@ -1,18 +1,20 @@
 """Waits for a condition with a limit, instead of fixed sleeps.
 
-``until`` waits for what comes about, ``settle`` runs the event loop until it has nothing left to do, and
-``nothing_within`` is the last resort where other processes or threads must not do something and no later event tells
-that they would have done it by now. Tests without an event loop use ``testing.agent.wait_for``.
+``until`` and ``until_answer`` wait for what comes about, ``settle`` runs the event loop until it has nothing left to
+do, and ``nothing_within`` is the last resort where other processes or threads must not do something and no later event
+tells that they would have done it by now. Tests without an event loop use ``wait_for`` and ``nothing_within`` of
+``testing.agent``.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
 
 from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.testing.patience import PATIENCE
 
+_T = TypeVar("_T")
 _POLL: Final[Seconds] = 0.005
 _IDLE_ROUNDS: Final = 3
 _LONGEST: Final[Seconds] = 30.0
@@ -25,6 +27,17 @@ async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> Non
         async with limit:
             while not condition():  # noqa: ASYNC110 - what runs beside the test sets no event
                 await asyncio.sleep(_POLL)
+    except TimeoutError as error:
+        raise AssertionError(f"not within {seconds * PATIENCE:g} s") from error
+
+
+async def until_answer(ask: Callable[[], Awaitable[_T]], seconds: Seconds = 30.0) -> _T:
+    """Ask another process again and again until the answer is true, and give it. AssertionError as ``until``."""
+    try:
+        async with asyncio.timeout(seconds * PATIENCE):
+            while not (answer := await ask()):  # noqa: ASYNC110 - the other process sets no event
+                await asyncio.sleep(_POLL)
+            return answer
     except TimeoutError as error:
         raise AssertionError(f"not within {seconds * PATIENCE:g} s") from error
 

@@ -13,6 +13,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct, RawObject
+from pykubelet.testing.wait import until_answer
 from tests.contract.api.conftest import Server
 from tests.contract.api.test_api import config_map
 
@@ -89,13 +90,15 @@ async def young(client: ApiClient) -> AsyncIterator[Target[ConfigMap]]:
     )
     await client.create(_DEFINITIONS.all(), definition)
     things = Resource("/apis/example.com/v1", "things", ConfigMap).all("default")
+
+    async def served() -> bool:
+        with suppress(NotFound):
+            await client.list(things)
+            return True
+        return False
+
     try:
-        async with asyncio.timeout(20):
-            while True:
-                with suppress(NotFound):
-                    await client.list(things)
-                    break
-                await asyncio.sleep(0.1)
+        await until_answer(served, 20)
         yield things
     finally:
         await client.delete(_DEFINITIONS.at("", _THINGS))
@@ -132,10 +135,7 @@ async def test_a_watch_that_has_nothing_to_tell_tells_how_far_it_is(server: Serv
 
     watch = asyncio.create_task(follow(), name="watch")
     others = [f"other-{number}" for number in range(5)]
-    made = []
-    for name in others:
-        made.append(await client.create(CONFIG_MAPS.all("kube-public"), config_map(name)))
-        await asyncio.sleep(0.2)
+    made = [await client.create(CONFIG_MAPS.all("kube-public"), config_map(name)) for name in others]
     await watch
     assert seen and seen == sorted(seen) and seen[-1] >= int(made[0].metadata.resource_version)
     for name in others:

@@ -4,7 +4,6 @@ The fake is reached over gRPC in two kinds, one with CRI events and one like con
 of `PYKUBELET_TEST_CRI_ENDPOINT`; `PYKUBELET_TEST_IMAGE` names an image on it that holds busybox.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
@@ -16,6 +15,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, FakeCriOptions, serve
 from pykubelet.testing.traces import remove_cgroups
+from pykubelet.testing.wait import until
 from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, IMAGE, PROGRAMS, SHOUT, SLEEP, Runtime
 
 REAL = [pytest.param("real", marks=pytest.mark.runtime)] if HAVE_REAL else []
@@ -31,16 +31,17 @@ def cgroups_named(name: str) -> list[Path]:
     return [path for path in (top / name, *(mount / name for mount in top.iterdir())) if path.is_dir()]
 
 
+def _removed() -> bool:
+    remove_cgroups(CGROUP)
+    return not cgroups_named(CGROUP)
+
+
 @pytest.fixture(params=["fake", "fake-containerd", *REAL])
 async def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     if request.param == "real":
         yield os.environ[ENDPOINT]
         # Runtimes make the parent cgroup but do not remove it.
-        deadline = time.monotonic() + _CGROUP_SECONDS
-        while cgroups_named(CGROUP) and time.monotonic() < deadline:
-            remove_cgroups(CGROUP)
-            await asyncio.sleep(0.02)
-        assert not cgroups_named(CGROUP)
+        await until(_removed, _CGROUP_SECONDS)
         return
     options = FakeCriOptions(
         supports_events=request.param == "fake",

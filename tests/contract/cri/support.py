@@ -1,6 +1,5 @@
 """The programs that the contract's containers run, and what a test makes on the runtime."""
 
-import asyncio
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
-from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.wait import until_answer
 
 ENDPOINT = "PYKUBELET_TEST_CRI_ENDPOINT"
 IMAGE = "PYKUBELET_TEST_IMAGE"
@@ -99,21 +98,25 @@ class Runtime:
     async def begun(self, container: ContainerID) -> None:
         """Wait until process 1 is the program: just after the start it is still the OCI runtime, which SIGTERM ends."""
         begun = ["grep", "-qE", "^(sleep|sh)$", "/proc/1/comm"]
-        async with asyncio.timeout(20 * PATIENCE):
-            while (await self.client.exec_sync(container, begun, 10)).exit_code != 0:  # noqa: ASYNC110 - of another process
-                await asyncio.sleep(0.02)
+
+        async def has_begun() -> bool:
+            return (await self.client.exec_sync(container, begun, 10)).exit_code == 0
+
+        await until_answer(has_begun)
 
     async def status(self, container: ContainerID) -> pb.ContainerStatus:
         return (await self.client.container_status(container)).status
 
     async def ended(self, container: ContainerID) -> pb.ContainerStatus:
         """Its status once it has ended by itself."""
-        async with asyncio.timeout(20 * PATIENCE):
-            while True:
-                status = await self.status(container)
-                if status.state == pb.CONTAINER_EXITED:
-                    return status
-                await asyncio.sleep(0.02)
+
+        async def ended() -> pb.ContainerStatus | None:
+            status = await self.status(container)
+            return status if status.state == pb.CONTAINER_EXITED else None
+
+        status = await until_answer(ended)
+        assert status is not None
+        return status
 
     async def is_ours(self) -> bool:
         """Whether it is our own server, which has every feature."""

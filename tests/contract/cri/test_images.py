@@ -14,8 +14,8 @@ from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
-from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.registry import Registry
+from pykubelet.testing.wait import until
 from tests.contract.cri.support import ENDPOINT, HAVE_REAL, IMAGE, STUBBORN, Runtime
 
 pytestmark = [
@@ -175,9 +175,7 @@ async def test_real_a_container_is_what_its_image_says(client: CriClient, regist
         container = await client.create_container(await runtime.sandbox(), config, runtime.pod_config())
         await client.start_container(container)
         log = Path((await runtime.status(container)).log_path)
-        async with asyncio.timeout(20 * PATIENCE):
-            while log.read_text().count("\n") < 2:  # noqa: ASYNC110 - of another process
-                await asyncio.sleep(0.02)
+        await until(lambda: log.read_text().count("\n") >= 2)
         await client.stop_container(container, 20)
         status = await runtime.ended(container)
         first, second, last = (line.split(" ", 3)[3] for line in log.read_text().splitlines())

@@ -1,6 +1,5 @@
 """What containers and commands write, however hostile: floods, open descriptors, log lines. On real runtimes only."""
 
-import asyncio
 import os
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.linux.sockets import listener
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
-from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.wait import until
 from tests.contract.cri.conftest import REAL
 from tests.contract.cri.support import ENDPOINT, STUBBORN, Program, Runtime
 
@@ -145,14 +144,11 @@ async def test_what_comes_after_a_rotation_goes_to_the_new_log(runtime: Runtime)
     container = await _run(runtime, "i=0; while :; do echo line $((i += 1)); sleep 0.02; done")
     log = Path((await runtime.status(container)).log_path)
     old = log.with_suffix(".rotated")
-    async with asyncio.timeout(20 * PATIENCE):
-        while not log.is_file() or log.read_bytes().count(b"\n") < 3:  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.02)
-        log.rename(old)
-        await runtime.client.reopen_container_log(container)
-        end = old.read_bytes()
-        while log.read_bytes().count(b"\n") < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: log.is_file() and log.read_bytes().count(b"\n") >= 3)
+    log.rename(old)
+    await runtime.client.reopen_container_log(container)
+    end = old.read_bytes()
+    await until(lambda: log.read_bytes().count(b"\n") >= 3)
     assert old.read_bytes() == end
     await runtime.client.stop_container(container, 0)
     texts = [record.text for part in (old, log) for record in _records(part)]

@@ -19,6 +19,7 @@ from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.streams import V4, all_of, forward, forwarded, spdy, until
 from pykubelet.testing.traces import remove_cgroups
+from pykubelet.testing.wait import until_answer
 from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, Program, Runtime
 
 V5 = "v5.channel.k8s.io"
@@ -48,6 +49,10 @@ async def endpoint() -> AsyncIterator[str]:
     remove_cgroups(CGROUP)
 
 
+_SIZED = b'until [ "$(stty size)" = "27 $((91))" ]; do sleep 0.05; done; '
+"""For a shell: wait for the size, which may come after what is typed. The terminal's echo of this does not show it."""
+
+
 async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[str], streams: StreamSet) -> str:
     asked = {"stdin": streams.stdin, "stdout": streams.stdout, "stderr": streams.stderr, "tty": streams.tty}
     return await runtime.client.exec(pb.ExecRequest(container_id=container, cmd=command, **asked))
@@ -55,11 +60,11 @@ async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[
 
 async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> None:
     """Try until it does."""
-    async with asyncio.timeout(20 * PATIENCE):
-        while True:
-            if (await runtime.client.exec_sync(container, command, 10)).exit_code == 0:
-                return
-            await asyncio.sleep(0.05)
+
+    async def succeeded() -> bool:
+        return (await runtime.client.exec_sync(container, command, 10)).exit_code == 0
+
+    await until_answer(succeeded)
 
 
 async def test_exec_tells_output_and_exit_code(runtime: Runtime) -> None:
@@ -93,8 +98,7 @@ async def test_exec_with_a_terminal(runtime: Runtime) -> None:
     async with spdy(url, ("error", "stdin", "stdout", "resize")) as streams:
         await until(streams["stdout"], b"# ")
         await streams["resize"].write(b'{"Width":91,"Height":27}\n')
-        await asyncio.sleep(0.5)
-        await streams["stdin"].write(b"stty size; exit 4\n")
+        await streams["stdin"].write(_SIZED + b"stty size; exit 4\n")
         assert b"27 91" in await all_of(streams["stdout"])
         assert json.loads(await all_of(streams["error"]))["details"]["causes"][0]["message"] == "4"
 
@@ -284,8 +288,7 @@ async def test_v5_with_a_terminal(runtime: Runtime) -> None:
     seen = b""
     async with _proxied(runtime, container, ("sh",), TERMINAL) as socket:
         await socket.send_bytes(b'\4{"Width":91,"Height":27}')
-        await asyncio.sleep(0.5)
-        await socket.send_bytes(b"\0stty size; exit\n")
+        await socket.send_bytes(b"\0" + _SIZED + b"stty size; exit\n")
         async for message in socket:
             seen += message.data[1:] if message.data[0] == 1 else b""
     assert b"27 91" in seen
