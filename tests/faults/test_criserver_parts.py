@@ -21,6 +21,7 @@ from pykubelet.testing.leakcheck import Scope, diff, snapshot
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups
+from pykubelet.testing.wait import until, until_answer
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
@@ -34,6 +35,7 @@ given = json.load(sys.stdin)
 order = pathlib.Path({order!r})
 command = os.environ["CNI_COMMAND"]
 if order.exists() and order.read_text() == command and "K8S_POD_NAME=slow;" in os.environ["CNI_ARGS"]:
+    order.with_suffix(".began").touch()
     time.sleep(3600)
 if command == "ADD":
     json.dump(given["prevResult"], sys.stdout)
@@ -124,7 +126,12 @@ class Pods:
 
     def hang(self, command: str) -> None:
         """Let the plugin hang at that command for the pod ``slow``; empty: at none."""
+        (self.server.home / "hang.began").unlink(missing_ok=True)
         (self.server.home / "hang").write_text(command)
+
+    async def hangs(self) -> None:
+        """Wait until the plugin hangs."""
+        await until((self.server.home / "hang.began").exists)
 
 
 @pytest.fixture
@@ -152,7 +159,7 @@ async def test_a_plugin_that_hangs_while_it_adds(pods: Pods) -> None:
     pods.hang("ADD")
     begin = time.monotonic()
     slow = asyncio.ensure_future(pods.run("slow"))
-    await asyncio.sleep(0.1)
+    await pods.hangs()
     quick = await pods.run("quick")
     assert not slow.done() and await pods.address(quick)
     with pytest.raises(Transient, match=rf"CNI plugin sleepy \(ADD\) took over {_TIMEOUT:g} s and was killed"):
@@ -170,7 +177,7 @@ async def test_a_plugin_that_hangs_while_it_deletes(pods: Pods) -> None:
     address = await pods.address(slow)
     pods.hang("DEL")
     stop = asyncio.ensure_future(pods.client.stop_pod_sandbox(slow))
-    await asyncio.sleep(0.1)
+    await pods.hangs()
     quick = await pods.run("quick")
     assert not stop.done() and await pods.address(quick) != address
     with pytest.raises(Transient, match=rf"CNI plugin sleepy \(DEL\) took over {_TIMEOUT:g} s"):
@@ -252,9 +259,10 @@ async def test_a_monitor_that_is_killed(pods: Pods, restarted: bool) -> None:
 
 
 async def _ended(client: CriClient, container: ContainerID) -> pb.ContainerStatus:
-    async with asyncio.timeout(20 * PATIENCE):
-        while True:
-            status = (await client.container_status(container)).status
-            if status.state == pb.CONTAINER_EXITED:
-                return status
-            await asyncio.sleep(0.05)
+    async def ended() -> pb.ContainerStatus | None:
+        status = (await client.container_status(container)).status
+        return status if status.state == pb.CONTAINER_EXITED else None
+
+    status = await until_answer(ended)
+    assert status is not None
+    return status

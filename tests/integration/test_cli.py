@@ -11,12 +11,13 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
-from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment
+from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment, wait_for
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import config_map, container, pod, serving
@@ -163,7 +164,8 @@ def test_logs(agent: AgentProcess) -> None:
     assert _ok(agent, "logs", "web", "-c", "main", "--tail", "0") == ""
     stamped = _ok(agent, "logs", "web", "--timestamps").splitlines()
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+", line) for line in stamped)
-    time.sleep(1.1)
+    began = datetime.fromisoformat(_ok(agent, "logs", "web", "-c", "ticker", "--timestamps").split()[0])
+    wait_for(lambda: datetime.now(UTC) - began > timedelta(seconds=1.1), 10, lambda: f"the first line is of {began}")
     recent = _ok(agent, "logs", "web", "-c", "ticker", "--since", "1s").splitlines()
     everything = _ok(agent, "logs", "web", "-c", "ticker").splitlines()
     assert 0 < len(recent) < len(everything)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -73,8 +72,6 @@ class Crictl:
         """On a terminal, with that typed once there is a prompt. What was shown, and the exit code."""
         with Terminal(self.command(*arguments)) as terminal:
             terminal.until(lambda shown: "# " in shown)
-            # The size of the terminal follows the prompt; a moment for it to arrive.
-            time.sleep(0.5)
             terminal.type(typed)
             code = terminal.end()
             return terminal.shown, code
@@ -174,8 +171,10 @@ def test_streams(crictl: Crictl, isolation: Isolation, daemon: PrivateRuntime, t
     crictl("start", container)
     _wait_logs(crictl, container)
 
+    # The size follows the prompt; the echo of this does not show it.
+    sized = f'until [ "$(stty size)" = "{LINES} $(({COLUMNS}))" ]; do sleep 0.1; done;'
     said, code = crictl.on_terminal(
-        *("exec", "-it", "-r", transport, container, "sh"), typed="stty size; echo $((6 * 7)); exit\n"
+        *("exec", "-it", "-r", transport, container, "sh"), typed=f"{sized} stty size; echo $((6 * 7)); exit\n"
     )
     assert f"{LINES} {COLUMNS}" in said and "42" in said and code == 0, said
     said, code = crictl.on_terminal("exec", "-it", "-r", transport, container, "sh", typed="exit 5\n")

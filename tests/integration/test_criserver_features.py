@@ -1,6 +1,5 @@
 """What our runtime server does with the machine's own parts: devices described by CDI files, the infra process."""
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -11,8 +10,8 @@ from pykubelet.kubelet.actuate.cri import CriError
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
-from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.wait import until_answer
 from tests.contract.cri.support import STUBBORN, Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
@@ -122,8 +121,11 @@ async def test_orphans_are_reaped_in_a_shared_pid_namespace(runtime: Runtime) ->
     config.linux.security_context.namespace_options.pid = pb.POD
     container = await runtime.client.create_container(await runtime.sandbox(pod), config, pod)
     await runtime.client.start_container(container)
-    async with asyncio.timeout(20 * PATIENCE):
-        while b"sleep 0.1" in (seen := (await runtime.client.exec_sync(container, _STATES, 20)).stdout):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+
+    async def all_ended() -> bytes:
+        shown = (await runtime.client.exec_sync(container, _STATES, 20)).stdout
+        return b"" if b"sleep 0.1" in shown else shown
+
+    seen = await until_answer(all_ended)
     states = [row.split()[1] for row in seen.decode().splitlines()[1:]]
     assert len(states) >= 2 and not [state for state in states if state.startswith("Z")], seen.decode()

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pykubelet.kubelet.types.stats import PodStats, Summary
 from pykubelet.models import codec
+from pykubelet.testing import wait
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.certificates import Authority, Issued
 from pykubelet.testing.isolation import Isolation
@@ -156,9 +157,7 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
                 received[channel] = received.get(channel, b"") + message.data[1:]
                 if protocol.startswith("v4") and b"hello" in received.get(1, b""):
                     break
-    async with asyncio.timeout(10 * PATIENCE):
-        while bare.fileno() >= 0:  # noqa: ASYNC110 - TLS says good-bye after the session is closed
-            await asyncio.sleep(0.01)
+    await wait.until(lambda: bare.fileno() < 0, 10)  # TLS says good-bye after the session is closed
     assert received[1] == b"hello\n"
     if protocol.startswith("v5"):
         assert received[2] == b"err\n"

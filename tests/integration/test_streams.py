@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import subprocess
+import termios
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, cli_command, environment
+from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait_for
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import container, pod
@@ -132,8 +133,11 @@ def test_attach_to_a_terminal(agent: AgentProcess) -> None:
     try:
         # What is typed before the client listens may be lost with its terminal's old settings.
         _read_until(descriptor, "press Enter")
-        time.sleep(1.0)
-        os.write(descriptor, b"stty size; echo x$((40 + 2))y\n")
+        wait_for(
+            lambda: not termios.tcgetattr(descriptor)[3] & termios.ICANON, 20, lambda: "the client does not listen"
+        )
+        sized = b'until [ "$(stty size)" = "31 $((97))" ]; do sleep 0.1; done; '
+        os.write(descriptor, sized + b"stty size; echo x$((40 + 2))y\n")
         assert "31 97" in _read_until(descriptor, "x42y")
     finally:
         os.kill(child, signal.SIGKILL)
