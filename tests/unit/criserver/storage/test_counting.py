@@ -15,6 +15,7 @@ from pykubelet.criserver.storage import Layers, Snapshots, counting
 from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.treewalk import TreeWalk
+from pykubelet.testing.wait import until
 
 SIZE = 1 << 20
 
@@ -77,8 +78,8 @@ async def test_count_follows_what_is_written(tmp_path: Path) -> None:
     before = await counts.of("one", str(upper))
     (upper / "more").write_bytes(b"x" * SIZE)
     async with asyncio.timeout(10):
-        while (after := await counts.of("one", str(upper))) == before:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        while (after := await counts.of("one", str(upper))) == before:  # noqa: ASYNC110 - the count goes on meanwhile
+            await asyncio.sleep(0)
     assert before is not None and after is not None
     assert after.bytes - before.bytes >= SIZE and after.complete
 
@@ -96,9 +97,7 @@ async def test_forgotten_count_under_way_closes_its_descriptors(tmp_path: Path) 
     assert await counts.of("hostile", str(upper)) is not None
     assert _held_in(upper), "the count is under way"
     counts.forget("hostile")
-    async with asyncio.timeout(10):
-        while _held_in(upper):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: not _held_in(upper))
 
 
 def _held_in(folder: Path) -> list[str]:
