@@ -21,7 +21,7 @@ _RETRY: Final[Seconds] = 1.0
 
 
 class Overloaded(Transient):
-    """Too many unknown tokens: the client has to retry later (429)."""
+    """Too many unknown tokens: the client has to retry later (503 with Retry-After)."""
 
 
 class ReviewBudget:
