@@ -2,9 +2,11 @@
 
 The tree belongs to a pod, which may nest directories a million deep or put a million into one. So only the last
 ``_MOST_LEVELS`` levels of the way down are kept, each with its descriptor and the next few names in their order. Of a
-level that was given up only the inode number is known: it is found again by ``..`` from the one below, and the walk
-goes on behind the name that it came from. Links are never followed, and every step is relative to an open directory,
-so a pod that moves things about cannot lead the count out of the tree.
+level that was given up only the inode number and the name that was entered are known: it is found again by ``..`` from
+the one below, and the walk goes on behind that name. If ``..`` leads elsewhere, since the pod has moved the one below,
+the walk goes down from the root by these names, as far as they lead, so that moving something hides nothing beside it.
+Links are never followed, and every step is relative to an open directory, so a pod that moves things about cannot lead
+the count out of the tree.
 
 The walk is a generator, so that long ones can be done in slices; it may be closed at any moment.
 """
@@ -23,6 +25,8 @@ _MOST_LEVELS: Final = 64
 _MOST_NAMES: Final = 1 << 16
 """Names of subdirectories that are kept. A level gets half of what is left, and the fewest at least."""
 _FEWEST_NAMES: Final = 256
+_MOST_ENTERED: Final = 1 << 14
+"""Levels that were given up whose names are kept, from the root down; deeper ones are searched for the one below."""
 _MOST_LINKED: Final = 1 << 16
 """Files with several names that are remembered; of further ones each name counts for its share."""
 _PIECE: Final = 512
@@ -48,8 +52,11 @@ class TreeWalk:
         self._inodes = 1.0
         self._linked: set[int] = set()
         self._levels: deque[_Level] = deque([_Level(root)])
+        self._root = os.dup(root)
         self._given_up = array("Q")
         """Inode numbers of the levels above those, from the root down."""
+        self._entered: list[str] = []
+        """For the first of these: the name of the subdirectory that was entered."""
 
     @property
     def blocks(self) -> int:
@@ -76,6 +83,7 @@ class TreeWalk:
             for level in self._levels:
                 os.close(level.fd)
             self._levels.clear()
+            os.close(self._root)
 
     def _descend(self, level: "_Level") -> Steps:
         level.last = level.pending.popleft()
@@ -93,25 +101,49 @@ class TreeWalk:
         self._levels.append(below)
         if len(self._levels) > _MOST_LEVELS:
             highest = self._levels.popleft()
+            if len(self._entered) == len(self._given_up) < _MOST_ENTERED:
+                self._entered.append(highest.last)
             self._given_up.append(os.fstat(highest.fd).st_ino)
             os.close(highest.fd)
         yield from self._read(below, counting=True)
 
     def _ascend(self, level: "_Level") -> Generator[None, None, bool]:
-        """Leave a level that is done; False when it was the root, or when the one above it is not found again."""
+        """Leave a level that is done; False when it was the root."""
         if len(self._levels) == 1:
             if not self._given_up:
                 return False
-            above = self._parent(level.fd, self._given_up.pop())
+            above = self._parent(level.fd, self._given_up[-1])
+            if above is not None:
+                self._levels.appendleft(above)
+                if len(self._entered) == len(self._given_up):
+                    above.last, above.more = self._entered[-1], True
+                elif not (yield from self._find(above, os.fstat(level.fd).st_ino)):
+                    os.close(self._levels.popleft().fd)
+                    above = None
             if above is None:
                 self.complete = False
-                return False
-            self._levels.appendleft(above)
-            if not (yield from self._find(above, os.fstat(level.fd).st_ino)):
-                self.complete = False
-                return False
+                self._levels.appendleft(self._from_root())
+            self._given_up.pop()
+            del self._entered[len(self._given_up) :]
         os.close(self._levels.pop().fd)
         return True
+
+    def _from_root(self) -> "_Level":
+        """The deepest level that was given up and still is where it was; those below it are forgotten."""
+        fd, depth = os.dup(self._root), 0
+        while depth + 1 < len(self._entered):
+            try:
+                below = os.open(self._entered[depth], _OPEN, dir_fd=fd)
+            except OSError:
+                break
+            found = os.fstat(below)
+            if (found.st_dev, found.st_ino) != (self._device, self._given_up[depth + 1]):
+                os.close(below)
+                break
+            os.close(fd)
+            fd, depth = below, depth + 1
+        del self._given_up[depth + 1 :], self._entered[depth + 1 :]
+        return _Level(fd, last=self._entered[depth], more=True)
 
     def _parent(self, fd: int, inode: int) -> "_Level | None":
         """The level above one; None if it is another directory now, since the one below was moved."""

@@ -158,6 +158,30 @@ def test_directory_moved_during_the_count_never_leads_out_of_the_tree(tree: Path
     assert usage.inodes <= 1 + 300 * 3 + 1
 
 
+@pytest.mark.parametrize("target", ["b/moved", "a/z-renamed"])
+@pytest.mark.parametrize("kept", [1 << 14, 40])
+def test_directory_moved_during_the_count_hides_nothing_beside_it(
+    tree: Path, target: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(treewalk, "_MOST_ENTERED", kept)
+    for name in ("a/m", "a/n", "b", "c"):
+        (tree / name).mkdir(parents=True)
+    _nest(tree / "a/m", 150)
+    for hidden in ("a/n", "c"):
+        (tree / hidden / "data").write_bytes(b"x" * 10_000_000)
+    steps = 0
+
+    def move() -> bool:
+        nonlocal steps
+        steps += 1
+        if steps == 145:  # when it is below, and the levels above are given up
+            (tree / "a/m").rename(tree / target)
+        return False
+
+    assert tree_usage(str(tree), move).bytes >= 20_000_000
+    assert (tree / target).exists()
+
+
 def test_stop(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).mkdir()
