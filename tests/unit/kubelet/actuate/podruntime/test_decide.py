@@ -190,6 +190,7 @@ INIT_CASES = [
     Case("failed, own policy OnFailure in Never pod", pod_of(("a",), ({"name": "i", "restartPolicy": "OnFailure"},), **NEVER), (at("i", **FAILED),), Want(init="i")),
     Case("failed, own policy Never in Always pod", pod_of(("a",), ({"name": "i", "restartPolicy": "Never"},)), (at("i", **FAILED),), END),
     Case("failed, a rule restarts it", pod_of(("a",), ({**rule("Restart", "In", 1), "name": "i"},), **NEVER), (at("i", **FAILED),), Want(init="i")),
+    Case("only a failure of an earlier one is still known", pod_of(("a",), ("i", "j"), **NEVER), (at("i", **FAILED), at("j")), NOTHING),
     Case("out of memory with exit code 0", pod_of(("a",), ("i",)), (at("i", **DONE, reason="OOMKilled"),), Want(init="i")),
     Case("unknown state", pod_of(("a",), ("i",)), (at("i", state=UNKNOWN),), Want(init="i", kill="i-0")),
     Case("unknown state, Never", pod_of(("a",), ("i",), **NEVER), (at("i", state=UNKNOWN),), END),

@@ -330,6 +330,14 @@ def test_guaranteed_pods_go_last() -> None:
     assert victims(CRITICAL, pods, [Shortage("cpu", 2000, 2000, 2000)]) == (pods[1], pods[0])
 
 
+@pytest.mark.parametrize("lower", [QosClass.BEST_EFFORT, QosClass.BURSTABLE])
+def test_pods_of_a_lower_class_stay_when_those_of_a_higher_one_suffice(lower: QosClass) -> None:
+    pods = [needs("low", lower, "500m"), needs("high", QosClass.GUARANTEED, "1")]
+    assert victims(CRITICAL, pods, [Shortage("cpu", 1000, 1000, 1000)]) == (pods[1],)
+    pods = [needs("low", QosClass.BEST_EFFORT, "500m"), needs("high", QosClass.BURSTABLE, "1")]
+    assert victims(CRITICAL, pods, [Shortage("cpu", 1000, 1000, 1000)]) == (pods[1],)
+
+
 def test_best_effort_pods_make_room_for_the_number_of_pods() -> None:
     pods = [needs("b", QosClass.BURSTABLE, "1"), needs("e", QosClass.BEST_EFFORT, "0")]
     assert victims(CRITICAL, pods, [Shortage("pods", 1, 110, 110)]) == (pods[1],)

@@ -173,6 +173,13 @@ def test_each_resource_has_its_measure(resource: Resource, first: str) -> None:
     assert ranked([make_pod(name) for name in "abc"], uses, resource)[0].metadata.name == first
 
 
+def test_condition_without_a_transition_period_lasts_one_look() -> None:
+    config = PressureConfig((MEMORY,), transition=0)
+    state = looked(PressureState(), config, memory(50), 5)
+    assert conditions(state, config, 5) == {Condition.MEMORY}
+    assert conditions(looked(state, config, memory(150), 6), config, 6) == frozenset()
+
+
 def test_the_message() -> None:
     pod = make_pod("web", requests={"memory": "10Mi"})
     use = PodUse(memory=30 * MI, containers={"c": ContainerUse(memory=30 * MI), "other": ContainerUse(memory=1)})

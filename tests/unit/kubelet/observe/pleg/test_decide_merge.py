@@ -1,0 +1,51 @@
+"""What an event that shows its whole pod makes of what was known."""
+
+from dataclasses import replace
+
+from pykubelet.kubelet.observe.pleg.decide import after
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.runtime import ContainerState, RuntimePod
+from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
+from tests.unit.kubelet.observe.pleg.fakes import container, pod, sandbox
+
+RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
+
+
+def shown(known: RuntimePod | None, seen: RuntimePod) -> RuntimePod | None:
+    """The pod after an event about something else that shows it so."""
+    return after(known, RuntimeEvent("other", RuntimeEventKind.CREATED, 0.0, PodUID("u"), seen))
+
+
+def test_pod_shown_as_ended_is_ended() -> None:
+    lives, ended = pod("u", sandbox("s"), container("c")), pod("u", sandbox("s", ready=False), container("c", EXITED))
+    assert shown(lives, ended) == ended
+    assert shown(None, lives) == lives
+
+
+def test_pod_shown_late_does_not_live_again() -> None:
+    lives, ended = pod("u", sandbox("s"), container("c")), pod("u", sandbox("s", ready=False), container("c", EXITED))
+    assert shown(ended, lives) == ended
+
+
+def test_pod_shown_in_part_loses_nothing() -> None:
+    known = pod("u", sandbox("old", ready=False), container("c", EXITED))
+    new = replace(sandbox("new"), attempt=1)
+    found = shown(known, pod("u", new, replace(container("d"), attempt=1)))
+    assert found is not None
+    assert [each.id for each in found.sandboxes] == ["new", "old"]
+    assert [each.id for each in found.containers] == ["d", "c"]
+
+
+def test_rows_of_a_pod_are_ordered_by_attempt_and_then_by_age() -> None:
+    first, second = replace(sandbox("first"), created_at=9.0), replace(sandbox("second"), attempt=1, created_at=1.0)
+    third = replace(sandbox("third"), attempt=1, created_at=2.0)
+    for known, seen in ((first, (second, third)), (third, (first, second)), (second, (third, first))):
+        found = shown(pod("u", known), pod("u", *seen))
+        assert found is not None
+        assert [each.id for each in found.sandboxes] == ["third", "second", "first"]
+
+
+def test_last_row_deleted_leaves_no_pod() -> None:
+    known = pod("u", sandbox("s"))
+    assert after(known, RuntimeEvent("s", RuntimeEventKind.DELETED, 0.0, PodUID("u"), known)) is None
+    assert after(None, RuntimeEvent("s", RuntimeEventKind.DELETED, 0.0, PodUID("u"), known)) is None
