@@ -7,6 +7,7 @@ reason why no item can end it.
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,9 +75,15 @@ INJECTIONS: dict[str, str] = {
     "log-rotation.pods": "unit/kubelet/actuate/logs/test_manager.py::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "unit/kubelet/actuate/logs/test_manager.py::test_log_that_cannot_be_rotated_delays_no_other",
     "images.list": "unit/criserver/server/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
+    "network.configuration": (
+        "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
+    ),
+    "supervisor.server": "unit/criserver/keeper/test_manager.py::test_start_that_raises_is_tried_again",
     "store.owed": "unit/criserver/store/test_owed.py::test_store_idle_after_disk_full_writes_what_it_owes_later",
 }
 """By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""
+
+_UNDECIDED = re.compile(r"\b(to ?do|fix ?me|tbd)\b", re.IGNORECASE)
 
 MODULES = [p for p in PRODUCT.rglob("*.py") if not {"pb", "models", "testing"} & set(p.relative_to(PRODUCT).parts)]
 
@@ -158,7 +165,7 @@ def test_injection_named_for_a_guard_exists(place: str) -> None:
 
 def test_every_endless_loop_is_guarded_or_listed_with_a_reason() -> None:
     listed = unguarded()
-    assert [place for place, reason in listed.items() if len(reason) < 20] == []
+    assert [place for place, reason in listed.items() if len(reason) < 20 or _UNDECIDED.search(reason)] == []
     loops = dict(endless_loops())
     bare = {place for place, function in loops.items() if not is_guarded(function)}
     assert bare - listed.keys() == set(), "use a guard, or list it in unguarded_loops.txt with the reason"

@@ -17,7 +17,10 @@ from pykubelet.base import blocking
 from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.guard import Guard
+from pykubelet.base.safe_path import read_regular
 from pykubelet.base.shield import shielded
+from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.cni.decide import (
     addresses,
     busy_plugins,
@@ -30,6 +33,7 @@ from pykubelet.criserver.cni.decide import (
 from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.cni.types import Attached, Attachment, AttachRequest, Json, NetworkList
+from pykubelet.criserver.folders import make_folder, make_room
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.namespaces import is_namespace
 
@@ -37,6 +41,9 @@ _log = logging.getLogger(__name__)
 _attachment = msgspec.json.Decoder(Attachment)
 _DEFAULT_FILE = "87-pykubelet.conflist"
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
+_LONGEST = 4 * MIB
+"""Of a configuration or an attachment."""
+_LOOK_EVERY: Seconds = 10.0
 _LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 
 
@@ -77,13 +84,21 @@ class Network:
         await self._reload()
 
     async def run(self) -> None:
-        """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty."""
+        """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty.
+
+        When it cannot be watched (root's inotify instances are shared with containers), it is looked at periodically.
+        """
+        guard = Guard("network.configuration", self._config.clock.monotonic, maximum=_LOOK_EVERY)
         while True:
-            await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
-            # Before it is followed: containers of root can use up the inotify instances that the kernel gives root.
-            await self._reload()
-            await self._let_out()
-            await self._follow()
+            with guard.item("firewall"):
+                await self._let_out()
+            with guard.item("watch"):
+                await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
+                await self._follow()
+            if delay := guard.delay("watch"):
+                with guard.item("look"):
+                    await self._reload()
+                await self._config.clock.sleep(delay)
 
     async def _let_out(self) -> None:
         """The firewall's rule, for pods of the last server and before the first of this one."""
@@ -94,8 +109,15 @@ class Network:
                 _log.warning("the firewall is not ready for pods", extra={"error": str(error)})
 
     async def _follow(self) -> None:
-        """Until the folder is not there any more."""
-        with Inotify() as inotify:
+        """Until the folder is not there any more. Transient: it cannot be watched."""
+        try:
+            inotify = Inotify()
+        except OSError as error:
+            raise Transient(
+                f"no inotify: {error.strerror}; {self._config.conf_dir} is looked at every {_LOOK_EVERY:g} s "
+                "(is fs.inotify.max_user_instances too low?)"
+            ) from error
+        with inotify:
             inotify.add_watch(self._config.conf_dir, _CHANGES | _LOST)
             await self._reload()
             async for event in inotify:
@@ -165,7 +187,7 @@ class Network:
                 await self._delete(attachment, busy_plugins(attachment.network, attachment.request))
             elif known is not None:
                 await self._release_unknown(known)
-        self._file(sandbox).unlink(missing_ok=True)
+        await blocking.call_to_end(f"sandbox/{sandbox}", self._forget, self._file(sandbox))
 
     async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
@@ -201,14 +223,22 @@ class Network:
     async def _remember(self, attachment: Attachment) -> None:
         data = msgspec.json.encode(attachment)
         sandbox = attachment.request.sandbox
-        await blocking.call_to_end(f"sandbox/{sandbox}", write_atomic, self._file(sandbox), data)
+        await blocking.call_to_end(f"sandbox/{sandbox}", self._write, self._file(sandbox), data)
+
+    def _write(self, file: Path, data: bytes) -> None:
+        make_room(file)
+        write_atomic(file, data)
+
+    def _forget(self, file: Path) -> None:
+        make_room(file)
+        file.unlink(missing_ok=True)
 
     def _load(self, sandbox: SandboxID) -> Attachment | None:
         try:
-            return _attachment.decode(self._file(sandbox).read_bytes())
+            return _attachment.decode(read_regular(self._file(sandbox), _LONGEST))
         except FileNotFoundError:
             return None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Invalid(f"{self._file(sandbox)} is damaged: {error}") from error
 
     def _file(self, sandbox: SandboxID) -> Path:
@@ -216,7 +246,7 @@ class Network:
 
     def _prepare(self) -> None:
         config = self._config
-        config.attachments.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(config.attachments)
         remove_remains(config.attachments)
         config.conf_dir.mkdir(parents=True, exist_ok=True)
         if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
@@ -246,7 +276,7 @@ class Network:
             return [], f"{folder}: {error.strerror}"
         for name in names:
             try:
-                found.append(parse_network((folder / name).read_bytes(), str(folder / name)))
+                found.append(parse_network(read_regular(folder / name, _LONGEST), str(folder / name)))
             except (Invalid, OSError) as error:
                 problems.append(str(error))
         return found, "" if found else "; ".join(problems) or f"no network configuration in {folder}"

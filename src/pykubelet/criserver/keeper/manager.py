@@ -12,11 +12,12 @@ from pathlib import Path
 from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, Permanent, PykubeletError
+from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.base.guard import Guard
 from pykubelet.base.proc import Detached, detach
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.folders import make_way
+from pykubelet.criserver.folders import make_room, make_way
 from pykubelet.criserver.keeper.decide import Step, step
 from pykubelet.criserver.keeper.note import note_of, read_note
 from pykubelet.criserver.processes import is_alive, open_process
@@ -77,9 +78,11 @@ class Keeper:
     async def run(self) -> None:
         """For ever: start the server again when it has ended. ``start`` comes first."""
         backoff = Backoff(0.2, 30.0, 2.0, 120.0, 0.1)
+        guard = Guard("supervisor.server", self._clock.monotonic)
         while True:
             if self._server is not None:
-                await self._server.process.wait()
+                with guard.item("wait for its end"):
+                    await self._server.process.wait()
                 self.close()
             delay = backoff.next("criserver", self._clock.monotonic())
             _log.error(
@@ -87,10 +90,8 @@ class Keeper:
                 extra={"log": str(self._config.log), "delay_s": round(delay, 3)},
             )
             await self._clock.sleep(delay)
-            try:
+            with guard.item("start"):
                 await self.start()
-            except PykubeletError as error:
-                _log.error("the runtime server does not start", extra={"error": str(error)})
 
     def close(self) -> None:
         """Let go of the server; it runs on."""
@@ -128,6 +129,7 @@ class Keeper:
     def _spawn(self) -> Detached:
         config = self._config
         make_way(config.settings.root, config.log.parent)
+        make_room(config.log)
         with contextlib.suppress(FileNotFoundError):
             if config.log.stat().st_size > _MAX_LOG:
                 config.log.replace(config.log.with_suffix(".log.1"))

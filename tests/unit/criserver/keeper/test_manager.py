@@ -147,3 +147,31 @@ async def test_last_words_are_told(stage: Stage) -> None:
 def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "server.json").write_bytes(content)
     assert read_note(tmp_path) is None
+
+
+async def test_start_that_raises_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk, say: the agent goes on, and has a server when it can be had."""
+    tries = 0
+    spawn = Keeper._spawn
+
+    def fails(keeper: Keeper) -> object:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise OSError(28, "No space left on device")
+        return spawn(keeper)
+
+    async with keeping(stage):
+        first = stage.note().process
+        monkeypatch.setattr(Keeper, "_spawn", fails)
+        os.kill(first.pid, signal.SIGKILL)
+        await until(lambda: stage.note().process != first)
+        assert tries == 3
+
+
+@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir])
+async def test_something_else_in_place_of_the_log_is_set_aside(stage: Stage, kind: Callable[[Path], None]) -> None:
+    stage.settings.root.mkdir()
+    kind(stage.config.log)
+    async with asyncio.timeout(20), keeping(stage):
+        assert stage.config.log.is_file()

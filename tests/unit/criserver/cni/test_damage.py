@@ -1,0 +1,106 @@
+"""Whatever lies in the folders of the network, it is read or refused at once, and followed in some way."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from asyncinotify import Inotify
+
+from pykubelet.criserver.cni import manager
+from pykubelet.testing.wait import until
+from tests.unit.criserver.cni.test_manager import ID, REQUEST, Rig
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+KINDS = pytest.mark.parametrize("kind", [_fifo, Path.mkdir, _sparse, _endless])
+
+
+@KINDS
+async def test_configuration_that_is_no_file_is_named_and_keeps_no_other(
+    tmp_path: Path, kind: Callable[[Path], None]
+) -> None:
+    rig = Rig(tmp_path)
+    kind(tmp_path / "conf" / "00.conflist")
+    async with asyncio.timeout(10):
+        await rig.network.start()
+        assert "00.conflist" in rig.network.problem()
+        rig.configure("first")
+        await rig.network.start()
+        assert rig.network.problem() == ""
+
+
+@KINDS
+async def test_address_is_released_though_something_else_lies_in_place_of_its_attachment(
+    tmp_path: Path, kind: Callable[[Path], None]
+) -> None:
+    rig = Rig(tmp_path)
+    rig.configure("first", "second")
+    async with asyncio.timeout(20):
+        await rig.network.start()
+        await rig.network.attach(REQUEST)
+        file = tmp_path / "attachments" / f"{ID}.json"
+        file.unlink()
+        kind(file)
+        assert rig.network.held() == [ID]
+        await rig.network.detach(ID, REQUEST)
+        assert rig.calls()[-2:] == ["DEL second", "DEL first"]
+        assert rig.network.held() == []
+        if not file.exists():
+            kind(file)
+        await rig.network.attach(REQUEST)
+        assert file.is_file()
+        await rig.network.detach(ID)
+
+
+async def test_file_in_place_of_the_attachments_is_set_aside(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.configure("first")
+    (tmp_path / "attachments").write_text("precious")
+    await rig.network.start()
+    await rig.network.attach(REQUEST)
+    assert (tmp_path / "attachments.aside-1").read_text() == "precious"
+
+
+async def test_configuration_is_looked_at_periodically_without_inotify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers of root share its instances, and can take all of them."""
+    tries = 0
+
+    def refuse() -> Inotify:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return Inotify()
+
+    monkeypatch.setattr(manager, "Inotify", refuse)
+    monkeypatch.setattr(manager, "_LOOK_EVERY", 0.05)
+    rig = Rig(tmp_path)
+    following = asyncio.create_task(rig.network.run(), name="network")
+    try:
+        await until(lambda: "no network configuration" in rig.network.problem())
+        assert tries < 4
+        await until(lambda: tries == 4)
+        rig.configure("first")
+        await until(lambda: rig.network.problem() == "")
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
