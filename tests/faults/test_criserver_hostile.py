@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -204,15 +205,42 @@ def test_server_starts_with_a_container_that_cannot_be_removed(yard: Yard) -> No
         (item,) = yard.quarantined()
         assert item["id"] == container
         assert "Operation not permitted" in item["error"]
-        doctor = subprocess.run(
-            [sys.executable, "-m", "pykubelet.cli", "doctor", "--container-runtime-endpoint", yard.server.endpoint],
-            capture_output=True,
-            text=True,
-            env=environment(),
-        )
-        assert f"container {container}" in doctor.stdout
+        assert f"container {container}" in _doctor(yard)
     wait_for(lambda: yard.quarantined() == [], 60, lambda: str(yard.quarantined()))
     yard.do(yard.clear)
+
+
+def test_server_starts_with_images_and_layers_that_cannot_be_used(yard: Yard) -> None:
+    """An image that is damaged, a record of a layer that could be read for ever, a worker that hangs in the kernel."""
+    root = yard.server.home / "root"
+    index, layer, record = root / "images/index.json", root / "storage/layers/900", root / "storage/meta/sha256-12.json"
+    known = json.loads(index.read_bytes())
+    known["images"].append({"id": "sha256:12", "tags": ["example.com/damaged:1"], "config": 5})
+    index.write_text(json.dumps(known))
+    os.mkfifo(record)
+    layer.mkdir()
+    worker = os.open(layer, os.O_RDONLY)
+    try:
+        fcntl.flock(worker, fcntl.LOCK_SH)
+        assert yard.restart() < _SERVES
+        found = {f"{item['kind']} {item['id']}": item["error"] for item in yard.quarantined()}
+        assert found.keys() == {"image sha256:12", "unused image layer layers/900"}
+        assert "a worker of an earlier server still unpacks" in found["unused image layer layers/900"]
+        doctor = _doctor(yard)
+        assert "image sha256:12" in doctor and "pull example.com/damaged:1 again, then remove the file" in doctor
+        assert not record.exists()
+        yard.do(lambda client: yard.container(client, "neighbour", "exec sleep 600"))
+    finally:
+        os.close(worker)
+    (root / "images/index.json.quarantine").unlink()
+    wait_for(lambda: yard.quarantined() == [], 60, lambda: str(yard.quarantined()))
+    assert not layer.exists()
+    yard.do(yard.clear)
+
+
+def _doctor(yard: Yard) -> str:
+    command = [sys.executable, "-m", "pykubelet.cli", "doctor", "--container-runtime-endpoint", yard.server.endpoint]
+    return subprocess.run(command, capture_output=True, text=True, env=environment()).stdout
 
 
 def _chattr(flag: str, *paths: Path) -> None:

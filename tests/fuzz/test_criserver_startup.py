@@ -10,9 +10,11 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.conmon import read_exit
 from pykubelet.criserver.folders import lock_folder, make_folder, make_way
+from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, read_note, write_note
 from pykubelet.criserver.main import _retire_scratch
 from pykubelet.criserver.programs import new_marks
@@ -24,6 +26,10 @@ _FILES = (
     *("root/state.db", "root/state.db-wal", "root/state.db-shm", "root/records", "root/records/sandboxes"),
     *("root/records/sandboxes/s1.json", "root/records/sandboxes/s2.json", "root/records/containers", "root/lock"),
     *("run/lock", "run/server.json", "run/marks", "run/bundles", "run/exits", "run/exits/c1", "run/tmp", "run/tmp.old"),
+    *("root/images", "root/images/index.json", "root/images/blobs/sha256", "root/images/ingest/unnamed-1"),
+    *("root/images/index.json.quarantine", "root/storage", "root/storage/layers", "root/storage/layers/0"),
+    *("root/storage/layers/1", "root/storage/meta/sha256-12.json", "root/storage/merge/1", "root/storage/containers"),
+    *("root/storage/containers/c1", "root/storage/containers/-", "root/storage/containers/c1/rootfs.json"),
 )
 
 
@@ -84,6 +90,11 @@ async def _start(settings: Settings) -> list[SandboxRecord]:
         assert folder.is_dir()
     assert new_marks(settings.run, settings.scratch).own
     read_exit(settings.exits, settings.bundles, ContainerID("c1"))
+    images = await open_images(settings, SystemClock())
+    assert images.images.list() == []
+    await images.images.collect()
+    await images.layers.clean()
+    assert images.layers.leftovers() == ()
     store = await Store.open(settings.database)
     try:
         sandboxes, _ = await store.load()

@@ -75,6 +75,12 @@ INJECTIONS: dict[str, str] = {
     "log-rotation.pods": "unit/kubelet/actuate/logs/test_manager.py::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "unit/kubelet/actuate/logs/test_manager.py::test_log_that_cannot_be_rotated_delays_no_other",
     "images.list": "unit/criserver/server/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
+    "images.blobs": "unit/criserver/images/test_damage.py::test_blob_that_cannot_be_removed_keeps_no_other_nor_a_pull",
+    "images.partial-blobs": (
+        "unit/criserver/images/test_damage.py::test_partial_blobs_that_cannot_be_listed_keep_no_blob_nor_a_pull"
+    ),
+    "layers.leftovers": "unit/criserver/storage/test_layers_damage.py::test_leftover_that_raises_keeps_no_other",
+    "layers.unwanted": "unit/criserver/storage/test_layers_damage.py::test_unwanted_layer_that_raises_keeps_no_other",
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),

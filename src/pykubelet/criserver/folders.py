@@ -10,10 +10,10 @@ from pykubelet.base.errors import Conflict, Permanent
 _log = logging.getLogger(__name__)
 
 
-def set_aside(path: Path) -> Path:
-    """Rename what is in the way, so that nothing is lost; returns its new path. Blocking."""
+def set_aside(path: Path, folder: Path | None = None) -> Path:
+    """Rename what is in the way, so that nothing is lost; its new path, beside it or in ``folder``. Blocking."""
     number = 1
-    while os.path.lexists(aside := path.with_name(f"{path.name}.aside-{number}")):
+    while os.path.lexists(aside := (folder or path.parent) / f"{path.name}.aside-{number}"):
         number += 1
     path.rename(aside)
     _log.error(

@@ -5,19 +5,22 @@ Part of the composition root; no room imports it.
 
 import asyncio
 import logging
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container.ports import ImageFacts
 from pykubelet.criserver.folders import make_way
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
+from pykubelet.criserver.images.index import quarantine_of, quarantined_names
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.ports import Registry
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
@@ -33,6 +36,8 @@ from pykubelet.linux.system import architecture
 
 _log = logging.getLogger(__name__)
 _COUNT_EVERY: Seconds = 30.0
+_MOST_ASIDE = 100
+"""Shown of a folder."""
 
 
 class ContainerImages:
@@ -125,17 +130,34 @@ class WritableLayers:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """Something that could not be used and was kept for people to look at."""
+
+    kind: str
+    id: str
+    path: Path
+    remedy: str
+
+    async def is_gone(self) -> None:
+        """Permanent as long as it lies there."""
+        if await blocking.call("images", os.path.lexists, self.path):
+            raise Permanent(f"it cannot be used and is kept as {self.path}: {self.remedy}")
+
+
+@dataclass(frozen=True, slots=True)
 class ImageRooms:
     """What the image rooms give to the others."""
 
     images: ImageManager
     snapshots: Snapshots
     containers: ContainerImages
-    layers: WritableLayers
+    usage: WritableLayers
+    layers: Layers
+    asides: tuple[Aside, ...]
 
     def calls(self) -> ImageCalls:
         """The calls of ImageService."""
-        return ImageCalls(self.images, self.layers)
+        return ImageCalls(self.images, self.usage)
 
     def transfer_calls(self) -> TransferCalls:
         """The calls of our own ImageTransfer."""
@@ -147,6 +169,13 @@ class ImageRooms:
             # The names of mounted images begin with the id of their container.
             if name not in wanted and name.partition("-")[0] not in spared:
                 repairs.add("unused root file system", name, partial(self.snapshots.remove_rootfs, name))
+        for place in () if spared.everything else self.snapshots.leftovers():
+            repairs.add("unused root file system", place.name, partial(self.snapshots.remove_leftover, place))
+        for path in self.layers.leftovers():
+            name = f"{path.parent.name}/{path.name}"
+            repairs.add("unused image layer", name, partial(self.layers.remove_leftover, path))
+        for aside in self.asides:
+            repairs.add(aside.kind, aside.id, aside.is_gone)
         repairs.add("images", "unused files", self.images.recover)
 
 
@@ -166,12 +195,13 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
     folder = settings.root / "storage"
     make_way(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
-    layers = Layers(folder, content.path)
+    index = settings.root / "images" / "index.json"
+    layers = Layers(folder, content.path, clock=clock)
     snapshots = Snapshots(folder, layers)
     snapshots.load()
     deps = ImageDeps(
         content=content,
-        index=ImageIndex(settings.root / "images" / "index.json"),
+        index=ImageIndex(index),
         layers=layers,
         retainer=snapshots,
         registry=registry,
@@ -181,4 +211,14 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
         pinned=frozenset(filter(None, (*settings.pinned_images, settings.pause_image))),
     )
     images = ImageManager(deps)
-    return ImageRooms(images, snapshots, ContainerImages(images, snapshots), WritableLayers(snapshots, folder, clock))
+    containers, usage = ContainerImages(images, snapshots), WritableLayers(snapshots, folder, clock)
+    return ImageRooms(images, snapshots, containers, usage, layers, tuple(_asides(settings.root, index)))
+
+
+def _asides(root: Path, index: Path) -> Iterator[Aside]:
+    """What this start and earlier ones have set aside."""
+    for identity, name in quarantined_names(index).items():
+        yield Aside("image", identity, quarantine_of(index), f"pull {name} again, then remove the file")
+    for folder in (root, root / "images", root / "images" / "blobs", root / "storage"):
+        for path in islice(folder.glob("*.aside-*"), _MOST_ASIDE):
+            yield Aside("set aside", f"{path.parent.name}/{path.name}", path, "remove it, or put it where it belongs")

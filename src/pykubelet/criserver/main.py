@@ -158,9 +158,9 @@ class Server:
     def _calls(self) -> Groups:
         """The groups of calls of RuntimeService."""
         ground, machine, pods = self._ground, self._machine, self._pods
-        stats = StatsCollector(machine.cgroups, ground.images.layers, ground.clock)
+        stats = StatsCollector(machine.cgroups, ground.images.usage, ground.clock)
         accountant = Accountant(cgroups.detect())
-        inspector = Inspector(machine.cgroups, accountant, ground.images.layers, ground.clock)
+        inspector = Inspector(machine.cgroups, accountant, ground.images.usage, ground.clock)
         return (
             RuntimeCalls(
                 ground.settings, machine.network.problem, machine.runtimes, machine.host, ground.repairs.unfinished

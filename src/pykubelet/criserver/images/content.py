@@ -5,6 +5,7 @@ leaves at most a partial file, from which a later download goes on. All function
 """
 
 import hashlib
+import logging
 import os
 import secrets
 import threading
@@ -16,9 +17,11 @@ from typing import Self
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes, Seconds
+from pykubelet.criserver.folders import make_folder, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.linux.errors import wrap
 
+_log = logging.getLogger(__name__)
 _PIECE = 1 * MIB
 
 
@@ -33,15 +36,15 @@ class ContentStore:
         self.root = root
         self._blobs = root / "blobs"
         self._ingest = root / "ingest"
-        for folder in (root, self._blobs, self._ingest, self._blobs / "sha256", self._blobs / "sha512"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for cut in self._ingest.glob("unnamed-*"):
-            # Of a server that was killed; without a digest nobody can go on with it.
-            cut.unlink(missing_ok=True)
+        kinds = (self._blobs / "sha256", self._blobs / "sha512")
+        for folder in (root, self._blobs, self._ingest, *kinds):
+            make_folder(folder)
+        for partial in self._files(self._ingest):
+            if partial.name.startswith("unnamed-"):
+                # Of a server that was killed; without a digest nobody can go on with it.
+                _drop(partial)
         self._counting = threading.Lock()
-        self._sizes = {
-            f"{kind.name}:{blob.name}": blob.stat().st_size for kind in self._blobs.iterdir() for blob in kind.iterdir()
-        }
+        self._sizes = {f"{kind.name}:{blob.name}": blob.lstat().st_size for kind in kinds for blob in self._files(kind)}
         self._bytes = sum(self._sizes.values())
 
     def path(self, digest: str) -> Path:
@@ -125,13 +128,26 @@ class ContentStore:
         """Take partial files away that nobody has touched since that time (Unix seconds)."""
         for partial in self._ingest.iterdir():
             with suppress(FileNotFoundError):
-                if partial.stat().st_mtime < older_than:
-                    partial.unlink()
+                if partial.lstat().st_mtime < older_than:
+                    _drop(partial)
 
     def used(self) -> tuple[Bytes, int]:
         """Bytes and inodes of the blobs; counted as they come and go, so that asking costs nothing."""
         with self._counting:
             return Bytes(self._bytes), len(self._sizes)
+
+    def _files(self, folder: Path) -> list[Path]:
+        """The regular files in a folder of ours; what else lies there is set aside, as it could be read for ever."""
+        files = []
+        for path in folder.iterdir():
+            if path.is_file() and not path.is_symlink():
+                files.append(path)
+                continue
+            try:
+                set_aside(path, self.root)
+            except OSError as error:
+                _log.warning("no blob, and in the place of one", extra={"path": str(path), "error": str(error)})
+        return files
 
     def _partial(self, digest: str) -> Path:
         return self._ingest / digest.replace(":", "-")
@@ -205,6 +221,14 @@ class BlobWriter:
             self._store.place(self._partial, self._digest, self._size)
         except OSError as error:
             raise wrap(error, f"cannot keep blob {self._digest}") from error
+
+
+def _drop(partial: Path) -> None:
+    try:
+        partial.unlink(missing_ok=True)
+    except OSError as error:
+        # It only takes room.
+        _log.warning("cannot remove a partial blob", extra={"path": str(partial), "error": str(error)})
 
 
 def _write(fd: int, view: memoryview) -> None:

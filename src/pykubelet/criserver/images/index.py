@@ -2,23 +2,32 @@
 
 An image is put here only after all its blobs are in the store, and taken from here before any blob is removed. One
 that is damaged, or whose configuration exceeds the ``limits``, is set aside when the index is read, and pulled again.
+So is the whole index when it cannot be read, or a newer program wrote it.
 """
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
 from pykubelet.base.atomic import remove_remains, write_atomic
-from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.errors import Invalid
+from pykubelet.base.safe_path import read_regular
+from pykubelet.base.units import MIB
+from pykubelet.criserver.folders import set_aside
 from pykubelet.criserver.images.limits import check_config, check_names, with_newest_names
+from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
 _VERSION = 1
+_LONGEST = 256 * MIB
+_SHOWN = 200
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _File(Struct, frozen=True):
@@ -73,22 +82,23 @@ class ImageIndex:
 
     def _load(self) -> Iterable[ImageRecord]:
         try:
-            data = self._path.read_bytes()
+            data = read_regular(self._path, _LONGEST)
+            version = msgspec.json.decode(data, type=_Versioned).version
+            if version != _VERSION:
+                raise Invalid(f"it has version {version}, this program knows {_VERSION}")
+            return self._sound(_decoder.decode(data).images)
         except FileNotFoundError:
             return ()
-        try:
-            version = msgspec.json.decode(data, type=_Versioned).version
-            if version == _VERSION:
-                return self._sound(_decoder.decode(data).images)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            aside = self._path.with_name(f"{self._path.name}.damaged")
-            self._path.replace(aside)
+        except (OSError, Invalid, *_DAMAGE) as error:
             _log.error(
-                "the index of images is damaged; images must be pulled again",
-                extra={"file": str(self._path), "kept_as": str(aside), "error": str(error)},
+                "the index of images cannot be used; images must be pulled again",
+                extra={"file": str(self._path), "error": str(error)},
             )
+            try:
+                set_aside(self._path)
+            except OSError as refused:
+                _log.error("it cannot be set aside", extra={"file": str(self._path), "error": str(refused)})
             return ()
-        raise Permanent(f"{self._path} has version {version}, this program knows {_VERSION}; use the newer program")
 
     def _sound(self, raw: Iterable[Raw]) -> Iterable[ImageRecord]:
         """The images that can be used; the others are kept in a file beside the index, for people."""
@@ -99,15 +109,61 @@ class ImageIndex:
                 check_config(image.config, f"image {image.id} ({', '.join(image.tags[:1])})")
                 tags, digests = with_newest_names(image.tags, ()), with_newest_names(image.digests, ())
                 image = structs.replace(image, tags=tags, digests=digests)
-            except (msgspec.DecodeError, UnicodeDecodeError, Invalid) as error:
+                if not all(is_digest(digest) for digest in image.blobs):
+                    raise Invalid(f"image {image.id} has a blob without a digest")
+            except (Invalid, *_DAMAGE) as error:
                 bad.append(each)
                 _log.error("an image is set aside; it must be pulled again", extra={"error": str(error)})
             else:
                 sound.append(image)
         if bad:
-            aside = self._path.with_name(f"{self._path.name}.quarantine")
-            write_atomic(aside, msgspec.json.encode(bad))
+            self._quarantine(bad)
         return sound
+
+    def _quarantine(self, bad: Iterable[Raw]) -> None:
+        """Keep them beside those of earlier starts."""
+        aside = quarantine_of(self._path)
+        kept = _quarantined(aside)
+        try:
+            if kept is None:
+                set_aside(aside)
+            write_atomic(aside, msgspec.json.encode([*(kept or ()), *bad]))
+        except OSError as error:
+            _log.error("images that cannot be used are not kept", extra={"file": str(aside), "error": str(error)})
+
+
+def quarantine_of(index: Path) -> Path:
+    """The file with the images of an index that could not be used."""
+    return index.with_name(f"{index.name}.quarantine")
+
+
+def quarantined_names(index: Path) -> dict[str, str]:
+    """The ids of these images, as far as they can be read, and a name of each for people. Blocking."""
+    found = {}
+    for number, each in enumerate(_quarantined(quarantine_of(index)) or ()):
+        with suppress(*_DAMAGE):
+            named = msgspec.json.decode(each, type=_Named)
+            identity = named.id[:_SHOWN] or f"number {number + 1}"
+            found[identity] = next(iter((*named.tags, *named.digests)), "without a name")[:_SHOWN]
+            continue
+        found[f"number {number + 1}"] = "unreadable"
+    return found
+
+
+def _quarantined(file: Path) -> tuple[Raw, ...] | None:
+    """None: something else lies there."""
+    try:
+        return msgspec.json.decode(read_regular(file, _LONGEST), type=tuple[Raw, ...])
+    except FileNotFoundError:
+        return ()
+    except (OSError, *_DAMAGE):
+        return None
+
+
+class _Named(Struct, frozen=True):
+    id: str = ""
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
 
 
 class _Versioned(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import structs
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound
+from pykubelet.base.guard import Guard
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.archive import Found, read_archive
@@ -29,9 +30,12 @@ from pykubelet.criserver.images.types import (
     RegistryUnavailable,
     ignore_progress,
 )
+from pykubelet.linux.errors import wrap
 
 _KEEP_PARTIAL: Seconds = 3600.0
 """How long the blobs of a pull that was cut off wait for the next attempt."""
+_REMOVAL: Seconds = 30.0
+"""For one blob; pulls wait meanwhile."""
 _MOST_UNFINISHED = 256
 """Pulls whose partial blobs are kept for another try; of one more, the oldest are not."""
 
@@ -62,6 +66,8 @@ class ImageManager:
         self._index = deps.index
         self._fetcher = Fetcher(deps.content, deps.layers, deps.platform)
         self._pinned = frozenset(str(parse(reference)) for reference in deps.pinned)
+        self._removals = Guard("images.blobs", deps.clock.monotonic)
+        self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)
         self._change = asyncio.Lock()
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
@@ -71,10 +77,18 @@ class ImageManager:
 
     async def recover(self) -> None:
         """Forget images whose blobs are lost, remove blobs and layers that belong to none."""
+        unknown: OSError | None = None
         for image in self.list():
-            if not all(self._store.has(digest) for digest in image.blobs):
+            try:
+                lost = not all(self._store.has(digest) for digest in image.blobs)
+            except OSError as error:
+                unknown = error
+                continue
+            if lost:
                 await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
         await self.collect()
+        if unknown is not None:
+            raise wrap(unknown, "cannot tell whether all images are whole")
 
     def list(self) -> list[ImageRecord]:
         """All images."""
@@ -187,13 +201,12 @@ class ImageManager:
             self._unfinished = {name: kept for name, kept in self._unfinished.items() if kept[0] > old}
             wanted = {digest for image in images for digest in image.blobs}
             wanted.update(digest for _, blobs in self._unfinished.values() for digest in blobs)
-            await blocking.call_to_end("images", self._sweep, wanted, deadline=None)
+            for digest in self._removals.due(sorted(self._store.digests() - wanted)):
+                with self._removals.item(digest):
+                    await blocking.call_to_end("images", self._store.remove, digest, deadline=_REMOVAL)
+            with self._sweeps.item("partial blobs"):
+                await blocking.call_to_end("images", self._store.sweep, old, deadline=_REMOVAL)
             await self._deps.retainer.retain({chain for image in images for chain in image.layers})
-
-    def _sweep(self, wanted: set[str]) -> None:
-        for digest in self._store.digests() - wanted:
-            self._store.remove(digest)
-        self._store.sweep(self._deps.clock.now() - _KEEP_PARTIAL)
 
     @asynccontextmanager
     async def _work(self) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pykubelet import __version__
 from pykubelet.base.blocking import hung
 from pykubelet.base.guard import item_failures
+from pykubelet.base.text import printable
 from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.repairs import Unfinished
@@ -85,7 +86,8 @@ class RuntimeCalls:
     def _info(self) -> dict[str, str]:
         """The settings, what this server could not repair at its start yet, and how its process is doing; as JSON."""
         left = [
-            {"kind": each.kind, "id": each.id, "error": each.error, "since": each.since} for each in self._unfinished()
+            {"kind": each.kind, "id": printable(each.id), "error": each.error, "since": each.since}
+            for each in self._unfinished()
         ]
         process = {
             "tasks": len(asyncio.all_tasks()),

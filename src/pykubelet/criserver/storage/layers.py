@@ -1,8 +1,8 @@
 """Unpacked layers on disk: each is made whole or not at all, once, by a worker process that cannot leave its folder.
 
 Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
-``merge/`` (mounts while a layer is unpacked over those below it), ``lock`` (held by
-workers).
+``merge/N`` (mounts while layer N is unpacked over those below it). A worker holds a lock on ``layers/N`` as long as it
+lives, which can be longer than the server that started it; numbers are not used again, so it is in nobody's way.
 """
 
 import asyncio
@@ -11,12 +11,13 @@ import fcntl
 import json
 import logging
 import os
+import re
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
@@ -25,11 +26,15 @@ import msgspec
 
 from pykubelet.base import blocking, proc
 from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
-from pykubelet.base.safe_path import close_quietly, open_in_root
+from pykubelet.base.guard import Guard
+from pykubelet.base.safe_path import close_quietly, open_in_root, read_regular
+from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.criserver.folders import make_folder, make_room
 from pykubelet.criserver.images.types import Layer
-from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.storage.remove import remove_any, remove_tree
 from pykubelet.criserver.storage.types import LayerMeta
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.errors import wrap
@@ -44,8 +49,11 @@ _WORKER = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Seconds = 1800.0
 EMPTY = "0"
 """The folder for images without layers, as overlayfs must have one."""
-_LOCK_PAUSE: Seconds = 0.02
-_LOCK_TRIES = 1500
+_GONE = ".gone"
+_NUMBERED = re.compile(rf"([0-9]{{1,15}})({re.escape(_GONE)})?")
+_LONGEST_RECORD = 1 << 16
+_REMOVAL: Seconds = 30.0
+"""For a layer, its record or its mounts; one that takes longer goes on, and is looked at again later."""
 _decoder = msgspec.json.Decoder(LayerMeta)
 
 
@@ -66,44 +74,74 @@ class _Outcome(msgspec.Struct, frozen=True):
 class Layers:
     """The unpacked layers. ``blob`` gives the file of a blob by its digest. Call ``load`` before all else."""
 
-    def __init__(self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None) -> None:
+    def __init__(
+        self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
+    ) -> None:
         self.folder = root / "layers"
         self._meta = root / "meta"
         self._merge = root / "merge"
-        self._lock = root / "lock"
         self._blob = blob
         self._limits = json.dumps(asdict(limits or Limits()))
         self._known: dict[str, LayerMeta] = {}
         self._next = 1
         self._pins: Counter[str] = Counter()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._leftovers: set[Path] = set()
+        monotonic = (clock or SystemClock()).monotonic
+        self._cleaning = Guard("layers.leftovers", monotonic)
+        self._pruning = Guard("layers.unwanted", monotonic)
         self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
 
     def load(self) -> None:
-        """Learn what is on the disk and remove what a crash left half-made. Blocks; nothing else may run yet."""
+        """Learn what is on the disk; what is not sound becomes a leftover. Blocks; nothing else may run yet."""
         for folder in (self.folder, self._meta, self._merge):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._wait_for_workers()
-        unmount_all_under(str(self._merge.resolve()), lazy=True)
-        remove_tree(str(self._merge))
-        self._merge.mkdir(mode=0o700)
-        this_boot = boot_id()
+            make_folder(folder)
+        make_room(self.folder / EMPTY, folder=True)
+        (self.folder / EMPTY).mkdir(mode=0o755, exist_ok=True)
         remove_remains(self._meta)
         metas = {file: _read(file) for file in self._meta.iterdir()}
         folders = Counter(meta.folder for meta in metas.values() if meta is not None)
+        this_boot = boot_id()
+        self._known = {}
         for file, meta in metas.items():
+            if meta is None or not self._is_there(meta):
+                continue
             # A damaged record must not pass one layer off as another.
-            genuine = meta is not None and file == self._file(meta.chain_id) and folders[meta.folder] == 1
-            present = meta is not None and (self.folder / str(meta.folder)).is_dir()
-            if meta is not None and genuine and present and (meta.synced or meta.boot == this_boot):
+            genuine = file == self._file(meta.chain_id) and folders[meta.folder] == 1
+            if genuine and (meta.synced or meta.boot == this_boot):
                 self._known[meta.chain_id] = meta
-            else:
-                file.unlink()
-        known = {str(meta.folder) for meta in self._known.values()}
-        for folder in self.folder.iterdir():
-            if folder.name not in known and folder.name != EMPTY:
-                remove_tree(str(folder))
-        self._next = 1 + max((meta.folder for meta in self._known.values()), default=0)
+        sound = {self._file(chain_id) for chain_id in self._known}
+        sound |= {self.folder / EMPTY, *(self.folder / str(meta.folder) for meta in self._known.values())}
+        found = {*metas, *self.folder.iterdir(), *self._merge.iterdir()}
+        self._leftovers = found - sound
+        numbers = (_NUMBERED.fullmatch(path.name) for path in found - metas.keys())
+        self._next = 1 + max((int(match[1]) for match in numbers if match), default=0)
+
+    def leftovers(self) -> tuple[Path, ...]:
+        """What is there and belongs to no layer. Whatever it is, it is in the way of none."""
+        return tuple(self._leftovers)
+
+    async def remove_leftover(self, path: Path) -> None:
+        """Remove one; done is done. Raises as ``linux.errors.wrap``; Transient: it is in use, or takes its time."""
+        if path.parent == self._meta:
+            chain_id = path.name.removesuffix(".json").replace("-", ":", 1)
+            async with self._chain(chain_id):
+                if chain_id not in self._known:  # else a sound record has taken its place
+                    await _remove_in_time(path, remove_any, str(path))
+        else:
+            await _remove_in_time(path, self._remove, path)
+        self._leftovers.discard(path)
+
+    async def clean(self) -> None:
+        """Try to remove all of them, side by side; those that cannot be removed are tried again the next time."""
+
+        async def try_one(path: Path) -> None:
+            with self._cleaning.item(_named(path)):
+                await self.remove_leftover(path)
+
+        async with asyncio.TaskGroup() as tasks:
+            for path in list(self._cleaning.due(self._leftovers, _named)):
+                tasks.create_task(try_one(path), name=f"leftover-{path.name}")
 
     def get(self, chain_id: str) -> LayerMeta | None:
         """An unpacked layer, or None."""
@@ -116,8 +154,7 @@ class Layers:
         (disk full).
         """
         layer = stack[-1]
-        lock = self._locks.setdefault(layer.chain_id, asyncio.Lock())
-        async with lock:
+        async with self._chain(layer.chain_id):
             known = self._known.get(layer.chain_id)
             if known is not None:
                 return known
@@ -137,7 +174,9 @@ class Layers:
                 )
                 await _run_blocking(layer.chain_id, self._publish, meta)
             except BaseException:
-                await _run_blocking(folder.name, remove_tree, str(folder))
+                self._leftovers.add(folder)
+                with self._cleaning.item(_named(folder)):
+                    await shielded(partial(self.remove_leftover, folder))
                 raise
             return meta
 
@@ -152,10 +191,22 @@ class Layers:
             self._pins += Counter()
 
     async def prune(self, wanted: Collection[str]) -> None:
-        """Remove the layers that are neither wanted nor pinned."""
-        for chain_id in [c for c in self._known if c not in wanted and not self._pins[c]]:
-            meta = self._known.pop(chain_id)
-            await _run_blocking(meta.chain_id, self._drop, meta)
+        """Remove the layers that are neither wanted nor pinned; one that cannot be removed keeps no other."""
+        unwanted = [chain_id for chain_id in self._known if chain_id not in wanted and not self._pins[chain_id]]
+        for chain_id in self._pruning.due(unwanted):
+            with self._pruning.item(chain_id):
+                await self._forget(chain_id)
+        await self.clean()
+
+    async def _forget(self, chain_id: str) -> None:
+        async with self._chain(chain_id):
+            meta = self._known.get(chain_id)
+            if meta is None or self._pins[chain_id]:
+                return
+            file = self._file(chain_id)
+            await _remove_in_time(file, remove_any, str(file))
+            del self._known[chain_id]
+            self._leftovers.add(self.folder / str(meta.folder))
 
     async def sync(self, chain_ids: Iterable[str]) -> None:
         """Make sure that these layers are on the disk, so that they need not be unpacked anew after a loss of power."""
@@ -173,7 +224,7 @@ class Layers:
 
     async def _unpack(self, stack: Sequence[Layer], folder: Path) -> _Outcome:
         await _run_blocking(folder.name, folder.mkdir, 0o755)
-        outcome = await self._run(stack[-1], folder, merged=False)
+        outcome = await self._run(stack[-1], folder)
         if len(stack) == 1 or not (outcome.implicit or outcome.missing_links):
             if outcome.missing_links:
                 raise Invalid(
@@ -188,7 +239,7 @@ class Layers:
             await _run_blocking(folder.name, remove_tree, str(folder))
             await _run_blocking(folder.name, folder.mkdir, 0o755)
             async with self._merged(below, folder) as merged:
-                again = await self._run(stack[-1], merged, merged=True)
+                again = await self._run(stack[-1], folder, merged)
             return msgspec.structs.replace(again, has_root=outcome.has_root)
         return outcome
 
@@ -217,17 +268,18 @@ class Layers:
         finally:
             await _run_blocking(folder.name, leave)
 
-    async def _run(self, layer: Layer, folder: Path, *, merged: bool) -> _Outcome:
+    async def _run(self, layer: Layer, folder: Path, merged: Path | None = None) -> _Outcome:
+        """Unpack into the folder, or with ``merged`` there, which is a mount of it over those below."""
         path = self._blob(layer.digest)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise wrap(error, f"cannot read layer {layer.digest}") from error
         try:
-            flags = (str(int(merged)), str(os.getpid()))
-            argv = [sys.executable, "-P", "-m", _WORKER, str(folder), str(fd), *flags, self._limits]
+            flags = (str(int(merged is not None)), str(os.getpid()))
+            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or folder), str(fd), *flags, self._limits]
             async with self._workers:
-                lock = self._open_lock(fcntl.LOCK_SH)
+                lock = _lock(folder, fcntl.LOCK_SH)
                 try:
                     done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd, lock))
                 finally:
@@ -244,26 +296,6 @@ class Layers:
             raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome
 
-    def _open_lock(self, kind: int) -> int:
-        """Held by each worker as long as it lives, which can be longer than the server that started it."""
-        fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
-
-    def _wait_for_workers(self) -> None:
-        for _ in range(_LOCK_TRIES):
-            try:
-                os.close(self._open_lock(fcntl.LOCK_EX))
-            except BlockingIOError:
-                time.sleep(_LOCK_PAUSE)
-            else:
-                return
-        raise Transient(f"a worker of an earlier server still unpacks a layer in {self.folder}")
-
     def _publish(self, meta: LayerMeta) -> None:
         file = self._file(meta.chain_id)
         try:
@@ -272,9 +304,39 @@ class Layers:
             raise wrap(error, f"cannot write {file}") from error
         self._known[meta.chain_id] = meta
 
-    def _drop(self, meta: LayerMeta) -> None:
-        self._file(meta.chain_id).unlink(missing_ok=True)
-        remove_tree(str(self.folder / str(meta.folder)))
+    def _chain(self, chain_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(chain_id, asyncio.Lock())
+
+    def _is_there(self, meta: LayerMeta) -> bool:
+        folder = self.folder / str(meta.folder)
+        return folder.is_dir() and not folder.is_symlink()
+
+    def _remove(self, path: Path) -> None:
+        """A folder of a layer or of its mounts, or what else lies there. Transient: a worker is writing there."""
+        try:
+            os.close(_lock(self.folder / path.name, fcntl.LOCK_EX))
+        except BlockingIOError as error:
+            raise Transient(f"a worker of an earlier server still unpacks layer {path}") from error
+        except OSError:
+            pass  # it is no folder, so no worker's
+        merge = self._merge.resolve() / path.name
+        with suppress(NotFound):
+            unmount_all_under(str(merge), lazy=True)
+        remove_any(str(merge))
+        if path.parent == self._merge:
+            return
+        if path.name.endswith(_GONE):
+            remove_any(str(path))
+            return
+        # Half of a layer must never pass for a whole one, whatever becomes of its record.
+        gone = path.with_name(path.name + _GONE)
+        try:
+            path.rename(gone)
+        except FileNotFoundError:
+            pass  # at an earlier try
+        except OSError as error:
+            raise wrap(error, f"cannot remove {path}") from error
+        remove_any(str(gone))
 
     def _file(self, chain_id: str) -> Path:
         return self._meta / f"{chain_id.replace(':', '-')}.json"
@@ -285,10 +347,29 @@ async def _run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts)
     return await blocking.call_to_end(f"layer/{layer}", function, *args, deadline=None)
 
 
+def _named(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+async def _remove_in_time(path: Path, function: Callable[[*_Ts], None], *args: *_Ts) -> None:
+    await blocking.call_to_end(f"leftover/{path.name}", function, *args, deadline=_REMOVAL, at_once=1)
+
+
+def _lock(folder: Path, kind: int) -> int:
+    """A descriptor that holds the lock of a folder. BlockingIOError: a worker does."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def _read(file: Path) -> LayerMeta | None:
     try:
-        return _decoder.decode(file.read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _decoder.decode(read_regular(file, _LONGEST_RECORD))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _log.warning(
             "unreadable record of a layer; it is unpacked again", extra={"file": str(file), "error": str(error)}
         )

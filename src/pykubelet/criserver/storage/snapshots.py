@@ -18,11 +18,13 @@ import msgspec
 from pykubelet.base import blocking
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.base.units import Bytes
+from pykubelet.base.safe_path import read_regular
+from pykubelet.base.units import MIB, Bytes
+from pykubelet.criserver.folders import make_room
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.storage.layers import EMPTY, Layers
-from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.storage.types import LayerMeta, RootfsMeta
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
@@ -34,6 +36,7 @@ from pykubelet.linux.overlay import mount_overlay
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _META = "rootfs.json"
+_LONGEST_META = 1 * MIB
 _decoder = msgspec.json.Decoder(RootfsMeta)
 
 
@@ -56,14 +59,27 @@ class Snapshots:
         self._retained: Collection[str] | None = None
         self._used: dict[str, tuple[str, ...]] = {}
         """Chain ids by container."""
+        self._leftovers: set[Path] = set()
 
     def load(self) -> None:
         """Learn what is on the disk. Blocks; nothing else may run yet."""
+        make_room(self._folder, folder=True)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.load()
-        self._empty.mkdir(mode=0o755, exist_ok=True)
         for place in self._folder.iterdir():
-            self._used[place.name] = _chain_ids(place)
+            if _ID.fullmatch(place.name):
+                self._used[place.name] = _chain_ids(place)
+            else:
+                self._leftovers.add(place)
+
+    def leftovers(self) -> tuple[Path, ...]:
+        """What is there and is no container's, by its name."""
+        return tuple(self._leftovers)
+
+    async def remove_leftover(self, place: Path) -> None:
+        """Remove one; done is done."""
+        await blocking.call_to_end("rootfs/leftover", _remove, place)
+        self._leftovers.discard(place)
 
     async def prepare_rootfs(self, image: ImageRecord, container_id: str, user: UserNamespace | None = None) -> Path:
         """Mount a root file system of the image for a container and return where; layers are unpacked if need be.
@@ -188,7 +204,7 @@ def _remove(place: Path) -> None:
         pass
     # What is removed below must never be a layer that a crash has left mounted here.
     _drop_mapped(place / "mapped")
-    remove_tree(str(place))
+    remove_any(str(place))
 
 
 def _drop_mapped(mapped: Path) -> None:
@@ -203,6 +219,6 @@ def _drop_mapped(mapped: Path) -> None:
 
 def _chain_ids(place: Path) -> tuple[str, ...]:
     try:
-        return _decoder.decode((place / _META).read_bytes()).chain_ids
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return _decoder.decode(read_regular(place / _META, _LONGEST_META)).chain_ids
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()

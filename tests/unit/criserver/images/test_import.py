@@ -122,7 +122,7 @@ async def test_a_damaged_index_costs_no_container_its_root(tmp_path: Path, archi
         assert await again.snapshots.recover({"c1"}) == {"c1"}
         await again.images.recover()
         assert again.images.list() == [] and again.content.digests() == set()
-        whole, single = (tmp_path / f"root/images/index.json.{end}" for end in ("damaged", "quarantine"))
+        whole, single = (tmp_path / f"root/images/index.json.{end}" for end in ("aside-1", "quarantine"))
         assert (single.read_bytes() == b"[{}]") if b"images" in damage else (whole.read_bytes() == damage)
         assert (rootfs / "etc/motd").read_bytes() == b"hello"
         assert [one.id for one in await import_file(again, archive)] == [image.id]

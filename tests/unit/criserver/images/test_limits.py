@@ -133,7 +133,7 @@ async def test_image_of_too_many_names_gets_the_new_one_and_loses_the_oldest(
 def test_index_with_an_image_of_too_many_names_is_read_with_the_newest(tmp_path: Path) -> None:
     """It was pulled before there were limits, and containers may still use it."""
     index = ImageIndex(tmp_path / "index.json")
-    index.put(ImageRecord("sha256:1", ("tag-0",), (), 1, ImageConfig(), (), "sha256:2"))
+    index.put(ImageRecord(digest_of(b"1"), ("tag-0",), (), 1, ImageConfig(), (), digest_of(b"2")))
     tags = ",".join(f'"tag-{number}"' for number in range(100))
     data = (tmp_path / "index.json").read_text().replace('"tag-0"', tags)
     (tmp_path / "index.json").write_text(data)

@@ -1,7 +1,5 @@
 """Hostile and odd layers against the real worker: nothing outside its folder changes, good layers come out exact."""
 
-import asyncio
-import fcntl
 import gzip
 import hashlib
 import io
@@ -100,7 +98,6 @@ class World:
             "meta",
             "merge",
             "containers",
-            "lock",
         }
         assert list((self.root / "storage/merge").iterdir()) == []
 
@@ -427,18 +424,6 @@ async def test_a_note_that_was_cut_before_it_got_its_name_is_removed(world: Worl
     again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
     again.load()
     assert [path.name for path in note.parent.iterdir()] == [note.name]
-
-
-async def test_a_server_waits_for_a_worker_that_outlives_the_last_one(world: World) -> None:
-    with (world.root / "storage/lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
-        loading = asyncio.get_running_loop().run_in_executor(None, again.load)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
-                await asyncio.shield(loading)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        await loading
 
 
 @pytest.mark.parametrize("name", ["..", "", "a/b", "-x", "x" * 200])
