@@ -37,6 +37,9 @@ _PARALLEL: Final = 8
 _YOUNG: Final[Seconds] = 0.05
 _MOST: Final = 1024
 """Threads of the process; only calls that hang can make so many."""
+_RESERVED: Final = 128
+"""Of these for components (owners without a slash), so that pods whose calls hang cannot use up all."""
+_BLAME: Final = "file systems or devices are not responding"
 _IDLE: Final[Seconds] = 10.0
 """After which an unused thread ends."""
 
@@ -278,7 +281,7 @@ class _Lanes:
                 loop.call_soon_threadsafe(ended, *outcome)
 
         try:
-            _threads.run(partial(contextvars.copy_context().run, work))
+            _threads.run(partial(contextvars.copy_context().run, work), of_component="/" not in job.owner)
         except BaseException:
             for timer in timers:
                 timer.cancel()
@@ -309,14 +312,40 @@ class _Threads:
         self._lock = threading.Lock()
         self._idle: deque[_Thread] = deque()
         self._count = 0
+        self._of_others = 0
+        """Threads that work for others than components."""
 
-    def run(self, work: Callable[[], None]) -> None:
+    def run(self, work: Callable[[], None], *, of_component: bool) -> None:
         """Start the work at once. Transient when no more threads can be had."""
+        if of_component:
+            self._start(work)
+            return
+        with self._lock:
+            if self._of_others >= _MOST - _RESERVED:
+                raise Transient(f"{self._of_others} blocking calls are running; {_BLAME}")
+            self._of_others += 1
+        try:
+            self._start(partial(self._for_others, work))
+        except BaseException:
+            self._ended_for_others()
+            raise
+
+    def _for_others(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._ended_for_others()
+
+    def _ended_for_others(self) -> None:
+        with self._lock:
+            self._of_others -= 1
+
+    def _start(self, work: Callable[[], None]) -> None:
         with self._lock:
             thread = self._idle.pop() if self._idle else None
             if thread is None:
                 if self._count >= _MOST:
-                    raise Transient(f"{_MOST} blocking calls are running; file systems or devices are not responding")
+                    raise Transient(f"{self._count} blocking calls are running; {_BLAME}")
                 self._count += 1
         if thread is None:
             thread = _Thread(self._offer, self._retire)

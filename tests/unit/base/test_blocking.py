@@ -162,3 +162,20 @@ def test_loop_ends_while_a_call_hangs(release: threading.Event) -> None:
     before = time.monotonic()
     asyncio.run(main())
     assert time.monotonic() - before < 5
+
+
+async def test_pods_whose_calls_hang_leave_threads_to_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "_threads", blocking._Threads())
+    monkeypatch.setattr(blocking, "_MOST", 6)
+    monkeypatch.setattr(blocking, "_RESERVED", 2)
+    gone = threading.Event()
+    hanging = [asyncio.create_task(blocking.call(f"pod/{number}", gone.wait)) for number in range(4)]
+    try:
+        await until(lambda: blocking._threads._of_others == 4)
+        assert await blocking.call("images", lambda: "served", deadline=10) == "served"
+        with pytest.raises(Transient, match="4 blocking calls are running"):
+            await blocking.call("pod/other", gone.wait, deadline=10)
+    finally:
+        gone.set()
+        await asyncio.gather(*hanging)
+    assert await blocking.call("pod/other", lambda: "served", deadline=10) == "served"
