@@ -74,9 +74,10 @@ async def test_call_past_its_deadline_is_given_up_told_and_counted(
 ) -> None:
     told: list[blocking.Hung] = []
     before = blocking.hung_total().get("volume", 0)
-    with blocking.on_hung(told.append), pytest.raises(Transient, match=r"for volume/data has not ended within 0\.1 s"):
-        await blocking.call("volume/data", release.wait, deadline=0.1)
-    await until(lambda: told)
+    with blocking.on_hung(told.append):
+        with pytest.raises(Transient, match=r"for volume/data has not ended within 0\.1 s"):
+            await blocking.call("volume/data", release.wait, deadline=0.1)
+        await until(lambda: told)
     assert [each.owner for each in told] == ["volume/data"]
     assert [each.owner for each in blocking.hung()] == ["volume/data"]
     assert blocking.hung_total()["volume"] == before + 1

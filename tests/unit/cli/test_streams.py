@@ -73,15 +73,15 @@ class Agent:
                 if stream.header("streamtype") == "error":
                     errors[number] = stream
                 else:
-                    group.create_task(self.answer(stream, errors[number]))
+                    group.create_task(self.answer(stream.header("port"), stream, errors[number]))
                 return True
 
             async with SpdyConnection.over(StreamLink(reader, writer), accept):
                 await self.stop.wait()
         writer.close()
 
-    async def answer(self, data: SpdyStream, error: SpdyStream) -> None:
-        if data.header("port") == "9":
+    async def answer(self, port: str, data: SpdyStream, error: SpdyStream) -> None:
+        if port == "9":
             await error.write(b"connection refused")
         else:
             await data.write(b"got " + await data.read())

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from pykubelet.base.blocking import hung
 from pykubelet.base.guard import Guard
 from pykubelet.kubelet.report.metrics import KubeletMetrics, Lifecycle, NodeCounts, ProbeSample, WorkingPods
 from pykubelet.kubelet.report.status import StatusChange
@@ -74,7 +75,7 @@ def test_failing_items_and_hung_calls_are_counted() -> None:
             raise OSError(5, "Input/output error")
     got = samples(made().render())
     assert got["pykubelet_item_failures_total{loop=test.metrics}"] == 2
-    assert got["pykubelet_hung_blocking_calls_now"] == 0
+    assert got["pykubelet_hung_blocking_calls_now"] == len(hung())
 
 
 def test_runtime_operations() -> None:
