@@ -67,6 +67,7 @@ def test_namespaces_of_the_node() -> None:
 def test_a_long_host_name_is_refused() -> None:
     with pytest.raises(Invalid, match="64 bytes"):
         namespaces(pb.PodSandboxConfig(hostname="x" * 65))
+    assert namespaces(pb.PodSandboxConfig(hostname="x" * 64)).hostname == "x" * 64
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,18 @@ def test_pods_of_a_lower_class_stay_when_those_of_a_higher_one_suffice(lower: Qo
     assert victims(CRITICAL, pods, [Shortage("cpu", 1000, 1000, 1000)]) == (pods[1],)
 
 
+def test_pod_that_lacks_much_of_one_resource_is_nearer_than_one_that_lacks_a_lot_of_two() -> None:
+    """Distances are sums of squares; of two alike goes the one that asks for less."""
+    asked = (("one", "200m", "1000"), ("two", "400m", "400"), ("rest", "400m", "0"))
+    pods = [
+        dataclasses.replace(needs(uid, QosClass.BURSTABLE, cpu), requests=amounts({"cpu": cpu, "memory": memory}))
+        for uid, cpu, memory in asked
+    ]
+    short = [Shortage("cpu", 1000, 1000, 1000), Shortage("memory", 1000, 1000, 1000)]
+    found = victims(CRITICAL, pods, short)
+    assert [each.uid for each in found if not isinstance(each, str)] == ["one", "rest", "two"]
+
+
 def test_best_effort_pods_make_room_for_the_number_of_pods() -> None:
     pods = [needs("b", QosClass.BURSTABLE, "1"), needs("e", QosClass.BEST_EFFORT, "0")]
     assert victims(CRITICAL, pods, [Shortage("pods", 1, 110, 110)]) == (pods[1],)

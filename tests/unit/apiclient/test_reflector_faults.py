@@ -1,0 +1,85 @@
+"""A reflector and an API server that is busy, sends what cannot be read, or ends its watches at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient import watch as module
+from pykubelet.apiclient.errors import Expired
+from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.resources import CONFIG_MAPS
+from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, WatchType
+from pykubelet.base.errors import Transient
+from pykubelet.models.core_v1 import ConfigMap
+from pykubelet.models.meta_v1 import ObjectMeta
+from tests.unit.apiclient.test_reflector import NotedClock
+
+META = ObjectMeta(name="a", namespace="default", resource_version="2")
+MAP = ConfigMap(metadata=META, data={"v": "1"})
+
+
+class Scripted:
+    """A client with these answers; after the last watch it stops the reflector."""
+
+    def __init__(self, lists: list[Listing[ConfigMap] | Exception], watches: list[tuple[Any, ...]]) -> None:
+        self.lists, self.watches = lists, watches
+        self.delivered: list[dict[str, str]] = []
+        self.clock = NotedClock()
+        query = Query(CONFIG_MAPS.all("default"), Select())
+        self.reflector = Reflector(cast(ApiClient, self), query, self._deliver, self.clock)
+
+    def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
+        self.delivered.append({name: each.data["v"] for (_, name), each in items.items()})
+
+    async def list(self, *_: object) -> Listing[ConfigMap]:
+        answer = self.lists.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def watch(self, *_: object) -> AsyncIterator[WatchEvent[ConfigMap]]:
+        if not self.watches:
+            self.reflector.stop()
+            return
+        for each in self.watches.pop(0):
+            if isinstance(each, Exception):
+                raise each
+            yield each
+
+    async def run(self) -> None:
+        async with asyncio.timeout(10):
+            await self.reflector.run()
+
+
+async def test_busy_server_is_left_alone_as_long_as_it_asks() -> None:
+    api = Scripted([Transient("busy", retry_after=40), Listing((MAP,), "2")], [(Transient("busy", retry_after=50),)])
+    await api.run()
+    assert [40 <= api.clock.slept[0] < 50, 50 <= api.clock.slept[1] < 60] == [True, True]
+    assert api.delivered == [{"a": "1"}]
+
+
+async def test_object_that_a_new_list_cannot_decode_keeps_its_last_state() -> None:
+    unreadable: Listing[ConfigMap] = Listing((), "3", ((META, "no map"), (ObjectMeta(name="b"), "no map")))
+    api = Scripted([Listing((MAP,), "2"), unreadable], [(Expired("too old"),)])
+    await api.run()
+    assert api.delivered == [{"a": "1"}, {"a": "1"}]
+
+
+@pytest.mark.parametrize(("events", "free"), [((), 0), ((WatchEvent(WatchType.BOOKMARK, META, None),), 1)])
+async def test_watches_that_end_at_once_are_rested_between(events: tuple[object, ...], free: int) -> None:
+    api = Scripted([Listing((MAP,), "2")] * 3, [events] * 4)
+    await api.run()
+    assert len(api.clock.slept) >= 4 - free
+    assert all(delay >= 0.8 for delay in api.clock.slept)
+
+
+def test_line_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_EVENT", 10)
+    lines = Lines()
+    assert list(lines.feed(b"12345\n67890")) == [b"12345"]
+    assert list(lines.feed(b"12345")) == []
+    with pytest.raises(Transient, match="without end"):
+        list(lines.feed(b"6"))
