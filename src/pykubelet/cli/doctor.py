@@ -12,7 +12,9 @@ import click
 import msgspec
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.own_files import DamagedFile
 from pykubelet.cli.endpoint import other_runtimes
+from pykubelet.cli.local_api import LocalApi
 from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, fsusage, procfs, system
 
@@ -56,6 +58,7 @@ _MARKS = {
 def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path) -> None:
     """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run here."""
     findings = [*machine_findings(), *program_findings(), *_disk(root_dir), *_runtime(container_runtime_endpoint)]
+    findings += damaged_findings(LocalApi(ctx.obj))
     width = max(len(f.subject) for f in findings)
     for finding in findings:
         click.echo(f"{_MARKS[finding.verdict]} {finding.subject:<{width}}  {finding.text}")
@@ -65,6 +68,20 @@ def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path)
     warned = sum(f.verdict is Verdict.WARNING for f in findings)
     click.echo(f"\n{failed} failed, {warned} warnings")
     ctx.exit(1 if failed else 0)
+
+
+def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
+    """Files of a running agent that it could not read."""
+    try:
+        items = msgspec.convert(agent.get("/pykubelet/v1/damaged")["items"], list[DamagedFile])
+    except (PykubeletError, msgspec.ValidationError, LookupError, TypeError):
+        return  # none runs, or an older one
+    for item in items:
+        if item.kept_as:
+            text, remedy = f"{item.path} was damaged: {item.error}", f"look at {item.kept_as}, and remove it"
+        else:
+            text, remedy = f"{item.path}: {item.error}", "remove the cause; the agent tries it again by itself"
+        yield Finding(Verdict.WARNING, "agent's files", text, remedy)
 
 
 def machine_findings() -> Iterator[Finding]:

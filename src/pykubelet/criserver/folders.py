@@ -5,6 +5,7 @@ import logging
 import os
 from pathlib import Path
 
+from pykubelet.base import own_files
 from pykubelet.base.errors import Conflict, Permanent
 
 _log = logging.getLogger(__name__)
@@ -12,10 +13,7 @@ _log = logging.getLogger(__name__)
 
 def set_aside(path: Path, folder: Path | None = None) -> Path:
     """Rename what is in the way, so that nothing is lost; its new path, beside it or in ``folder``. Blocking."""
-    number = 1
-    while os.path.lexists(aside := (folder or path.parent) / f"{path.name}.aside-{number}"):
-        number += 1
-    path.rename(aside)
+    aside = own_files.set_aside(path, folder)
     _log.error(
         "unexpected file in the place of a file or directory: set aside",
         extra={"path": str(path), "kept_as": str(aside)},

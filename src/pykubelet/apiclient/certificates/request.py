@@ -40,14 +40,20 @@ def new_key() -> bytes:
     )
 
 
-def signing_request(key_pem: bytes, template: Template) -> bytes:
-    """The request in PEM. Raises Invalid for a key that cannot be read."""
+def check_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    """The key of this text. Raises Invalid if it cannot be one for a request."""
     try:
-        key = serialization.load_pem_private_key(key_pem, None)
-    except ValueError as error:
+        key = serialization.load_pem_private_key(pem, None)
+    except (ValueError, TypeError) as error:  # TypeError: it is encrypted
         raise Invalid(f"not a private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise Invalid("not an elliptic-curve key")
+    return key
+
+
+def signing_request(key_pem: bytes, template: Template) -> bytes:
+    """The request in PEM. Raises Invalid for a key that cannot be read."""
+    key = check_key(key_pem)
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, template.organization),
@@ -76,7 +82,7 @@ def belongs_together(certificate_pem: bytes, key_pem: bytes) -> bool:
     try:
         public = x509.load_pem_x509_certificate(certificate_pem).public_key()
         own = serialization.load_pem_private_key(key_pem, None).public_key()
-    except ValueError:
+    except (ValueError, TypeError):
         return False
     form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return public.public_bytes(*form) == own.public_bytes(*form)

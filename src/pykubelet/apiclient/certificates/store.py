@@ -4,16 +4,22 @@
 one move: a reader sees the old pair or the new one.
 """
 
+import logging
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-from pykubelet.apiclient.certificates.request import belongs_together, new_key, validity_of
+from pykubelet.apiclient.certificates.request import belongs_together, check_key, new_key, validity_of
 from pykubelet.apiclient.certificates.types import CertificatePair, Validity
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.own_files import make_place, read_own
 from pykubelet.base.units import Seconds
+
+_log = logging.getLogger(__name__)
+_MAX_FILE: Final = 1 << 20
 
 
 class CertificateStore:
@@ -35,20 +41,22 @@ class CertificateStore:
     def validity(self) -> Validity | None:
         """Of the pair in force; None if there is none that can be used."""
         try:
-            text = self.current.read_bytes()
-        except OSError:
+            return read_own(self.current, _MAX_FILE, _pair_validity)
+        except FileNotFoundError:
             return None
-        try:
-            return validity_of(text) if belongs_together(text, text) else None
-        except Invalid:
+        except (OSError, Invalid) as error:
+            _log.warning("certificate cannot be used", extra={"path": str(self.current), "error": str(error)})
             return None
 
     def pending_key(self) -> bytes:
         """The key of the request under way, kept so that an agent that is restarted does not ask anew."""
         path = self._pending
-        with suppress(OSError):
-            if text := path.read_bytes():
-                return text
+        try:
+            return read_own(path, _MAX_FILE, _checked_key)
+        except FileNotFoundError:
+            pass
+        except (OSError, Invalid) as error:
+            _log.warning("key of a certificate request cannot be used", extra={"path": str(path), "error": str(error)})
         key = new_key()
         self._write(path, key)
         return key
@@ -68,6 +76,7 @@ class CertificateStore:
         try:
             link.unlink(missing_ok=True)
             link.symlink_to(self._folder / name)
+            make_place(self.current)
             link.replace(self.current)
         except OSError as error:
             raise Permanent(f"{self.current}: cannot be written: {error.strerror}") from error
@@ -88,6 +97,18 @@ class CertificateStore:
     def _write(self, path: Path, data: bytes) -> None:
         try:
             self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_place(path)
             write_atomic(path, data, 0o600, durable=True)
         except OSError as error:
             raise Permanent(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error
+
+
+def _pair_validity(text: bytes) -> Validity:
+    if not belongs_together(text, text):
+        raise Invalid("not a certificate with its key")
+    return validity_of(text)
+
+
+def _checked_key(text: bytes) -> bytes:
+    check_key(text)
+    return text

@@ -10,14 +10,16 @@ Static pods have no record: a changed manifest makes a new pod of them.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from pykubelet.base import blocking
 from pykubelet.base.atomic import write_atomic
-from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.errors import Transient
 from pykubelet.base.guard import Guard
+from pykubelet.base.own_files import make_place, read_own
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.podruntime.ports import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
@@ -158,16 +160,14 @@ class Ledger:
         given = record.allotment
         rows = {name: _row(size) for name, size in record.applied.items()}
         file = _File(dict(given.containers), given.pod, given.generation, record.pending, rows)
+        make_place(path)
         write_atomic(path, codec.encode(file))
 
     def _read(self, uid: PodUID) -> _Record | None:
         try:
-            data = self._files.resources(uid).read_bytes()
+            file = read_own(self._files.resources(uid), _MAX_FILE, partial(codec.decode, target=_File))
         except FileNotFoundError:
             return None
-        if len(data) > _MAX_FILE:
-            raise Invalid("the file is too large")
-        file = codec.decode(data, _File)
         sizes = {name: _size(row) for name, row in file.applied.items()}
         return _Record(Allotment(file.containers, file.pod, file.generation), file.pending, sizes, saved=True)
 

@@ -14,6 +14,7 @@ from pykubelet.base import blocking, proc
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.guard import Guard
+from pykubelet.base.own_files import read_own
 from pykubelet.kubelet.actuate.criconfig.types import UserNamespace
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.actuate.userns.decide import UNIT, IdPool, from_file, namespace, parse_getsubids, to_file
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 _USER: Final = "kubelet"
 _TOOL: Final = "getsubids"
+_MAX_FILE: Final = 1 << 16
 _TIMEOUT: Final = 30.0
 """Users may be looked up over the network."""
 
@@ -125,7 +127,7 @@ class UserNamespaces:
 
     def _read(self, uid: PodUID) -> int | None:
         try:
-            return from_file(self._file(uid).read_bytes(), self._pool)
+            return read_own(self._file(uid), _MAX_FILE, partial(from_file, pool=self._pool))
         except FileNotFoundError:
             return None
 

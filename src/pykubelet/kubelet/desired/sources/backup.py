@@ -6,11 +6,16 @@ In memory the last good version is kept anyhow; this makes it outlive a restart 
 import hashlib
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Invalid
+from pykubelet.base.own_files import ASIDE, make_place, read_own
 
 _log = logging.getLogger(__name__)
+_MAX_FILE: Final = 16 << 20
 
 
 class Backup:
@@ -23,6 +28,7 @@ class Backup:
         """Keep this version."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_place(self._file(origin))
             write_atomic(self._file(origin), data)
         except OSError as error:
             _log.warning("cannot keep a copy of a manifest", extra={"manifest": origin, "error": str(error)})
@@ -30,23 +36,28 @@ class Backup:
     def load(self, origin: str) -> bytes | None:
         """The version kept; None if there is none."""
         try:
-            return self._file(origin).read_bytes()
-        except OSError:
+            return read_own(self._file(origin), _MAX_FILE, bytes)
+        except FileNotFoundError:
+            return None
+        except (OSError, Invalid) as error:
+            _log.warning("cannot read the copy of a manifest", extra={"manifest": origin, "error": str(error)})
             return None
 
     def keep_only(self, origins: Iterable[str]) -> None:
         """Remove the copies of all others: their manifests are gone."""
         wanted = {self._file(origin) for origin in origins}
         try:
-            for file in self._folder.iterdir():
-                if file not in wanted:
-                    file.unlink(missing_ok=True)
+            unwanted = [file for file in self._folder.iterdir() if file not in wanted and ASIDE not in file.name]
         except FileNotFoundError:
             return
         except OSError as error:
             _log.warning(
                 "cannot tidy the copies of manifests", extra={"folder": str(self._folder), "error": str(error)}
             )
+            return
+        for file in unwanted:
+            with suppress(OSError):  # a directory, or immutable: no manifest has its name
+                file.unlink(missing_ok=True)
 
     def _file(self, origin: str) -> Path:
         return self._folder / hashlib.sha256(origin.encode()).hexdigest()

@@ -1,11 +1,13 @@
 """The agent's own part of the local API: what the Kubernetes API has no words for."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final
 
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound
+from pykubelet.base.own_files import damaged_files
 from pykubelet.kubelet.report.server.ports import LocalDeps
 from pykubelet.kubelet.report.server.responses import json_response
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -31,6 +33,7 @@ class OwnRoutes:
             web.get(f"{_BASE}/usage", self._usage),
             web.get(f"{_BASE}/version", self._version),
             web.get(f"{_BASE}/healthz", self._healthz),
+            web.get(f"{_BASE}/damaged", self._damaged),
         ]
 
     async def _timeline(self, request: web.Request) -> web.Response:
@@ -56,6 +59,9 @@ class OwnRoutes:
 
     async def _version(self, _: web.Request) -> web.Response:
         return json_response(self._deps.node.version())
+
+    async def _damaged(self, _: web.Request) -> web.Response:
+        return json_response({"items": [asdict(each) for each in damaged_files()]})
 
     async def _healthz(self, _: web.Request) -> web.Response:
         faults = {name: check() for name, check in self._deps.checks.items()}

@@ -27,13 +27,15 @@ import msgspec
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
+from pykubelet.base.own_files import make_place
+from pykubelet.base.safe_path import read_regular
 from pykubelet.kubelet.actuate.volumes.csi.types import MOUNT, PLUGIN, CsiVolume, Published, Record, Staged, VolumeRef
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs, component
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux.mountinfo import is_mount_point
 
 _log = logging.getLogger(__name__)
-
+_MAX_FILE: Final = 1 << 20
 _RECORD: Final = "vol_data.json"
 _GLOBAL: Final = "globalmount"
 _DEVICES: Final = "volumeDevices"
@@ -188,9 +190,10 @@ def _folders(path: Path) -> Iterator[Path]:
 def _write(folder: Path, fields: Mapping[str, str]) -> None:
     data = msgspec.json.encode(fields) + b"\n"
     path = folder / _RECORD
-    with suppress(FileNotFoundError):
-        if path.read_bytes() == data:
+    with suppress(OSError):
+        if read_regular(path, _MAX_FILE) == data:
             return
+    make_place(path)
     write_atomic(path, data, _FILE_MODE)
 
 
@@ -198,7 +201,7 @@ def _read(folder: Path) -> Record | None:
     """The record in a folder; None if there is none, or none that can be used, which is logged."""
     path = folder / _RECORD
     try:
-        fields = msgspec.convert(read_json(path.read_bytes()), dict[str, str])
+        fields = msgspec.convert(read_json(read_regular(path, _MAX_FILE)), dict[str, str])
         ref = VolumeRef(fields["driverName"], fields["volumeHandle"])
     except FileNotFoundError:
         return None

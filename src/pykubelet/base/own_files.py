@@ -1,0 +1,100 @@
+"""The agent's own small files on disk: whatever lies in the place of one is read within bounds, or set aside.
+
+What is no regular file, too large or cannot be understood gets another name beside the old one, so that it is lost to
+no one and in the way of nothing, and is listed for ``pykubelet doctor``. What cannot be read or renamed now (a failing
+disk, an immutable file) stays, is listed too, and is tried again whenever it is wanted.
+"""
+
+import errno
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.safe_path import read_regular
+
+_T = TypeVar("_T")
+_DAMAGED: Final = frozenset({errno.EINVAL, errno.EFBIG, errno.ELOOP})
+_UNREADABLE: Final = (PykubeletError, ValueError, LookupError, RecursionError, OverflowError, msgspec.MsgspecError)
+_MOST_LISTED: Final = 256
+_MOST_ASIDE: Final = 1000
+ASIDE: Final = ".aside-"
+"""In the names of files that were set aside, before their number."""
+_listed: Final[OrderedDict[str, "DamagedFile"]] = OrderedDict()
+_lock: Final = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """One file that could not be read."""
+
+    path: str
+    error: str
+    kept_as: str
+    """Its new place; empty: it is where it was."""
+
+
+def damaged_files() -> list[DamagedFile]:
+    """Those of this process's life, the newest 256, the oldest first."""
+    with _lock:
+        return list(_listed.values())
+
+
+def set_aside(path: Path, folder: Path | None = None) -> Path:
+    """Rename what is there, so that nothing is lost; its new path, beside it or in ``folder``. Blocking, OSError."""
+    for number in range(1, _MOST_ASIDE):
+        aside = (folder or path.parent) / f"{path.name}{ASIDE}{number}"
+        if not os.path.lexists(aside):
+            path.rename(aside)
+            return aside
+    raise FileExistsError(errno.EEXIST, f"{_MOST_ASIDE - 1} others have been set aside", os.fspath(path))
+
+
+def make_place(path: Path) -> None:
+    """Set aside what a file or link cannot be put in the place of: a directory. Blocking, raises OSError."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        _list(path, "a directory in the place of a file", str(set_aside(path)))
+
+
+def read_own(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
+    """What ``parse`` makes of the file's content, of at most ``limit`` bytes. Blocking, never for ever.
+
+    FileNotFoundError: there is none. Invalid: it was damaged, and is set aside. OSError: it cannot be read now.
+    """
+    try:
+        return parse(read_regular(path, limit))
+    except OSError as error:
+        if error.errno not in _DAMAGED:
+            if not isinstance(error, FileNotFoundError):
+                _list(path, str(error), "")
+            raise
+        cause: Exception = error
+    except _UNREADABLE as error:
+        cause = error
+    told = f"{cause}" or type(cause).__name__
+    try:
+        kept_as = str(set_aside(path))
+    except OSError as error:
+        _list(path, f"{told}; it cannot be renamed: {error.strerror}", "")
+        raise Invalid(f"{path} is damaged and cannot be renamed: {told}; {error.strerror}") from cause
+    _list(path, told, kept_as)
+    raise Invalid(f"{path} is damaged, it is kept as {kept_as}: {told}") from cause
+
+
+def _list(path: Path, error: str, kept_as: str) -> None:
+    with _lock:
+        _listed.pop(str(path), None)
+        _listed[str(path)] = DamagedFile(str(path), error[:1000], kept_as)
+        while len(_listed) > _MOST_LISTED:
+            _listed.popitem(last=False)
