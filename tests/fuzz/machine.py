@@ -379,13 +379,23 @@ class SimulatedNamespaces:
         return Path(path).parent.name in self._machine.namespaces
 
 
+class SimulatedUsage:
+    """Containers that have written nothing."""
+
+    async def usage(self, container: ContainerID) -> LayerUsage | None:
+        return LayerUsage("/", Bytes(0), 0)
+
+    async def total(self) -> LayerUsage:
+        return LayerUsage("/", Bytes(0), 0)
+
+
 class SimulatedImages:
     """One image; root file systems are folders on the disk."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.containers = self
-        self.layers = self
+        self.usage = SimulatedUsage()
 
     def find(self, reference: str) -> ImageFacts | None:
         if reference != IMAGE:
@@ -408,9 +418,6 @@ class SimulatedImages:
         self._machine.rootfs.discard(container)
         with suppress(FileNotFoundError):
             shutil.rmtree(self._machine.root / "rootfs" / container)
-
-    async def usage(self, container: ContainerID) -> LayerUsage | None:
-        return LayerUsage("/", Bytes(0), 0)
 
     def recover(self, wanted: set[str], spared: Spared, repairs: object) -> None:
         for name in tuple(self._machine.rootfs):

@@ -75,7 +75,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self._enqueue(executor, work, future)
         return future
 
-    def later(self, work: Callable[[], None], future: "asyncio.Future[Any] | None" = None) -> None:
+    def later(
+        self, work: Callable[[], None], future: "asyncio.Future[Any] | None" = None, *, of_component: bool = True
+    ) -> None:
         """Do it in another thread: after a while, unless its process is dead then."""
         self.call_later(self.delay(), _unless_dead(work, future))
 
