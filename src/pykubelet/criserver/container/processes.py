@@ -99,7 +99,7 @@ async def kill_group(process: PidFd) -> None:
     """
     with ExitStack() as handles, suppress(NotFound):
         members = {process.pid: process}
-        # Stopped, it begins nothing more and stays the parent of what its children leave.
+        # Stopped, they begin nothing more, and stay the parents of what they have begun until all are known.
         process.send_signal(signal.SIGSTOP)
         for _ in range(_ROUNDS):
             news = [child for pid in tuple(members) for child in _held_children(pid, members, handles)]
@@ -108,8 +108,10 @@ async def kill_group(process: PidFd) -> None:
             for child in news:
                 members[child.pid] = child
                 with suppress(NotFound):
-                    child.send_signal(signal.SIGKILL)
-        process.send_signal(signal.SIGKILL)
+                    child.send_signal(signal.SIGSTOP)
+        for member in members.values():
+            with suppress(NotFound):
+                member.send_signal(signal.SIGKILL)
         for member in members.values():
             try:
                 async with asyncio.timeout(_DEATH):
