@@ -1,8 +1,8 @@
 """YAML and JSON of others as plain values: configurations, registry credentials, what plugins print.
 
 libyaml's composer and Python's JSON reader trust their input: a deep document ends the process by its stack, one
-with aliases of aliases takes all memory, and half a surrogate pair becomes text that cannot be written. Whoever reads
-such a text reads it here, and meets one error.
+with aliases of aliases takes all memory, and half a surrogate pair becomes text that cannot be written. Code that
+reads such a text reads it here, and meets one error.
 """
 
 from typing import Final

@@ -109,7 +109,7 @@ class FuseMount:
             self._process = None
 
     def unmount(self) -> None:
-        """Take the mount away, whoever uses it."""
+        """Take the mount away, even while it is used."""
         with contextlib.suppress(PykubeletError):
             detach(str(self.point))
 

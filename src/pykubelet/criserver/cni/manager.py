@@ -84,7 +84,7 @@ class Network:
         await self._reload()
 
     async def run(self) -> None:
-        """Follow changes of the configuration folder, for ever; one that is taken away is made anew, empty.
+        """Follow changes of the configuration folder, for ever; one that is taken away is made again, empty.
 
         When it cannot be watched (root's inotify instances are shared with containers), it is looked at periodically.
         """

@@ -41,7 +41,7 @@ class ContentStore:
             make_folder(folder)
         for partial in self._files(self._ingest):
             if partial.name.startswith("unnamed-"):
-                # Of a server that was killed; without a digest nobody can go on with it.
+                # Of a server that was killed; without a digest no one can go on with it.
                 _drop(partial)
         self._counting = threading.Lock()
         self._sizes = {f"{kind.name}:{blob.name}": blob.lstat().st_size for kind in kinds for blob in self._files(kind)}

@@ -220,7 +220,7 @@ class OciRuntime:
     def exec_command(
         self, container: ContainerID, process: Mapping[str, object], terminal: bool
     ) -> tuple[list[str], Command, Path]:
-        """For a command whose streams somebody else handles: what to run, the command by which it is known, and the
+        """For a command whose streams another part handles: what to run, the command by which it is known, and the
         directory of its files, to be removed afterwards. Blocking."""
         folder = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
         spec, pid_file = folder / "process.json", folder / "pid"

@@ -2,7 +2,7 @@
 
 Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
 ``merge/N`` (mounts while layer N is unpacked over those below it). A worker holds a lock on ``layers/N`` as long as it
-lives, which can be longer than the server that started it; numbers are not used again, so it is in nobody's way.
+lives, which can be longer than the server that started it; numbers are not used again, so it is in no one's way.
 """
 
 import asyncio
