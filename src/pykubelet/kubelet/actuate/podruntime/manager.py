@@ -144,12 +144,18 @@ class PodRuntime:
         return report.outcome()
 
     async def _meet(self, ref: PodRef, status: PodRuntimeStatus) -> None:
-        """An earlier agent may have been about to remove a container that the runtime was just starting."""
+        """An earlier agent may have been about to remove a container that the runtime was just starting.
+
+        As long as one is only created, its start may still be under way: it is looked at again.
+        """
+        if ref.uid in self._met:
+            return
         ran = [(c.name, c.restart_count) for c in status.containers if c.state is not ContainerState.CREATED]
-        if ran and ref.uid not in self._met:
+        if ran:
             with contextlib.suppress(PykubeletError, OSError):
                 await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, ran)
-        self._met.add(ref.uid)
+        if len(ran) == len(status.containers):
+            self._met.add(ref.uid)
 
     async def kill_pod(
         self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None

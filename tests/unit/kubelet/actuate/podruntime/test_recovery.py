@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ from grpc import StatusCode
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, UnaryCall
 from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import FakeCriOptions, Fault, Script
@@ -221,6 +223,22 @@ async def test_a_container_that_was_only_thought_not_to_run_keeps_its_log(world:
     (folder / "0.log").touch()
     (folder / "0.unstarted").touch()
     world.restart()
+    await world.settle(pod)
+    assert [path.name for path in folder.iterdir()] == ["0.log"]
+
+
+async def test_container_whose_start_ends_after_the_first_look_keeps_its_log(world: World) -> None:
+    """The agent that was to remove it was killed, and the runtime was still starting it when the next one looked."""
+    pod = pod_of()
+    await world.settle(pod)
+    folder = world.runtime_logs(pod) / "app"
+    (folder / "0.log").touch()
+    (folder / "0.unstarted").touch()
+    world.restart()
+    status = await world.status(pod)
+    starting = replace(status, containers=tuple(replace(c, state=ContainerState.CREATED) for c in status.containers))
+    await world.runtime._meet(ref_of(pod), starting)
+    assert (folder / "0.unstarted").exists()
     await world.settle(pod)
     assert [path.name for path in folder.iterdir()] == ["0.log"]
 
