@@ -117,7 +117,7 @@ class Node:
         for settled in (self.settle(60.0), self.clear(60.0)):
             if settled.reasons:
                 raise Permanent(f"a node without faults does not work: {settled.reasons}\n{self.agent.tail()}")
-        self._traces = NodeTraces(self.agent, self.runtime)
+        self._traces = NodeTraces(self.agent, self.runtime, of_runtime=True)
 
     def destroy(self) -> None:
         """Remove every trace; works after any fault."""
