@@ -69,6 +69,15 @@ class LogFiles:
         with suppress(FileExistsError):
             (self._links / log_link_name(ref, container, container_id)).symlink_to(self.pod_dir(ref) / path)
 
+    def created(self, ref: PodRef, container: str, container_id: ContainerID, path: str, restart_count: int) -> None:
+        """A container was created for an attempt: link its log, given relative to the pod's directory.
+
+        The mark of an earlier container with this number goes: an agent may have been killed before it removed it.
+        Raises OSError.
+        """
+        self.unmark(ref, [(container, restart_count)])
+        self.link(ref, container, container_id, path)
+
     def mark_unstarted(self, ref: PodRef, container: str, restart_count: int) -> None:
         """Note that an attempt is being removed since it never ran: without it, its log shall not count as a restart.
 

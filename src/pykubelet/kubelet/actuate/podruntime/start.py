@@ -170,7 +170,7 @@ class ContainerStarter:
         self.conflicts.clear(ref.uid, name)
         self._event(job, NORMAL, Reason.CREATED_CONTAINER, "Container created")
         # Before the start, so that no interruption leaves a container that runs without it.
-        await self._link(job, container, config.log_path)
+        await self._note_created(job, container, config.log_path, restart_count)
         return container
 
     async def _describe(self, job: StartJob, image_ref: str, made: Made | None) -> tuple[int, pb.ContainerConfig]:
@@ -207,10 +207,10 @@ class ContainerStarter:
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
         refused.pop(attempt, None)
 
-    async def _link(self, job: StartJob, container: ContainerID, log_path: str) -> None:
+    async def _note_created(self, job: StartJob, container: ContainerID, log_path: str, restart_count: int) -> None:
         ref, name = ref_of(job.pod), job.container.name
         try:
-            await blocking.call(f"pod/{ref.uid}", self._logs.link, ref, name, container, log_path)
+            await blocking.call(f"pod/{ref.uid}", self._logs.created, ref, name, container, log_path, restart_count)
         except OSError as error:
             _log.warning(
                 "cannot make the log link of a container",

@@ -227,6 +227,18 @@ async def test_a_container_that_was_only_thought_not_to_run_keeps_its_log(world:
     assert [path.name for path in folder.iterdir()] == ["0.log"]
 
 
+async def test_successor_of_an_unstarted_container_that_was_half_removed_keeps_no_mark(world: World) -> None:
+    """The agent was killed when the runtime had removed the container, and its log was still there."""
+    pod = pod_of()
+    folder = world.runtime_logs(pod) / "app"
+    folder.mkdir(parents=True)
+    (folder / "0.log").touch()
+    (folder / "0.unstarted").touch()
+    await world.settle(pod)
+    assert [path.name for path in folder.iterdir()] == ["0.log"]
+    assert (await world.status(pod)).containers[0].restart_count == 0
+
+
 async def test_container_whose_start_ends_after_the_first_look_keeps_its_log(world: World) -> None:
     """The agent that was to remove it was killed, and the runtime was still starting it when the next one looked."""
     pod = pod_of()
