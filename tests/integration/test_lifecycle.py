@@ -229,7 +229,7 @@ def test_an_edit_replaces_the_pod_after_the_old_one_has_stopped(
 
 def test_a_removed_pod_leaves_nothing(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     agent.remove_all_pods()
-    traces = NodeTraces(agent, daemon)
+    traces = NodeTraces(agent, daemon, of_runtime=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         host_port = int(probe.getsockname()[1])

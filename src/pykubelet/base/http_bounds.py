@@ -2,7 +2,8 @@
 15.2) without end, thousands from each piece that comes, and its deadline for reads stops at the first of them.
 
 A container behind a probe or a registry could keep the event loop busy so. Here an answer may begin with a few of them
-and has a head of bounded size; then the connection ends with an error.
+and has a head of bounded size; then the connection ends with an error. A connection with TLS that is given up in the
+middle of an answer is closed at once; asyncio would wait 30 s for the other side to agree (close_notify).
 """
 
 import asyncio
@@ -50,6 +51,13 @@ class _Handler(ResponseHandler):
         self._informational = 0
         self._head = 0
         super().set_response_params(**params)
+
+    def close(self) -> None:
+        """Give the connection up. One with TLS ends at once: to say goodbye keeps it open until the other side does."""
+        if self.transport is not None and self.transport.get_extra_info("sslcontext") is not None:
+            self.abort()
+        else:
+            super().close()
 
     def data_received(self, data: bytes) -> None:
         """Until the answer proper begins, only a little is parsed at once, and counted."""

@@ -88,7 +88,7 @@ async def http_server(
         finally:
             writer.close()
 
-    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=_context() if tls else None)
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context() if tls else None)
     server.port = listener.sockets[0].getsockname()[1]
     try:
         yield server
@@ -99,7 +99,8 @@ async def http_server(
         await asyncio.sleep(0)
 
 
-def _context() -> ssl.SSLContext:
+def server_context() -> ssl.SSLContext:
+    """For a server whose certificate nobody trusts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "server.pem"

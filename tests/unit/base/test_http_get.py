@@ -1,4 +1,6 @@
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -16,7 +18,7 @@ from pykubelet.base.http_get import (
     http_url,
     with_defaults,
 )
-from tests.unit.base.http_server import answer, closed_port, http_server, redirect
+from tests.unit.base.http_server import answer, closed_port, http_server, redirect, server_context
 
 
 @pytest.fixture
@@ -276,3 +278,31 @@ async def test_second_answer_on_a_connection_is_bounded_afresh() -> None:
         for _ in range(3):
             async with session.get("http://{}:{}/".format(*listener.sockets[0].getsockname())) as reply:
                 assert len(await reply.read()) == 70_000
+
+
+async def test_broken_off_answer_over_tls_frees_its_connection_although_the_server_is_silent() -> None:
+    done = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server_context().wrap_socket(listener.accept()[0], server_side=True) as connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+            done.wait()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        async with aiohttp.ClientSession(connector=BoundedConnector(ssl=False)) as session, asyncio.timeout(20):
+            async with session.get("https://{}:{}/".format(*listener.getsockname())) as response:
+                assert await response.content.readany() == b"x"
+                connection = response.connection
+                assert connection is not None and connection.protocol is not None
+                closed = connection.protocol.closed
+            assert closed is not None
+            async with asyncio.timeout(5):
+                await closed
+    finally:
+        done.set()
+        thread.join()
+        listener.close()
