@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar, TypeVarTuple
 
 from pykubelet.base.errors import Transient
@@ -378,22 +379,22 @@ class _Thread(threading.Thread):
         super().__init__(name="blocking", daemon=True)
         self._offer = offer
         self._retire = retire
-        self._wake = threading.Semaphore(0)
-        self._work: Callable[[], None] | None = None
+        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def give(self, work: Callable[[], None]) -> None:
-        self._work = work
-        self._wake.release()
+        self._given.put(work)
 
     def run(self) -> None:
         while True:
-            if not self._wake.acquire(timeout=_IDLE) and self._retire(self):
-                return
-            work, self._work = self._work, None
-            if work is not None:
-                work()
-                del work
-                self._offer(self)
+            try:
+                work = self._given.get(timeout=_IDLE)
+            except Empty:
+                if self._retire(self):
+                    return
+                continue
+            work()
+            del work
+            self._offer(self)
 
 
 _threads: Final = _Threads()

@@ -10,6 +10,7 @@ import gzip
 import os
 import stat
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from itertools import islice
@@ -55,6 +56,18 @@ def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[st
             if place is not None:
                 places.append(place)
     return places, failed
+
+
+def worth_a_look(config: RotationConfig, pods: Sequence[str]) -> list[str]:
+    """Of these pods those that have logs that are due, or directories that cannot be read."""
+    return [pod for pod in pods if _is_worth_a_look(config, pod)]
+
+
+def _is_worth_a_look(config: RotationConfig, pod: str) -> bool:
+    try:
+        return overgrown(config, pod) != ([], {})
+    except Exception:  # whatever is wrong with it: the look of its own tells, with the pod's name
+        return True
 
 
 def _overgrown(config: RotationConfig, pod: str, container: str) -> LogPlace | None:

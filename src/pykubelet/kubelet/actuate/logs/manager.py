@@ -4,12 +4,13 @@ import asyncio
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_UID, parse_container
 from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs import files
@@ -18,6 +19,9 @@ from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
+_SURVEY: Final = "logs-survey"
+_SURVEY_SECONDS: Final[Seconds] = 10.0
+"""One directory that does not respond keeps it from its end; then a thread of its own reads each pod's."""
 
 
 class Cri(Protocol):
@@ -61,10 +65,19 @@ class LogRotation:
         root = self._config.root
         with self._pods.item(str(root)):
             pods = await blocking.call("logs", files.pods, root)
-            for pod in self._pods.due(pods):
-                if pod not in self._busy:
-                    self._busy.add(pod)
-                    group.create_task(self._look_at(pod), name=f"rotate-logs {pod}")
+            idle = [pod for pod in self._pods.due(pods) if pod not in self._busy]
+            for pod in await self._worth_a_look(idle):
+                self._busy.add(pod)
+                group.create_task(self._look_at(pod), name=f"rotate-logs {pod}")
+
+    async def _worth_a_look(self, pods: list[str]) -> list[str]:
+        """Those with something to do, found by one call for all; while that one hangs, all of them."""
+        if any(each.owner == _SURVEY for each in blocking.hung()):
+            return pods
+        try:
+            return await blocking.call(_SURVEY, files.worth_a_look, self._config, pods, deadline=_SURVEY_SECONDS)
+        except Transient:
+            return pods
 
     async def _look_at(self, pod: str) -> None:
         try:

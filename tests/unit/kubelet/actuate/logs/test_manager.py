@@ -3,20 +3,27 @@
 import asyncio
 import errno
 import gzip
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from pykubelet.base import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.guard import item_failures
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
-from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig, files
+from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig, files, manager
 from pykubelet.kubelet.actuate.logs.types import LogPlace
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
 
 LIMIT = 100
 
@@ -75,6 +82,20 @@ class Writer:
             path.name: (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
             for path in sorted(self.folder.iterdir())
         }
+
+
+@contextmanager
+def recorded_calls(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The owners of blocking calls."""
+    owners: list[str] = []
+    original = blocking.call
+
+    async def call(owner: str, *args: Any, **kwargs: Any) -> Any:
+        owners.append(owner)
+        return await original(owner, *args, **kwargs)
+
+    patch.setattr(blocking, "call", call)
+    yield owners
 
 
 @pytest.fixture
@@ -239,6 +260,41 @@ async def test_unreadable_pod_directory_delays_no_other_log(writer: Writer, capl
             await rotation.look()
     assert len(writer.files()) == 2
     assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "WARNING"] == ["default_bad_u2"]
+    writer.close()
+
+
+async def test_survey_that_hangs_delays_no_rotation(writer: Writer) -> None:
+    """A directory may be a mount whose server is away; each pod's is read by a thread of its own then."""
+    rotation, goes_on, surveys = writer.rotation(), threading.Event(), 0
+
+    def hang(config: RotationConfig, pods: Sequence[str]) -> list[str]:
+        nonlocal surveys
+        surveys += 1
+        goes_on.wait()
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "worth_a_look", hang)
+        patch.setattr(manager, "_SURVEY_SECONDS", 0.05)
+        for number in (2, 3):
+            writer.write("x" * LIMIT)
+            await rotation.look()
+            assert len(writer.files()) == number
+        goes_on.set()
+        await until(lambda: not blocking.hung())
+    assert surveys == 1, "a second one began while the first one hung"
+    writer.close()
+
+
+async def test_pods_without_long_logs_are_surveyed_together(writer: Writer) -> None:
+    for number in range(20):
+        (writer.root / f"default_small_u{number + 2}" / "app").mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "overgrown", counted := Mock(side_effect=files.overgrown))
+        with recorded_calls(patch) as calls:
+            await writer.rotation().look()
+    assert counted.call_count == 21
+    assert calls == ["logs", "logs-survey"]
     writer.close()
 
 
