@@ -66,7 +66,7 @@ unit: $(STAMP)
 integration: $(STAMP)
 	$(SUITES) integration cluster faults
 
-bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/folder an API server (root)
+bench: setup test-packages ## measure the agent on real runtimes; GO_KUBELET=/path adds the Go kubelet as peer, KUBEBUILDER_ASSETS=/directory an API server (root)
 	$(BIN)/python -m benchmarks
 
 fuzz: $(STAMP) ## fuzz for MINUTES=10; FILES="words" chooses test files by their names

@@ -39,7 +39,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 def main(only: frozenset[Part], quick: bool, target: Path) -> None:
     """Measure the agent on a private containerd, against bare CRI calls and (GO_KUBELET=PATH) the Go kubelet.
 
-    The part `api` needs KUBEBUILDER_ASSETS, a folder with a kube-apiserver (of the peer's version at least) and etcd.
+    The part `api` needs KUBEBUILDER_ASSETS, a directory with etcd and a kube-apiserver of at least the peer's version.
 
     Exit status: 0 measured, whatever the figures are; 1 a measurement failed; 130 interrupted.
     """

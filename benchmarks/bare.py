@@ -1,7 +1,7 @@
 """The floor: the same pods made by bare CRI calls, one after the other, with configurations equal to the agent's.
 
 The runtime is asked for the configurations that an agent's pod was made with; copies of them differ in names, ids,
-log folder and cgroup only. The files that the agent mounts are copied before the clock starts.
+log directory and cgroup only. The files that the agent mounts are copied before the clock starts.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class BarePods:
     """Makes pods on one runtime."""
 
     client: CriClient
-    folder: Path
+    directory: Path
     cgroup: str
 
     def prepare(self, recipe: Recipe, name: str) -> Recipe:
@@ -47,14 +47,14 @@ class BarePods:
         sandbox, containers = pb.PodSandboxConfig(), []
         sandbox.CopyFrom(recipe.sandbox)
         sandbox.metadata.name, sandbox.metadata.uid = f"{name}-{NODE}", uid
-        sandbox.log_directory = str(self.folder / "log" / uid)
+        sandbox.log_directory = str(self.directory / "log" / uid)
         sandbox.linux.cgroup_parent = f"{self.cgroup}/pod{uid}"
         for number, original in enumerate(recipe.containers):
             container = pb.ContainerConfig()
             container.CopyFrom(original)
-            (self.folder / "log" / uid / container.metadata.name).mkdir(parents=True)
+            (self.directory / "log" / uid / container.metadata.name).mkdir(parents=True)
             for mount in container.mounts:
-                mount.host_path = self._copy(Path(mount.host_path), self.folder / "files" / uid / str(number))
+                mount.host_path = self._copy(Path(mount.host_path), self.directory / "files" / uid / str(number))
             containers.append(container)
         for labels in (sandbox.labels, *(container.labels for container in containers)):
             labels.update({POD_NAME: f"{name}-{NODE}", POD_UID: uid})
@@ -77,7 +77,7 @@ class BarePods:
     async def remove_all(self) -> None:
         """Remove all pods of the runtime, and their files."""
         await remove_sandboxes(self.client)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     async def _ended(self, container: ContainerID) -> None:
         state = pb.CONTAINER_RUNNING
@@ -85,9 +85,9 @@ class BarePods:
             await asyncio.sleep(_EXIT_LOOK_SECONDS)
             state = (await self.client.container_status(container)).status.state
 
-    def _copy(self, source: Path, folder: Path) -> str:
-        target = folder / f"{len(list(folder.iterdir())) if folder.exists() else 0}-{source.name}"
-        folder.mkdir(parents=True, exist_ok=True)
+    def _copy(self, source: Path, directory: Path) -> str:
+        target = directory / f"{len(list(directory.iterdir())) if directory.exists() else 0}-{source.name}"
+        directory.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, symlinks=True)
         else:

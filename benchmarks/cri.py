@@ -103,8 +103,8 @@ async def compare(made: World, plan: Plan, figures: list[Figure], say: Callable[
     """Take all figures ``cri.…``."""
     async with CriClient.connect(made.server.endpoint) as ours, CriClient.connect(made.bare.endpoint) as theirs:
         sides = (
-            _Side(SERVER, made.server, ours, f"{made.bare_cgroup}/ours", made.bare_folder / "ours"),
-            _Side(CONTAINERD, made.bare, theirs, f"{made.bare_cgroup}/theirs", made.bare_folder / "theirs"),
+            _Side(SERVER, made.server, ours, f"{made.bare_cgroup}/ours", made.bare_directory / "ours"),
+            _Side(CONTAINERD, made.bare, theirs, f"{made.bare_cgroup}/theirs", made.bare_directory / "theirs"),
         )
         for group, shared in (("one", False), ("shared", True)):
             await _in_turn(sides, plan.one_at_a_time, shared, lambda text: say(f"runtimes: {text}"))

@@ -89,8 +89,8 @@ class GoKubelet(Subject):
         return f"http://127.0.0.1:{self._port}/pods"
 
     def start(self) -> None:
-        for folder in (self.manifests, self._home / "log", self._home / "root", self._home / "plugins"):
-            folder.mkdir(parents=True, exist_ok=True)
+        for directory in (self.manifests, self._home / "log", self._home / "root", self._home / "plugins"):
+            directory.mkdir(parents=True, exist_ok=True)
         for hierarchy in _hierarchies():
             (hierarchy / self._cgroup.strip("/")).mkdir(exist_ok=True)
         self._sysctls = self._sysctls or {name: Path("/proc/sys", name).read_text() for name in _SYSCTLS}

@@ -30,8 +30,8 @@ _BYTES = 200_000_000
 """Of a layer, uncompressed."""
 _SMALL = 5_000
 _BIG = 50_000_000
-_FOLDER = 40
-"""Files in a folder."""
+_DIRECTORY = 40
+"""Files in a directory."""
 _WORDS = 4_000
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -93,13 +93,13 @@ class _Layer:
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
             for number in range(_BYTES // size):
-                folder = f"usr/lib/part{number // _FOLDER}"
-                if number % _FOLDER == 0:
-                    entry = tarfile.TarInfo(folder)
+                directory = f"usr/lib/part{number // _DIRECTORY}"
+                if number % _DIRECTORY == 0:
+                    entry = tarfile.TarInfo(directory)
                     entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                     archive.addfile(entry)
                 data = b" ".join(chance.choices(words, k=size // 13))
-                _add(archive, f"{folder}/file{number}", data)
+                _add(archive, f"{directory}/file{number}", data)
         self._plain = buffer.getvalue()
         self._packed = _gzip(self._plain)
 

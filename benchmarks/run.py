@@ -43,7 +43,7 @@ async def run(made: World, plan: Plan, out: Output) -> None:
         return
     async with Observer.connect(made.agents.endpoint) as observer:
         async with Observer.connect(made.bare.endpoint) as bare_observer:
-            bare = BarePods(bare_observer.client, made.bare_folder, made.bare_cgroup)
+            bare = BarePods(bare_observer.client, made.bare_directory, made.bare_cgroup)
             session = Session(plan, made.agent, observer, bare, pid, figures, say)
             await _measure(session)
         if made.go is not None:

@@ -1,4 +1,4 @@
-"""Pod start: from the manifest's appearance (its rename into the folder) to the main container's ``startedAt``.
+"""Pod start: from the manifest's appearance (its rename into the directory) to the main container's ``startedAt``.
 
 ``start.one``, ``start.volumes``: one pod at a time, in turn with a pod of equal configuration by bare CRI calls;
 ``overhead`` is the difference of the two neighbours. ``start.N``: N pods at once; ``running`` is each pod's latency,

@@ -26,7 +26,7 @@ Builder = Callable[[str], list[Manifest]]
 
 
 class Subject(ABC):
-    """An agent that runs the manifests of a folder."""
+    """An agent that runs the manifests of a directory."""
 
     label: str
     """One of `figures.SUBJECTS`."""
@@ -36,7 +36,7 @@ class Subject(ABC):
     @property
     @abstractmethod
     def manifests(self) -> Path:
-        """The folder."""
+        """The directory."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class Subject(ABC):
         """The pods with their status whenever one has changed, as a client of the agent sees them; for ever."""
 
     def write(self, name: str, documents: list[Manifest]) -> int:
-        """Put a manifest into the folder in one move; the wall clock just before, in nanoseconds."""
+        """Put a manifest into the directory in one move; the wall clock just before, in nanoseconds."""
         target = self.manifests / f"{name}.yaml"
         temporary = self.manifests / f".{name}.tmp"
         temporary.write_text("\n---\n".join(json.dumps(document) for document in documents))
@@ -144,7 +144,7 @@ def is_ready(pod: Manifest) -> bool:
 
 
 def kill_strays(home: Path) -> None:
-    """Kill processes that a killed run left behind: those with our folder in their command line."""
+    """Kill processes that a killed run left behind: those with our directory in their command line."""
     mark = f"{home}/".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():

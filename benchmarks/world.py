@@ -1,4 +1,4 @@
-"""What a run stands on: three private runtimes, folders and cgroups of its own names, and their removal."""
+"""What a run stands on: three private runtimes, directories and cgroups of its own names, and their removal."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ class World:
         return _CGROUPS[4], _CGROUPS[5]
 
     @property
-    def bare_folder(self) -> Path:
+    def bare_directory(self) -> Path:
         return _HOME / "bare-pods"
 
     @property

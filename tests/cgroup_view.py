@@ -20,9 +20,9 @@ class CgroupView:
 
     def read(self, controller: str, v1: str, v2: str) -> str:
         """A control file, by its name in each version."""
-        folder = folder_of(self.layout, controller)
-        name = v2 if folder == self.layout.unified else v1
-        return (folder / self.path(controller).lstrip("/") / name).read_text().strip()
+        directory = directory_of(self.layout, controller)
+        name = v2 if directory == self.layout.unified else v1
+        return (directory / self.path(controller).lstrip("/") / name).read_text().strip()
 
     def above(self) -> "CgroupView":
         return CgroupView(self.layout, {name: path.rpartition("/")[0] for name, path in self.paths.items()})
@@ -40,26 +40,26 @@ class CgroupView:
     @property
     def cpu_shares(self) -> int:
         """In version 1's unit, 1024 a core; version 2's weight is converted back, roughly."""
-        if folder_of(self.layout, "cpu") == self.layout.unified:
+        if directory_of(self.layout, "cpu") == self.layout.unified:
             weight = int(self.read("cpu", "", "cpu.weight"))
             return (weight - 1) * 262142 // 9999 + 2
         return int(self.read("cpu", "cpu.shares", ""))
 
 
-def folder_of(layout: Layout, controller: str) -> Path:
+def directory_of(layout: Layout, controller: str) -> Path:
     """Where a controller's hierarchy is mounted; version 2 has one for all."""
-    folder = layout.controllers.get(controller, layout.unified)
-    assert folder is not None, f"no hierarchy has the controller {controller}"
-    return folder
+    directory = layout.controllers.get(controller, layout.unified)
+    assert directory is not None, f"no hierarchy has the controller {controller}"
+    return directory
 
 
 def cgroup_of(agent: AgentProcess, name: str, container_name: str = "main") -> CgroupView:
     """By the container's first process as the host sees it."""
     identity = container_status(agent.pod(name), container_name).container_id.partition("://")[2]
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
             try:
-                rows = (folder / "cgroup").read_text().splitlines()
+                rows = (directory / "cgroup").read_text().splitlines()
             except OSError:
                 continue
             if any(identity in row for row in rows):

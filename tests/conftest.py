@@ -65,7 +65,7 @@ def missing_for_runtime() -> str:
     """What keeps tests marked `runtime` from running; empty if nothing does."""
     packages = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
     packages += [package for file, package in _FILES.items() if not Path(file).exists()]
-    if not any(Path(folder, "busybox").is_file() for folder in ("/bin", "/usr/bin")):
+    if not any(Path(directory, "busybox").is_file() for directory in ("/bin", "/usr/bin")):
         packages.append("busybox-static")
     if packages:
         return f"needs a container runtime: apt-get install {' '.join(dict.fromkeys(packages))}"
@@ -151,7 +151,7 @@ def _open_descriptors() -> Counter[str]:
 
 @pytest.fixture(scope="session")
 def isolation(request: pytest.FixtureRequest) -> Iterator[Isolation]:
-    """Names, folder and addresses of this session; leftovers of sessions that were killed are removed first."""
+    """Names, directory and addresses of this session; leftovers of sessions that were killed are removed first."""
     mine = claim()
     jumps = request.config.getoption("--clock-jumps")
     try:

@@ -1,7 +1,7 @@
 """``make run``: the agent on ``examples/`` with a live screen; ``make clean-run`` undoes it.
 
-The agent starts its own runtime server. Everything of the demo lives below one folder; its bridge and its cgroups carry
-the demo's name.
+The agent starts its own runtime server. Everything of the demo lives below one directory; its bridge and its cgroups
+carry the demo's name.
 """
 
 import contextlib
@@ -115,10 +115,10 @@ def _end_agent() -> None:
 
 def _commands() -> Iterator[tuple[int, list[bytes]]]:
     """Every living process with its command line; zombies have none."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
             with contextlib.suppress(OSError):
-                yield int(folder.name), (folder / "cmdline").read_bytes().split(b"\0")
+                yield int(directory.name), (directory / "cmdline").read_bytes().split(b"\0")
 
 
 def show(kubelet: AgentProcess) -> int:

@@ -33,7 +33,7 @@ class GenerationError(Exception):
 
 
 def generate(proto_dir: Path) -> dict[str, str]:
-    """The generated files of all .proto files in a folder: file name to text."""
+    """The generated files of all .proto files in a directory: file name to text."""
     protos = sorted(path.name for path in proto_dir.glob("*.proto"))
     modules = frozenset(f"{name.removesuffix('.proto')}_pb2" for name in protos)
     with tempfile.TemporaryDirectory() as tmp:
@@ -55,7 +55,7 @@ def fix_imports(text: str, modules: frozenset[str]) -> str:
 
 
 def differences(files: dict[str, str], out_dir: Path) -> list[str]:
-    """What is wrong in the folder of generated files, one line each."""
+    """What is wrong in the directory of generated files, one line each."""
     present = {path.name for path in out_dir.iterdir() if path.is_file()} if out_dir.is_dir() else set()
     missing = [f"missing: {name}" for name in files.keys() - present]
     surplus = [f"not generated from any .proto: {name}" for name in present - files.keys()]
@@ -64,7 +64,7 @@ def differences(files: dict[str, str], out_dir: Path) -> list[str]:
 
 
 def write(files: dict[str, str], out_dir: Path) -> None:
-    """Makes the folder hold exactly these files."""
+    """Makes the directory hold exactly these files."""
     out_dir.mkdir(parents=True, exist_ok=True)
     for path in out_dir.iterdir():
         if path.is_file() and path.name not in files:

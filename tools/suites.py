@@ -87,19 +87,19 @@ def plan(names: Sequence[str], runtime: str) -> list[Suite]:
 
 
 def _real(name: str, marked: str, runtime: str, *, alone: bool = False) -> Suite:
-    folders = ("tests/integration", "tests/faults", f"--ignore={_FAULTS}")
-    command = (*_PYTEST, "-m", marked, f"--runtime={runtime}", *folders)
+    directories = ("tests/integration", "tests/faults", f"--ignore={_FAULTS}")
+    command = (*_PYTEST, "-m", marked, f"--runtime={runtime}", *directories)
     return Suite(name, command, alone)
 
 
 class Run:
     """A suite whose process has been started."""
 
-    def __init__(self, suite: Suite, folder: Path, patience: str) -> None:
+    def __init__(self, suite: Suite, directory: Path, patience: str) -> None:
         self.suite = suite
         self._begun = time.monotonic()
-        self._log = folder / f"{suite.name}.log"
-        self._report = folder / f"{suite.name}.xml"
+        self._log = directory / f"{suite.name}.log"
+        self._report = directory / f"{suite.name}.xml"
         command = [*suite.command, f"--junit-xml={self._report}"] if suite.tests else suite.command
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -154,10 +154,10 @@ def _count(case: ElementTree.Element, found: Outcome) -> None:
 class Stage:
     """Runs suites, some at a time."""
 
-    def __init__(self, suites: Iterable[Suite], lanes: int, folder: Path) -> None:
+    def __init__(self, suites: Iterable[Suite], lanes: int, directory: Path) -> None:
         self._waiting = list(suites)
         self._lanes = lanes
-        self._folder = folder
+        self._directory = directory
         # Who has neighbours has to wait longer for the machine, and may.
         self._patience = os.environ.get(_PATIENCE, "1" if lanes == 1 else "2")
         self._running: list[Run] = []
@@ -192,7 +192,7 @@ class Stage:
             if alone and self._running:
                 return
             suite = self._waiting.pop(0)
-            run = Run(suite, self._folder, "1" if suite.alone else self._patience)
+            run = Run(suite, self._directory, "1" if suite.alone else self._patience)
             self._running.append(run)
             if self._signals:
                 run.signal(signal.SIGINT)  # it came while this one was being started
@@ -233,8 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     begun = time.monotonic()
     suites = plan(given.names, given.runtime)
-    with tempfile.TemporaryDirectory(prefix="suites-") as folder:
-        stage = Stage(suites, given.lanes, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="suites-") as directory:
+        stage = Stage(suites, given.lanes, Path(directory))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, stage.interrupt)
         stage.play()

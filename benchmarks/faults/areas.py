@@ -104,17 +104,17 @@ class Area:
     @contextlib.contextmanager
     def without_inodes(self) -> Iterator[None]:
         """No file can be made any more."""
-        folder = self.point / _FILLER
-        folder.mkdir()
+        directory = self.point / _FILLER
+        directory.mkdir()
         try:
             with contextlib.suppress(OSError):
                 for number in range(_DISK_INODES):
-                    (folder / str(number)).touch()
+                    (directory / str(number)).touch()
             yield
         finally:
-            for path in folder.iterdir():
+            for path in directory.iterdir():
                 path.unlink()
-            folder.rmdir()
+            directory.rmdir()
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:

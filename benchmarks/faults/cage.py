@@ -20,18 +20,18 @@ def cage(controller: str, name: str, pid: int, limit: int) -> Iterator[Path]:
     """Put the process into a new cgroup of that path with that limit; at the end all that is in it goes back."""
     top = _hierarchy(controller)
     home = top / _cgroup(pid, controller).strip("/")
-    folder = top / name.strip("/")
-    folder.mkdir()
+    directory = top / name.strip("/")
+    directory.mkdir()
     try:
-        (folder / _FILES[controller, detect().version]).write_text(str(limit))
-        (folder / "cgroup.procs").write_text(str(pid))
-        yield folder
+        (directory / _FILES[controller, detect().version]).write_text(str(limit))
+        (directory / "cgroup.procs").write_text(str(pid))
+        yield directory
     finally:
-        while pids := (folder / "cgroup.procs").read_text().split():
+        while pids := (directory / "cgroup.procs").read_text().split():
             for each in pids:
                 with contextlib.suppress(ProcessLookupError):
                     (home / "cgroup.procs").write_text(each)
-        folder.rmdir()
+        directory.rmdir()
 
 
 def _hierarchy(controller: str) -> Path:

@@ -69,19 +69,19 @@ class Switch:
         self.path.unlink()
 
 
-def oci_runtime(folder: Path) -> Switch:
+def oci_runtime(directory: Path) -> Switch:
     """runc behind a switch."""
     program = shutil.which("runc")
     if program is None:
         raise NotFound("runc is missing; install it with: apt-get install runc")
-    return Switch(folder / "runc", program)
+    return Switch(directory / "runc", program)
 
 
-def network_plugin(folder: Path) -> Switch:
-    """The bridge plugin behind a switch; ``folder`` gets links to all others."""
-    folder.mkdir(parents=True, exist_ok=True)
+def network_plugin(directory: Path) -> Switch:
+    """The bridge plugin behind a switch; ``directory`` gets links to all others."""
+    directory.mkdir(parents=True, exist_ok=True)
     for plugin in PLUGINS.iterdir():
-        link = folder / plugin.name
+        link = directory / plugin.name
         if plugin.name != _PLUGIN and not link.is_symlink():
             link.symlink_to(plugin)
-    return Switch(folder / _PLUGIN, str(PLUGINS / _PLUGIN))
+    return Switch(directory / _PLUGIN, str(PLUGINS / _PLUGIN))

@@ -166,7 +166,7 @@ class Bench:
         """Save the daemons' logs of a node that is about to be replaced."""
         if self._node is None:
             return
-        folder = self._logs / f"{self._subject.name.lower()}-{fault}"
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self._logs / f"{self._subject.name.lower()}-{fault}"
+        directory.mkdir(parents=True, exist_ok=True)
         for path in self._node.home.glob("?/*.log"):
-            shutil.copy(path, folder / path.name)
+            shutil.copy(path, directory / path.name)

@@ -150,5 +150,5 @@ def test_who_has_the_right_for_one_thing_gets_that_only(web: Web, apiserver: Env
         for path in ("/pods", "/logs/", "/configz", "/containerLogs/default/web/main"):
             assert web.node(path, token)[0] == 403, path
     finally:
-        for folder in ("clusterrolebindings", "clusterroles"):
-            api.delete(f"{rbac}/{folder}/monitoring")
+        for directory in ("clusterrolebindings", "clusterroles"):
+            api.delete(f"{rbac}/{directory}/monitoring")

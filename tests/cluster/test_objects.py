@@ -36,9 +36,9 @@ def test_config_maps_and_secrets_are_followed_within_a_second(cluster: Cluster) 
     cluster.ready("reader")
     shown = "cat /cfg/color /both/color /words/word /both/word"
     assert cluster.agent.exec("reader", f"echo $COLOR; {shown}") == "red\nredredredred"
-    folder = cluster.agent.root / "pods" / made["metadata"]["uid"] / "volumes"
+    directory = cluster.agent.root / "pods" / made["metadata"]["uid"] / "volumes"
     places = ["configmap/cfg/color", "projected/both/color", "secret/words/word", "projected/both/word"]
-    paths = [folder / f"kubernetes.io~{place}" for place in places]
+    paths = [directory / f"kubernetes.io~{place}" for place in places]
     for value in ("blue", "green"):
         cluster.api.merge(f"{_CONFIG_MAPS}/settings", {"data": {"color": value}})
         cluster.api.merge(f"{_SECRETS}/words", {"stringData": {"word": value}})
@@ -125,9 +125,9 @@ def test_a_token_of_the_service_account_is_projected(cluster: Cluster) -> None:
     volumes = [{"name": "token", "projected": {"sources": sources}}]
     made = cluster.run(pod("robot", main, serviceAccountName="robot", volumes=volumes))
     cluster.ready("robot")
-    folder = "/var/run/secrets/kubernetes.io/serviceaccount"
-    token, vault = cluster.agent.exec("robot", f"cat {folder}/token; echo; cat {folder}/vault").split()
-    assert cluster.agent.exec("robot", f"cat {folder}/ca.crt {folder}/namespace") == "a certificatedefault"
+    directory = "/var/run/secrets/kubernetes.io/serviceaccount"
+    token, vault = cluster.agent.exec("robot", f"cat {directory}/token; echo; cat {directory}/vault").split()
+    assert cluster.agent.exec("robot", f"cat {directory}/ca.crt {directory}/namespace") == "a certificatedefault"
     claims = _claims(token)
     assert claims["sub"] == "system:serviceaccount:default:robot"
     assert claims["kubernetes.io"]["pod"] == {"name": "robot", "uid": made["metadata"]["uid"]}

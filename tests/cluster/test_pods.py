@@ -9,7 +9,7 @@ import pytest
 from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cgroup_view import cgroup_of, folder_of
+from tests.cgroup_view import cgroup_of, directory_of
 from tests.cluster.conftest import NODE, Cluster
 from tests.manifests import BUSYBOX, container, pod, sh, stubborn
 
@@ -53,7 +53,7 @@ def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster:
     made = cluster.run(pod("deaf", container(command=stubborn()), terminationGracePeriodSeconds=60))
     cluster.ready("deaf")
     cgroup = cgroup_of(cluster.agent, "deaf")
-    processes = folder_of(cgroup.layout, "memory") / cgroup.path("memory").lstrip("/") / "cgroup.procs"
+    processes = directory_of(cgroup.layout, "memory") / cgroup.path("memory").lstrip("/") / "cgroup.procs"
     assert processes.read_text()
     deleted = time.monotonic()
     cluster.api.delete_pod("deaf", 3)

@@ -124,9 +124,9 @@ def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
             cluster.delete(item["metadata"]["name"], 0)
         made.end()
         shutil.rmtree(home)
-        for folder in (f"{_STORAGE}/csidrivers", f"{_STORAGE}/volumeattachments", _CLAIMS, _VOLUMES):
-            for item in cluster.api.get(folder)["items"]:
-                cluster.api.delete(f"{folder}/{item['metadata']['name']}")
+        for directory in (f"{_STORAGE}/csidrivers", f"{_STORAGE}/volumeattachments", _CLAIMS, _VOLUMES):
+            for item in cluster.api.get(directory)["items"]:
+                cluster.api.delete(f"{directory}/{item['metadata']['name']}")
 
 
 def test_the_driver_is_in_the_csi_node(storage: Storage) -> None:

@@ -27,10 +27,10 @@ def stage(isolation: Isolation) -> Iterator[Stage]:
         made.start()
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        folder = isolation.home / "notes"
-        folder.mkdir(exist_ok=True)
+        directory = isolation.home / "notes"
+        directory.mkdir(exist_ok=True)
         with asyncio.Runner() as runner:
-            yield Stage(made, cgroup, folder, port, BUSYBOX, runner)
+            yield Stage(made, cgroup, directory, port, BUSYBOX, runner)
     finally:
         made.destroy()
         remove_cgroups(cgroup)

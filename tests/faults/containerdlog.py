@@ -86,12 +86,12 @@ class CallLog:
 def shims(daemon: PrivateRuntime) -> dict[str, int]:
     """Process ids of containerd's shims by the sandboxes that they serve."""
     found = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
             with contextlib.suppress(OSError):
-                words = (folder / "cmdline").read_bytes().decode().split("\0")
+                words = (directory / "cmdline").read_bytes().decode().split("\0")
                 if "containerd-shim" in words[0] and str(daemon.socket) in words:
-                    found[words[words.index("-id") + 1]] = int(folder.name)
+                    found[words[words.index("-id") + 1]] = int(directory.name)
     return found
 
 

@@ -188,7 +188,7 @@ def _final_verdict(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) ->
 
 
 async def _judge(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> Verdict:
-    """Compare what is wanted with the runtime, the containers' own notes and the log folders."""
+    """Compare what is wanted with the runtime, the containers' own notes and the log directories."""
     async with CriClient.connect(daemon.endpoint) as client:
         sandboxes = await client.list_pod_sandboxes()
         rows = await client.list_containers()
@@ -207,9 +207,9 @@ async def _judge(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> V
     owners = [row.labels["io.kubernetes.pod.uid"] for row in rows]
     owners += [box.labels["io.kubernetes.pod.uid"] for box in sandboxes if box.id not in calls.stuck.values()]
     verdict.odd |= {f"the runtime has pod {uid}" for uid in owners if uid not in known}
-    folders = {path.name for path in (agent.root / "pods").iterdir()}
+    directories = {path.name for path in (agent.root / "pods").iterdir()}
     stuck = {calls.sandboxes.get(box, "") for box in calls.stuck.values()}
-    verdict.odd |= {f"folder of pod {uid}" for uid in folders - known - stuck}
+    verdict.odd |= {f"directory of pod {uid}" for uid in directories - known - stuck}
     return verdict
 
 
@@ -233,9 +233,9 @@ def _judge_pod(seen: Pod, rows: list[pb.Container], calls: CallLog, churn: Churn
 
 
 def _judge_logs(agent: AgentProcess, seen: Pod, verdict: Verdict) -> None:
-    folder = agent.pod_logs / f"default_{seen.metadata.name}_{seen.metadata.uid}"
+    directory = agent.pod_logs / f"default_{seen.metadata.name}_{seen.metadata.uid}"
     for each in (*seen.spec.init_containers, *seen.spec.containers):
-        files = sorted(path.name for path in (folder / each.name).glob("*"))
+        files = sorted(path.name for path in (directory / each.name).glob("*"))
         if files != ["0.log"]:
             verdict.odd.add(f"{seen.metadata.name}/{each.name}: log files {files}")
 

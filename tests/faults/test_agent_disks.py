@@ -30,9 +30,9 @@ def agent(isolation: Isolation, daemon: PrivateRuntime) -> Iterator[AgentProcess
     made = AgentProcess(isolation.home / "disks", daemon.endpoint, f"{isolation.cgroup_root}-disks", flags=_FLAGS)
     logs = made.pod_logs.parent
     try:
-        for folder in (made.root, logs):
-            folder.mkdir(parents=True)
-            mounts.tmpfs(str(folder), size=Bytes(16 * MIB), mode=0o711)
+        for directory in (made.root, logs):
+            directory.mkdir(parents=True)
+            mounts.tmpfs(str(directory), size=Bytes(16 * MIB), mode=0o711)
         made.start()
         traces = NodeTraces(made, daemon)
         made.write("one.json", pod("one"))
@@ -46,20 +46,20 @@ def agent(isolation: Isolation, daemon: PrivateRuntime) -> Iterator[AgentProcess
 
 
 @contextlib.contextmanager
-def _read_only(folder: Path) -> Iterator[None]:
+def _read_only(directory: Path) -> Iterator[None]:
     """As after errors=remount-ro: what is open stays writable, nothing else is."""
-    mounts.bind(str(folder), str(folder), read_only=True)
+    mounts.bind(str(directory), str(directory), read_only=True)
     try:
         with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
-            (folder / "probe").touch()
+            (directory / "probe").touch()
         yield
     finally:
-        mounts.unmount(str(folder), lazy=True)
+        mounts.unmount(str(directory), lazy=True)
 
 
 @contextlib.contextmanager
-def _full(folder: Path) -> Iterator[None]:
-    filler = folder / "filler"
+def _full(directory: Path) -> Iterator[None]:
+    filler = directory / "filler"
     try:
         with filler.open("wb", buffering=0) as file:
             for size in (1 << 20, 1 << 12, 1):
@@ -72,30 +72,30 @@ def _full(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _dead_file_system(folder: Path) -> Iterator[None]:
+def _dead_file_system(directory: Path) -> Iterator[None]:
     """A FUSE mount whose server has ended: every access is an error."""
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     try:
-        mounts.mount("dead", str(folder), "fuse", data=f"fd={server},rootmode=40000,user_id=0,group_id=0")
+        mounts.mount("dead", str(directory), "fuse", data=f"fd={server},rootmode=40000,user_id=0,group_id=0")
     finally:
         os.close(server)
     try:
         with pytest.raises(OSError, match=os.strerror(errno.ENOTCONN)):
-            next(folder.iterdir())
+            next(directory.iterdir())
         yield
     finally:
-        mounts.unmount(str(folder), lazy=True)
+        mounts.unmount(str(directory), lazy=True)
 
 
 def _log_of_a_pod_that_is_gone(agent: AgentProcess) -> Path:
     """A pod's directory and the link to its log, which nothing wants any more."""
-    folder = agent.pod_logs / "default_gone_0000"
-    (folder / "main").mkdir(parents=True)
-    (folder / "main" / "0.log").write_bytes(b"")
+    directory = agent.pod_logs / "default_gone_0000"
+    (directory / "main").mkdir(parents=True)
+    (directory / "main" / "0.log").write_bytes(b"")
     link = agent.container_logs / f"gone_default_main-{_NO_CONTAINER}.log"
-    link.symlink_to(folder / "main" / "0.log")
-    return folder
+    link.symlink_to(directory / "main" / "0.log")
+    return directory
 
 
 def _identity(agent: AgentProcess) -> object:
@@ -161,8 +161,8 @@ def test_agent_with_unreadable_directories_keeps_pods_and_restarts(agent: AgentP
 @pytest.mark.parametrize("place", ["root", "pod_logs"])
 def test_agent_with_dead_file_system_keeps_pods_and_restarts(agent: AgentProcess, place: str) -> None:
     before = _identity(agent)
-    folder = agent.root / "pods" if place == "root" else agent.pod_logs
-    with _dead_file_system(folder):
+    directory = agent.root / "pods" if place == "root" else agent.pod_logs
+    with _dead_file_system(directory):
         agent.stop()
         _came_up_and_swept(agent)
         assert _identity(agent) == before

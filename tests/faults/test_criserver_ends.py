@@ -83,8 +83,8 @@ def test_both_daemons_killed_at_once(agent: AgentProcess, server: PrivateCriServ
 
 
 def _addresses(server: PrivateCriServer) -> list[str]:
-    folder = server.home / "root" / "ipam" / server.bridge
-    return sorted(path.name for path in folder.iterdir() if path.name[0].isdecimal())
+    directory = server.home / "root" / "ipam" / server.bridge
+    return sorted(path.name for path in directory.iterdir() if path.name[0].isdecimal())
 
 
 def test_a_reboot(agent: AgentProcess, server: PrivateCriServer) -> None:
@@ -117,26 +117,26 @@ def test_a_reboot(agent: AgentProcess, server: PrivateCriServer) -> None:
     wait_for(lambda: len(_addresses(server)) == 2, 20, lambda: f"addresses are held: {_addresses(server)}")
 
 
-def _configs(folder: Path) -> tuple[pb.PodSandboxConfig, pb.ContainerConfig]:
-    """A pod whose one container notes in the folder that it began."""
+def _configs(directory: Path) -> tuple[pb.PodSandboxConfig, pb.ContainerConfig]:
+    """A pod whose one container notes in the directory that it began."""
     sandbox_config = pb.PodSandboxConfig(
-        metadata=pb.PodSandboxMetadata(name=folder.name, namespace="n", uid="u"),
-        linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{folder.name}"),
+        metadata=pb.PodSandboxMetadata(name=directory.name, namespace="n", uid="u"),
+        linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{directory.name}"),
     )
     options = pb.NamespaceOption(pid=pb.CONTAINER)
     config = pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name="main"),
         image=pb.ImageSpec(image=BUSYBOX),
         command=["sh", "-c", "echo run >> /notes/runs; exec sleep 600"],
-        mounts=[pb.Mount(host_path=str(folder), container_path="/notes")],
+        mounts=[pb.Mount(host_path=str(directory), container_path="/notes")],
         linux=pb.LinuxContainerConfig(security_context=pb.LinuxContainerSecurityContext(namespace_options=options)),
     )
     return sandbox_config, config
 
 
-async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
+async def _start_and_vanish(endpoint: str, directory: Path) -> tuple[int, str]:
     """Start a container with a client that goes away at once. How often it ran, and what a second start is told."""
-    sandbox_config, config = _configs(folder)
+    sandbox_config, config = _configs(directory)
     async with CriClient.connect(endpoint) as client:
         sandbox = await client.run_pod_sandbox(sandbox_config)
         identity = await client.create_container(sandbox, config, sandbox_config)
@@ -156,11 +156,11 @@ async def _start_and_vanish(endpoint: str, folder: Path) -> tuple[int, str]:
                 await client.start_container(identity)
             except PykubeletError as error:
                 told = str(error)
-            return (folder / "runs").read_text().count("run"), told
+            return (directory / "runs").read_text().count("run"), told
         finally:
             await client.stop_pod_sandbox(sandbox)
             await client.remove_pod_sandbox(sandbox)
-            remove_cgroups(f"/{folder.name}")
+            remove_cgroups(f"/{directory.name}")
 
 
 async def _state(client: CriClient, identity: ContainerID) -> int:
@@ -168,9 +168,9 @@ async def _state(client: CriClient, identity: ContainerID) -> int:
 
 
 def test_a_start_goes_on_when_its_client_vanishes(server: PrivateCriServer, tmp_path: Path) -> None:
-    folder = tmp_path / f"pktest-vanish-{os.getpid()}"
-    folder.mkdir()
-    runs, told = asyncio.run(_start_and_vanish(server.endpoint, folder))
+    directory = tmp_path / f"pktest-vanish-{os.getpid()}"
+    directory.mkdir()
+    runs, told = asyncio.run(_start_and_vanish(server.endpoint, directory))
     assert runs == 1
     assert "only a created one can be started" in told
 
@@ -276,9 +276,9 @@ def test_a_damaged_state_file_costs_nobody_a_container(agent: AgentProcess, serv
 
 
 def test_a_container_that_no_record_speaks_of_is_left_alone(server: PrivateCriServer, tmp_path: Path) -> None:
-    folder = tmp_path / f"pktest-unknown-{os.getpid()}"
-    folder.mkdir()
-    sandbox_config, config = _configs(folder)
+    directory = tmp_path / f"pktest-unknown-{os.getpid()}"
+    directory.mkdir()
+    sandbox_config, config = _configs(directory)
 
     async def make() -> tuple[str, str]:
         async with CriClient.connect(server.endpoint) as client:
@@ -319,4 +319,4 @@ def test_a_container_that_no_record_speaks_of_is_left_alone(server: PrivateCriSe
     server.start()
     assert [place for place in places[:3] if place.exists()] == [], server.log.read_text()[-2000:]
     wait_for(lambda: not list(places[3].iterdir()) and sandbox not in str(_addresses(server)), 10, server.log.read_text)
-    remove_cgroups(f"/{folder.name}")
+    remove_cgroups(f"/{directory.name}")

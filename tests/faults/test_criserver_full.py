@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
 @pytest.fixture
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    """Its folders for what must last are on a small disk of their own."""
+    """Its directories for what must last are on a small disk of their own."""
     made = PrivateCriServer(isolation.home / "f", f"{isolation.bridge}f", isolation.further_subnet("f"))
     root = made.home / "root"
     root.mkdir(parents=True)

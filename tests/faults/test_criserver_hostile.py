@@ -293,8 +293,8 @@ def test_server_starts_on_files_that_are_none(yard: Yard) -> None:
     (home / "root" / "state.db").unlink()
     (home / "run" / "marks").unlink()
     shutil.rmtree(home / "run" / "tmp")
-    for folder in ("root/state.db/below", "run/marks/below", f"root/storage/containers/{strange}/upper/below"):
-        (home / folder).mkdir(parents=True)
+    for directory in ("root/state.db/below", "run/marks/below", f"root/storage/containers/{strange}/upper/below"):
+        (home / directory).mkdir(parents=True)
     for name in ("run/tmp", f"run/exits/{strange}", f"run/bundles/{strange}", f"run/sandboxes/{strange}"):
         (home / name).parent.mkdir(exist_ok=True)
         os.mkfifo(home / name)

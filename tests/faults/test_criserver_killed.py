@@ -88,7 +88,7 @@ def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: ran
 @pytest.mark.parametrize("name", ["pull", "import", "remove"])
 def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: random.Random, tmp_path: Path) -> None:
     """PullImage with its unpacking, the import of an archive, RemoveImage."""
-    files = {f"folder-{number}/file": bytes([number]) * 10_000 for number in range(3)}
+    files = {f"directory-{number}/file": bytes([number]) * 10_000 for number in range(3)}
     archive = tmp_path / "image.tar"
     with Registry(tmp_path) as registry:
         image = registry.add("killed", files=files)

@@ -134,7 +134,7 @@ def _assert_no_command(stage: Stage, pod: Pod) -> None:
     def others() -> list[str]:
         own = ("sh -c trap", "sleep 0.3", "httpd")
         inside = [each for each in stage.commands(pod.container) if each and not each.startswith(own)]
-        # Calls of the OCI runtime, which have a folder there.
+        # Calls of the OCI runtime, which have a directory there.
         outside = [each for each in snapshot(stage.scope).found[Kind.PROCESS] if scratch in each]
         return inside + outside
 

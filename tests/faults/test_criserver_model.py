@@ -129,8 +129,8 @@ class _Pods:
     def _differences(self, boxes: object, containers: dict[str, pb.Container]) -> list[str]:
         run = self.stage.server.home / "run"
         wrong = []
-        for folder in (run / "bundles", *(run / "oci").iterdir()):
-            wrong += [f"{path} belongs to none" for path in folder.iterdir() if path.name not in containers]
+        for directory in (run / "bundles", *(run / "oci").iterdir()):
+            wrong += [f"{path} belongs to none" for path in directory.iterdir() if path.name not in containers]
         for key, each in containers.items():
             program = [line for line in self.stage.commands(key) if line.startswith("sleep")]
             if (each.state == pb.CONTAINER_RUNNING) != bool(program):

@@ -121,8 +121,10 @@ class Pods:
 
     def held(self) -> list[str]:
         """Addresses that the network's plugins have noted as taken."""
-        folder = self.server.home / "root" / "ipam" / self.server.bridge
-        return sorted(path.name for path in folder.iterdir() if path.name[0].isdecimal()) if folder.is_dir() else []
+        directory = self.server.home / "root" / "ipam" / self.server.bridge
+        return (
+            sorted(path.name for path in directory.iterdir() if path.name[0].isdecimal()) if directory.is_dir() else []
+        )
 
     def hang(self, command: str) -> None:
         """Let the plugin hang at that command for the pod ``slow``; empty: at none."""
@@ -140,9 +142,9 @@ async def pods(server: PrivateCriServer, isolation: Isolation) -> AsyncIterator[
     scope = Scope(
         process_marks=traces.process_marks,
         mount_roots=traces.mount_roots,
-        netns_folders=traces.netns_folders,
+        netns_directories=traces.netns_directories,
         # What plugins keep beside the addresses is theirs.
-        folders=tuple(folder for folder in traces.folders if not folder.endswith("/ipam")),
+        directories=tuple(directory for directory in traces.directories if not directory.endswith("/ipam")),
     )
     before = snapshot(scope)
     async with CriClient.connect(server.endpoint) as client:

@@ -19,8 +19,8 @@ _RETRY_SECONDS = 20.0
 
 def test_faults_are_told_and_mended(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
     """Several at once, beside a pod that must not notice."""
-    folder = tmp_path / "folder"
-    folder.write_text("a file where a folder is wanted")
+    directory = tmp_path / "directory"
+    directory.write_text("a file where a directory is wanted")
     flags = tmp_path / "flags"
     flags.mkdir()
     hook = {"postStart": exec_handler("[ -e /flags/hook ]")}
@@ -31,7 +31,7 @@ def test_faults_are_told_and_mended(agent: AgentProcess, apply: Apply, tmp_path:
         pod(
             "volume",
             container(volumeMounts=[mount("v", "/v")]),
-            volumes=[{"name": "v", "hostPath": {"path": str(folder), "type": "Directory"}}],
+            volumes=[{"name": "v", "hostPath": {"path": str(directory), "type": "Directory"}}],
         ),
         pod(
             "hook",
@@ -50,8 +50,8 @@ def test_faults_are_told_and_mended(agent: AgentProcess, apply: Apply, tmp_path:
     agent.wait_pod("program", lambda p: waiting_reason(p) in ("RunContainerError", "CrashLoopBackOff"))
     agent.wait_pod("env", lambda p: waiting_reason(p) == "CreateContainerConfigError")
 
-    folder.unlink()
-    folder.mkdir()
+    directory.unlink()
+    directory.mkdir()
     (flags / "hook").touch()
     (flags / "program").write_text("#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 3600 & wait $!; done\n")
     (flags / "program").chmod(0o755)
@@ -82,8 +82,8 @@ def test_a_busy_mount_is_let_go_in_the_end(agent: AgentProcess, apply: Apply) ->
     volumes = [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
     apply("busy", pod("busy", container(volumeMounts=[mount("memory", "/memory")]), volumes=volumes))
     uid = agent.wait_running("busy")[0].metadata.uid
-    folder = agent.root / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "memory"
-    with subprocess.Popen(["sleep", "2"], cwd=folder):
+    directory = agent.root / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "memory"
+    with subprocess.Popen(["sleep", "2"], cwd=directory):
         apply("busy")
         agent.wait_gone("busy", timeout=30)
     assert not (agent.root / "pods" / uid).exists()

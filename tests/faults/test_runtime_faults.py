@@ -143,14 +143,14 @@ def test_a_sandbox_that_dies_is_replaced(agent: AgentProcess, daemon: PrivateRun
 
 def _kill_pause(uid: str) -> None:
     """SIGKILL to the first process of a pod's sandbox, which is known by its command."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
             try:
-                cgroup, command = (folder / "cgroup").read_text(), (folder / "cmdline").read_bytes()
+                cgroup, command = (directory / "cgroup").read_text(), (directory / "cmdline").read_bytes()
             except OSError:
                 continue
             if f"pod{uid}" in cgroup and b"2147483647" in command:
-                os.kill(int(folder.name), signal.SIGKILL)
+                os.kill(int(directory.name), signal.SIGKILL)
                 return
     raise AssertionError(f"no pause process of pod {uid}")
 

@@ -56,9 +56,9 @@ class Stage:
     sandbox_manager: SandboxManager
     container_manager: ContainerManager
 
-    def __init__(self, loop: SimulatedLoop, folder: Path) -> None:
+    def __init__(self, loop: SimulatedLoop, directory: Path) -> None:
         self.loop = loop
-        self.settings = Settings(root=folder / "root", run=folder / "run")
+        self.settings = Settings(root=directory / "root", run=directory / "run")
         for each in (self.settings.root, self.settings.run):
             each.mkdir()
         self.machine = Machine(loop, self.settings.root, self.settings.run)
@@ -84,8 +84,8 @@ class Stage:
 
     async def start(self) -> None:
         """A new server takes over. Its recovery must succeed."""
-        for folder in (self.settings.bundles, self.settings.exits, self.settings.scratch):
-            folder.mkdir(parents=True, exist_ok=True)
+        for directory in (self.settings.bundles, self.settings.exits, self.settings.scratch):
+            directory.mkdir(parents=True, exist_ok=True)
         self.life = life = Life()
         ready = asyncio.Event()
         life.main = asyncio.ensure_future(self._within(life, lambda: self._live(life, ready)))
@@ -173,9 +173,9 @@ class Stage:
 
 
 @contextmanager
-def staged(loop: SimulatedLoop, folder: Path) -> Iterator[Stage]:
+def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
     """The stage, with everything below the server simulated."""
-    stage = Stage(loop, folder)
+    stage = Stage(loop, directory)
     machine = stage.machine
     SimulatedPidFd.machine = machine
     pinned = SimulatedNamespaces(machine)
@@ -211,7 +211,7 @@ def staged(loop: SimulatedLoop, folder: Path) -> Iterator[Stage]:
         patch.setattr(procfs, "cgroups", lambda pid: None)
         patch.setattr(procfs, "pids", lambda: [each.pid for each in machine.living()])
         patch.setattr(system, "boot_id", lambda: machine.boot_id)
-        patch.setattr("pykubelet.criserver.assembly.PinnedNamespaces", lambda folder: pinned)
+        patch.setattr("pykubelet.criserver.assembly.PinnedNamespaces", lambda directory: pinned)
         patch.setattr(Database, "_transaction", limited)
         patch.setattr(blocking._threads, "run", loop.later)
         yield stage

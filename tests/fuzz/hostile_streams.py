@@ -102,8 +102,8 @@ def run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], listens: b
 
 
 async def _run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], listens: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(hangup, "STUCK", 0.05):
-        async with pod() as ports, served(Path(folder)) as (server, session):
+    with tempfile.TemporaryDirectory() as directory, mock.patch.object(hangup, "STUCK", 0.05):
+        async with pod() as ports, served(Path(directory)) as (server, session):
             data = make(ports)
             # Few bytes do not take many, and the measurement takes its time.
             measuring = measured() if len(data) > _CHUNK else nullcontext(lambda: 0)

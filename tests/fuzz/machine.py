@@ -390,7 +390,7 @@ class SimulatedUsage:
 
 
 class SimulatedImages:
-    """One image; root file systems are folders on the disk."""
+    """One image; root file systems are directories on the disk."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -408,10 +408,10 @@ class SimulatedImages:
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         await self._machine.step()
         self._machine.rootfs.add(container)
-        folder = self._machine.root / "rootfs" / container
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self._machine.root / "rootfs" / container
+        directory.mkdir(parents=True, exist_ok=True)
         await self._machine.fallible("mount")
-        return folder
+        return directory
 
     async def release(self, container: ContainerID) -> None:
         await self._machine.fallible("umount")

@@ -50,7 +50,7 @@ _RANGES = {
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
 _PATHS = frozenset(("host_path", "log_directory"))
-"""Of the node: what is missing there is made, so they stay in one folder."""
+"""Of the node: what is missing there is made, so they stay in one directory."""
 _DEEPEST = 6
 _MANY = 2000
 
@@ -58,9 +58,9 @@ _MANY = 2000
 class Nonsense:
     """Fills messages as chance wills."""
 
-    def __init__(self, chance: random.Random, folder: Path, ids: Sequence[str]) -> None:
+    def __init__(self, chance: random.Random, directory: Path, ids: Sequence[str]) -> None:
         self._chance = chance
-        self._folder = folder
+        self._directory = directory
         self._ids = ids
 
     def fill(self, message: Message, likely: float, depth: int = 0) -> None:
@@ -118,7 +118,7 @@ class Nonsense:
                     "",
                     "a/b",
                     "/dev/null",
-                    *(f"{self._folder}{end}" for end in ("", "/x", "/x/../y", "/a\nb", "/\0", "/ä")),
+                    *(f"{self._directory}{end}" for end in ("", "/x", "/x/../y", "/a\nb", "/\0", "/ä")),
                 )
             )
         if field.name.endswith("_id") and self._ids and self._chance.random() < 0.8:

@@ -56,12 +56,12 @@ def _container(sandbox: str, number: int = 0) -> pb.CreateContainerRequest:
 class _Given:
     """The requests of one example."""
 
-    def __init__(self, stage: Stage, folder: Path, sandbox: str, container: str) -> None:
+    def __init__(self, stage: Stage, directory: Path, sandbox: str, container: str) -> None:
         self.chance = stage.loop.chance
         self._stage = stage
         self._sandbox = sandbox
         self._number = 0
-        self._nonsense = Nonsense(self.chance, folder, (sandbox, container))
+        self._nonsense = Nonsense(self.chance, directory, (sandbox, container))
 
     def request(self, name: str) -> Message:
         """Often one that makes sense but for a few fields."""
@@ -100,21 +100,21 @@ async def _answer(calls: Stage, name: str, request: Message) -> Message | None:
 def test_any_request_is_answered_or_refused_and_the_server_goes_on(seed: int) -> None:
     loop = SimulatedLoop(random.Random(seed))
     with (
-        tempfile.TemporaryDirectory() as folder,
-        staged(loop, Path(folder)) as stage,
+        tempfile.TemporaryDirectory() as directory,
+        staged(loop, Path(directory)) as stage,
         asyncio.Runner(loop_factory=lambda: loop) as runner,
     ):
-        runner.run(_ask(stage, Path(folder) / "node"))
+        runner.run(_ask(stage, Path(directory) / "node"))
 
 
-async def _ask(stage: Stage, folder: Path) -> None:
-    folder.mkdir()
+async def _ask(stage: Stage, directory: Path) -> None:
+    directory.mkdir()
     await stage.start()
     try:
         sandbox = (await stage.calls["RunPodSandbox"](_pod())).pod_sandbox_id
         container = (await stage.calls["CreateContainer"](_container(sandbox))).container_id
         await stage.calls["StartContainer"](pb.StartContainerRequest(container_id=container))
-        given_ = _Given(stage, folder, sandbox, container)
+        given_ = _Given(stage, directory, sandbox, container)
         names = sorted({*stage.calls, *stage.streams} - _ENDLESS)
         for name in (*given_.chance.choices(names, k=_CALLS), *given_.chance.choices(_MAKING, k=_CALLS)):
             work = _answer(stage, name, given_.request(name))
@@ -134,11 +134,11 @@ async def _ask(stage: Stage, folder: Path) -> None:
 @given(st.integers(0, 1 << 32))
 def test_any_request_about_images_is_answered_or_refused(seed: int) -> None:
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        rooms = open_rooms(Path(folder) / "rooms")
-        stage = Stage(SimulatedLoop(chance), Path(folder))
+    with tempfile.TemporaryDirectory() as directory, asyncio.Runner() as runner:
+        rooms = open_rooms(Path(directory) / "rooms")
+        stage = Stage(SimulatedLoop(chance), Path(directory))
         ImageCalls(rooms.images, NoContainers()).register(cast(Calls, stage))
-        nonsense = Nonsense(chance, Path(folder), ())
+        nonsense = Nonsense(chance, Path(directory), ())
         for name in sorted({*stage.calls, *stage.streams}):
             request = stage.requests[name]()
             nonsense.fill(request, chance.choice((0.2, 0.9)))

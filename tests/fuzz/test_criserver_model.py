@@ -213,8 +213,8 @@ _ROUNDS = st.builds(
 def test_calls_at_once_and_sudden_ends_leave_server_and_machine_in_agreement(seed: int, rounds: list[Round]) -> None:
     loop = SimulatedLoop(random.Random(seed))
     with (
-        tempfile.TemporaryDirectory() as folder,
-        staged(loop, Path(folder)) as stage,
+        tempfile.TemporaryDirectory() as directory,
+        staged(loop, Path(directory)) as stage,
         asyncio.Runner(loop_factory=lambda: loop) as runner,
     ):
         runner.run(_play(stage, rounds))
@@ -326,8 +326,8 @@ def _check_nothing_remains(stage: Stage, sandboxes: set[str], containers: set[st
     assert {path.name for path in settings.runtime_root("runc").iterdir()} <= containers
     assert machine.rootfs <= containers
     assert {word for each in machine.living() for word in each.arguments if len(word) == 64} <= containers
-    folders = {path.name for path in settings.sandboxes.iterdir()} if settings.sandboxes.exists() else set()
-    assert folders | machine.namespaces <= sandboxes
+    directories = {path.name for path in settings.sandboxes.iterdir()} if settings.sandboxes.exists() else set()
+    assert directories | machine.namespaces <= sandboxes
 
 
 def _check_sandbox(client: Client, sandbox: Sandbox, boxes: dict[str, pb.PodSandbox]) -> None:

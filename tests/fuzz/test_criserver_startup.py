@@ -1,4 +1,4 @@
-"""Whatever lies in the place of the server's own files: it opens its store and its folders, and loses no sound copy."""
+"""Whatever lies in place of the server's files, it opens its store and directories, and loses no sound copy."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pykubelet.base.clock import SystemClock
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.conmon import read_exit
-from pykubelet.criserver.folders import lock_folder, make_folder, make_way
+from pykubelet.criserver.directories import lock_directory, make_directory, make_way
 from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, read_note, write_note
 from pykubelet.criserver.main import _retire_scratch
@@ -37,7 +37,7 @@ def _fifo(path: Path, _: bytes) -> None:
     os.mkfifo(path)
 
 
-def _folder(path: Path, _: bytes) -> None:
+def _directory(path: Path, _: bytes) -> None:
     (path / "below").mkdir(parents=True)
 
 
@@ -62,7 +62,7 @@ def _nothing(path: Path, _: bytes) -> None:
     assert not os.path.lexists(path)
 
 
-_KINDS: tuple[Callable[[Path, bytes], None], ...] = (_fifo, _folder, _file, _sparse, _loop, _device, _nothing)
+_KINDS: tuple[Callable[[Path, bytes], None], ...] = (_fifo, _directory, _file, _sparse, _loop, _device, _nothing)
 _DAMAGE = st.tuples(st.sampled_from(_FILES), st.sampled_from(_KINDS), st.binary(max_size=200))
 
 
@@ -78,16 +78,16 @@ def _damage(path: Path, kind: Callable[[Path, bytes], None], data: bytes) -> Non
 
 async def _start(settings: Settings) -> list[SandboxRecord]:
     """What a server does with its own files before it looks at containers."""
-    for folder, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
-        make_way(folder, way)
-        os.close(lock_folder(folder))
+    for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
+        make_way(directory, way)
+        os.close(lock_directory(directory))
     note = note_of(settings, ProcessRef(1, 2), True)
     write_note(settings.run, note)
     assert read_note(settings.run) == note
     _retire_scratch(settings)
-    for folder in (settings.bundles, settings.exits, settings.scratch):
-        make_folder(folder)
-        assert folder.is_dir()
+    for directory in (settings.bundles, settings.exits, settings.scratch):
+        make_directory(directory)
+        assert directory.is_dir()
     assert new_marks(settings.run, settings.scratch).own
     read_exit(settings.exits, settings.bundles, ContainerID("c1"))
     images = await open_images(settings, SystemClock())
@@ -111,8 +111,8 @@ def test_start_comes_through_whatever_lies_in_the_place_of_its_files(
     damage: list[tuple[str, Callable[[Path, bytes], None], bytes]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        server = Settings(root=folder / "root", run=folder / "run")
+        directory = Path(name)
+        server = Settings(root=directory / "root", run=directory / "run")
         for each in (server.root, server.run):
             each.mkdir()
 
@@ -123,7 +123,7 @@ def test_start_comes_through_whatever_lies_in_the_place_of_its_files(
                 await store.add_sandbox(_RECORD)
                 await store.close()
                 for path, kind, data in damage:
-                    _damage(folder / path, kind, data)
+                    _damage(directory / path, kind, data)
                 sandboxes = await _start(server)
                 files = {path for path, _, _ in damage}
                 if not any(path.startswith("root/records") for path in files) or not any("state" in p for p in files):

@@ -1,6 +1,6 @@
 # ruff: noqa: PTH208
 # Names may be no text.
-"""Any layer, applied by the real extractor: nothing outside its folder changes, and all that it takes is charged."""
+"""Any layer, applied by the real extractor: nothing outside its directory changes, and all that it takes is charged."""
 
 import asyncio
 import io
@@ -150,13 +150,13 @@ def _run(argv: Sequence[str]) -> proc.Completed:
 
 
 class Disk:
-    """Layers in a folder, and a folder outside of them."""
+    """Layers in a directory, and a directory outside of them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.blobs, self.outside = root / "blobs", root / "outside"
-        for folder in (self.blobs, self.outside):
-            folder.mkdir()
+        for directory in (self.blobs, self.outside):
+            directory.mkdir()
         (self.outside / "a").write_text("precious")
         self.layers = Layers(root / "storage", lambda digest: self.blobs / digest[7:], _LIMITS)
         self.layers.load()
@@ -172,7 +172,7 @@ class Disk:
         return found
 
     def seen_outside(self) -> object:
-        """What a layer must not change: everything but the folders of layers and their notes."""
+        """What a layer must not change: everything but the directories of layers and their notes."""
         storage = self.root / "storage"
         here = {path: _facts(path) for path in (self.outside, self.outside / "a", self.blobs)}
         return here, sorted(os.listdir(self.root)), sorted(os.listdir(storage)), os.listdir(storage / "merge")
@@ -187,8 +187,8 @@ def _facts(path: Path | bytes) -> tuple[object, ...]:
     return found.st_mode, found.st_uid, found.st_gid, found.st_nlink, found.st_mtime_ns, found.st_rdev, content
 
 
-def _walk(folder: bytes) -> Iterator[tuple[bytes, object]]:
-    for entry in os.scandir(folder):
+def _walk(directory: bytes) -> Iterator[tuple[bytes, object]]:
+    for entry in os.scandir(directory):
         yield entry.path, _facts(entry.path)
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(entry.path)
@@ -215,19 +215,19 @@ async def _apply(disk: Disk, streams: Sequence[bytes]) -> None:
         try:
             meta = await disk.layers.ensure(stack[:count])
         except PykubeletError:
-            made = {str(known.folder) for each in stack if (known := disk.layers.get(each.chain_id))}
-            assert set(os.listdir(disk.layers.folder)) <= {EMPTY, *made}, "a refused layer leaves nothing"
+            made = {str(known.directory) for each in stack if (known := disk.layers.get(each.chain_id))}
+            assert set(os.listdir(disk.layers.directory)) <= {EMPTY, *made}, "a refused layer leaves nothing"
             break
         finally:
             assert disk.seen_outside() == before
-        folder = disk.layers.folder / str(meta.folder)
-        taken = tree_usage(str(folder))
+        directory = disk.layers.directory / str(meta.directory)
+        taken = tree_usage(str(directory))
         assert taken.bytes <= meta.bytes, "every byte is charged"
         assert taken.inodes <= meta.inodes, "every file is charged"
-        found = disk.tree(folder)
+        found = disk.tree(directory)
         assert not [path for path in found if _steering(path)]
-        assert below.items() <= disk.tree(disk.layers.folder).items(), "layers below are as they were"
-        below = disk.tree(disk.layers.folder)
+        assert below.items() <= disk.tree(disk.layers.directory).items(), "layers below are as they were"
+        below = disk.tree(disk.layers.directory)
 
 
 @settings(max_examples=settings().max_examples // 4, suppress_health_check=list(HealthCheck))

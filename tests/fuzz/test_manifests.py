@@ -155,14 +155,14 @@ def test_parse_json_and_yaml_of_an_object_agree(value: dict[str, Any]) -> None:
 @given(st.dictionaries(NAMES, TEXTS, min_size=1, max_size=3))
 def test_look_any_files_beside_a_good_one_keeps_the_good_one(files: dict[bytes, bytes]) -> None:
     with tempfile.TemporaryDirectory() as home:
-        folder = Path(home, "manifests")
-        folder.mkdir()
-        (folder / "good.json").write_bytes(GOOD)
-        backup, known = Backup(Path(home, "copies")), look(folder, {}, frozenset(), None)
+        directory = Path(home, "manifests")
+        directory.mkdir()
+        (directory / "good.json").write_bytes(GOOD)
+        backup, known = Backup(Path(home, "copies")), look(directory, {}, frozenset(), None)
         for name, data in files.items():
             if name not in (b".", b"..", b"good.json"):
-                Path(os.fsdecode(os.path.join(os.fsencode(folder), name))).write_bytes(data)  # noqa: PTH118 - bytes
-        for records in (look(folder, known, frozenset(), backup), look(folder, {}, frozenset(), backup)):
+                Path(os.fsdecode(os.path.join(os.fsencode(directory), name))).write_bytes(data)  # noqa: PTH118 - bytes
+        for records in (look(directory, known, frozenset(), backup), look(directory, {}, frozenset(), backup)):
             content = assemble(records.values(), Source.FILE, "n")
             assert any(pod.metadata.name == "good-n" for pod in content.pods) or _other_good(content)
             assert len({pod.metadata.uid for pod in content.pods}) == len(content.pods)

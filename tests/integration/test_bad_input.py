@@ -103,9 +103,9 @@ def test_one_name_in_two_files_runs_once(agent: AgentProcess, apply: Apply) -> N
     wait_for(lambda: bool(_problems(agent, "second.json")), 5, agent.log_tail)
     assert "twice" in _problems(agent, "second.json")[0]["message"]
     assert _is_same(agent, before)
-    folder = agent.cli("check", str(agent.manifests))
-    assert folder.returncode == 1
-    assert "twice" in folder.stdout
+    directory = agent.cli("check", str(agent.manifests))
+    assert directory.returncode == 1
+    assert "twice" in directory.stdout
 
 
 def test_a_file_with_good_and_bad_documents(agent: AgentProcess, apply: Apply) -> None:
@@ -116,10 +116,10 @@ def test_a_file_with_good_and_bad_documents(agent: AgentProcess, apply: Apply) -
     assert "image" in _problems(agent, "mixed.json")[0]["message"]
 
 
-def test_other_files_in_the_folder(agent: AgentProcess, apply: Apply, bystander: Pod) -> None:
-    """Hidden files, folders, links to nothing and unreadable things break nothing."""
+def test_other_files_in_the_directory(agent: AgentProcess, apply: Apply, bystander: Pod) -> None:
+    """Hidden files, directories, links to nothing and unreadable things break nothing."""
     agent.write_text(".hidden.yaml", "not: [yaml")
-    (agent.manifests / "folder").mkdir()
+    (agent.manifests / "directory").mkdir()
     (agent.manifests / "dangling.yaml").symlink_to("/nowhere")
     try:
         apply("after", pod("after"))
@@ -128,14 +128,14 @@ def test_other_files_in_the_folder(agent: AgentProcess, apply: Apply, bystander:
         assert _is_same(agent, bystander)
     finally:
         (agent.manifests / ".hidden.yaml").unlink()
-        (agent.manifests / "folder").rmdir()
+        (agent.manifests / "directory").rmdir()
         (agent.manifests / "dangling.yaml").unlink()
 
 
 def test_agent_started_with_hostile_manifests_runs_the_good_ones(
     agent: AgentProcess, apply: Apply, bystander: Pod
 ) -> None:
-    """Whatever is in the folder when the agent starts, and at its next start."""
+    """Whatever is in the directory when the agent starts, and at its next start."""
     half = json.dumps(pod("half", container(env=[{"name": "X", "value": "\ud800"}])))
     hostile = {
         "half.json": half.encode(),

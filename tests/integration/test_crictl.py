@@ -41,10 +41,10 @@ class Crictl:
     """Runs crictl against one runtime."""
 
     endpoint: str
-    folder: Path
+    directory: Path
 
     def command(self, *arguments: str) -> list[str]:
-        config = self.folder / "crictl.yaml"
+        config = self.directory / "crictl.yaml"
         config.write_text("timeout: 30\n")
         return [_CRICTL, "--config", str(config), "-r", self.endpoint, "-i", self.endpoint, *arguments]
 
@@ -77,7 +77,7 @@ class Crictl:
             return terminal.shown, code
 
     def write(self, name: str, document: dict[str, object]) -> str:
-        path = self.folder / f"{name}.json"
+        path = self.directory / f"{name}.json"
         path.write_text(json.dumps(document))
         return str(path)
 
@@ -95,10 +95,10 @@ def _pod(crictl: Crictl, isolation: Isolation) -> str:
     return crictl.write(
         "pod",
         {
-            "metadata": {"name": "web", "namespace": "walk", "uid": crictl.folder.name, "attempt": 0},
+            "metadata": {"name": "web", "namespace": "walk", "uid": crictl.directory.name, "attempt": 0},
             "hostname": "web",
-            "log_directory": str(crictl.folder / "logs"),
-            "labels": {"walk": crictl.folder.name},
+            "log_directory": str(crictl.directory / "logs"),
+            "labels": {"walk": crictl.directory.name},
             "linux": {"cgroup_parent": f"{isolation.cgroup_root}-w"},
         },
     )

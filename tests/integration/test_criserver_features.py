@@ -23,26 +23,26 @@ _STATES = ["ps", "-o", "pid,stat,args"]
 
 @pytest.fixture
 def cdi(daemon: PrivateRuntime) -> Path:
-    """The server's folder of CDI files."""
-    folder = daemon.home / "cdi"
-    folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
+    """The server's directory of CDI files."""
+    directory = daemon.home / "cdi"
+    directory.mkdir(exist_ok=True)
+    for old in directory.iterdir():
         old.unlink()
-    return folder
+    return directory
 
 
-def _document(folder: Path) -> dict[str, object]:
+def _document(directory: Path) -> dict[str, object]:
     """A device file (that of /dev/full), variables, a mount, a group, and a hook that writes down what it is given."""
     hook = {
         "hookName": "createRuntime",
         "path": "/bin/sh",
-        "args": ["sh", "-c", f'cat > "{folder}/state"; echo "$HOOKED" > "{folder}/hooked"'],
+        "args": ["sh", "-c", f'cat > "{directory}/state"; echo "$HOOKED" > "{directory}/hooked"'],
         "env": ["HOOKED=yes", f"PATH={os.environ['PATH']}"],
     }
     edits = {
         "env": ["THING=1"],
         "deviceNodes": [{"path": "/dev/thing", "hostPath": "/dev/full", "fileMode": 0o640, "uid": 12}],
-        "mounts": [{"hostPath": str(folder), "containerPath": "/thing", "options": ["ro", "bind"]}],
+        "mounts": [{"hostPath": str(directory), "containerPath": "/thing", "options": ["ro", "bind"]}],
         "hooks": [hook],
         "additionalGids": [4711],
     }

@@ -63,11 +63,11 @@ async def test_absurd_dns_configuration_is_refused(runtime: Runtime) -> None:
         await runtime.sandbox(pod)
 
 
-def _taken(folder: Path) -> int:
-    """Bytes of files on the folder's own file system."""
-    device = folder.stat().st_dev
+def _taken(directory: Path) -> int:
+    """Bytes of files on the directory's own file system."""
+    device = directory.stat().st_dev
     total = 0
-    for path, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if (Path(path) / name).lstat().st_dev == device]
+    for path, directories, names in os.walk(directory):
+        directories[:] = [name for name in directories if (Path(path) / name).lstat().st_dev == device]
         total += sum((Path(path) / name).lstat().st_blocks * 512 for name in names)
     return total

@@ -62,13 +62,13 @@ def test_status_as_kubectl_shows_it(agent: AgentProcess, daemon: PrivateRuntime,
 def test_logs_lie_where_collectors_look(agent: AgentProcess, apply: Apply) -> None:
     apply("logs", pod("logs", container(command=serving("echo to out; echo to err >&2"))))
     seen = agent.wait_running("logs")[0]
-    folder = agent.pod_logs / f"default_logs-testnode_{seen.metadata.uid}" / "main"
-    lines = (folder / "0.log").read_text().splitlines()
+    directory = agent.pod_logs / f"default_logs-testnode_{seen.metadata.uid}" / "main"
+    lines = (directory / "0.log").read_text().splitlines()
     found = [match.group(2, 3) for match in map(_CRI_LINE.fullmatch, lines) if match]
     assert sorted(found) == [("stderr", "to err"), ("stdout", "to out")]
     identity = container_status(seen).container_id.partition("://")[2]
     link = agent.container_logs / f"logs-testnode_default_main-{identity}.log"
-    assert link.resolve() == (folder / "0.log").resolve()
+    assert link.resolve() == (directory / "0.log").resolve()
 
 
 async def test_runtime_objects_carry_the_labels_of_kubernetes(

@@ -28,20 +28,20 @@ def test_rotation_under_a_reader(agent: AgentProcess, apply: Apply, tmp_path: Pa
     script += "[ $((i % 100)) -eq 0 ] && sleep 0.1; done"
     apply("chatty", pod("chatty", container(command=serving(script))), pod("quiet"))
     seen = agent.wait_running("chatty", "quiet")[0]
-    folder = agent.pod_logs / f"default_{seen.metadata.name}_{seen.metadata.uid}" / "main"
+    directory = agent.pod_logs / f"default_{seen.metadata.name}_{seen.metadata.uid}" / "main"
     followed = tmp_path / "followed"
     with (
         followed.open("wb") as out,
         subprocess.Popen(cli_command(agent.socket, "logs", "-f", "chatty"), stdout=out, env=environment()) as reader,
     ):
         try:
-            wait_for(lambda: bool(list(folder.glob("0.log.*.gz"))), 30, lambda: f"{list(folder.iterdir())}")
+            wait_for(lambda: bool(list(directory.glob("0.log.*.gz"))), 30, lambda: f"{list(directory.iterdir())}")
             wait_for(lambda: b"\n12000 " in followed.read_bytes(), 40, lambda: followed.read_text()[-200:])
         finally:
             reader.terminate()
     numbers = [int(line.split()[0]) for line in followed.read_text().splitlines()]
     assert numbers == list(range(1, 12001))
-    names = sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in directory.iterdir())
     assert 2 <= len(names) <= _MAX_FILES
     assert names[0] == "0.log"
     assert all(name.endswith(".gz") for name in names[1:-1])

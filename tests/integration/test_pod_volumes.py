@@ -39,13 +39,13 @@ def test_empty_dirs(agent: AgentProcess, apply: Apply) -> None:
     # What a container left outlives it.
     agent.end_container("empty", "writer")
     agent.wait_pod("empty", lambda p: container_status(p, "writer").restart_count == 1)
-    folder = agent.root / "pods" / seen.metadata.uid / "volumes" / "kubernetes.io~empty-dir" / "disk"
-    assert (folder / "file").read_text() == "shared\n"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o777
+    directory = agent.root / "pods" / seen.metadata.uid / "volumes" / "kubernetes.io~empty-dir" / "disk"
+    assert (directory / "file").read_text() == "shared\n"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o777
 
 
 def test_later_mounts_reach_a_container_that_asks(agent: AgentProcess, apply: Apply) -> None:
-    """Also on a node whose mounts are private, as the agent makes its root folder a shared one."""
+    """Also on a node whose mounts are private, as the agent makes its root directory a shared one."""
     asks = mount("data", "/data", mountPropagation="HostToContainer")
     main, other = container("main", volumeMounts=[asks]), container("other", volumeMounts=[mount("data", "/data")])
     apply("spread", pod("spread", main, other, volumes=[_volume("data", emptyDir={})]))
@@ -192,7 +192,7 @@ def test_sub_paths(agent: AgentProcess, apply: Apply) -> None:
         {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]
     mounts = [
-        mount("disk", "/folder", subPath="a/b"),
+        mount("disk", "/directory", subPath="a/b"),
         mount("disk", "/file", subPath="a/b/file", readOnly=True),
         mount("disk", "/new", subPathExpr="$(NAME)/$(POD)"),
         mount("disk", "/all"),
@@ -200,7 +200,7 @@ def test_sub_paths(agent: AgentProcess, apply: Apply) -> None:
     main = container(env=env, volumeMounts=mounts)
     apply("sub", pod("sub", main, initContainers=[first], volumes=[_volume("disk", emptyDir={})]))
     agent.wait_running("sub")
-    assert agent.exec("sub", "cat /folder/file /file") == "deep\ndeep\n"
+    assert agent.exec("sub", "cat /directory/file /file") == "deep\ndeep\n"
     assert agent.exec("sub", "echo x >/new/x; cat /all/made/sub-testnode/x") == "x\n"
     assert agent.exec("sub", "(echo x >/file) 2>&1 || echo refused").strip().endswith("refused")
 

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.linux.cgroups import detect
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
-from tests.cgroup_view import cgroup_of, folder_of
+from tests.cgroup_view import cgroup_of, directory_of
 from tests.manifests import Apply, Json, container, pod, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -75,7 +75,7 @@ def test_cgroups_of_a_removed_pod_are_gone(agent: AgentProcess, apply: Apply) ->
     apply("brief", pod("brief"))
     uid = agent.wait_running("brief")[0].metadata.uid
     layout = detect()
-    roots = {folder_of(layout, controller) for controller in ("cpu", "memory", "pids")}
+    roots = {directory_of(layout, controller) for controller in ("cpu", "memory", "pids")}
 
     def left() -> list[Path]:
         return [path for root in roots for path in (root / agent.cgroup_root.lstrip("/")).glob(f"**/pod{uid}")]

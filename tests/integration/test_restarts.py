@@ -27,10 +27,10 @@ def notes(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def crashing(agent: AgentProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Begins to crash while the other tests run; the last one looks at it."""
-    folder = tmp_path_factory.mktemp("crashing")
+    directory = tmp_path_factory.mktemp("crashing")
     command = sh(f"{_note('start')}; exit 7")
-    path = agent.write("crash.json", noting(folder, pod("crash", container(command=command))))
-    yield folder / "log"
+    path = agent.write("crash.json", noting(directory, pod("crash", container(command=command))))
+    yield directory / "log"
     path.unlink(missing_ok=True)
 
 
@@ -38,10 +38,10 @@ def _note(word: str) -> str:
     return _NOTE.format(word)
 
 
-def noting(folder: Path, manifest: Json) -> Json:
-    """The pod with a folder of the host at /notes in all its containers."""
+def noting(directory: Path, manifest: Json) -> Json:
+    """The pod with a directory of the host at /notes in all its containers."""
     spec = manifest["spec"]
-    spec["volumes"] = [*spec.get("volumes", ()), {"name": "notes", "hostPath": {"path": str(folder)}}]
+    spec["volumes"] = [*spec.get("volumes", ()), {"name": "notes", "hostPath": {"path": str(directory)}}]
     for each in (*spec["containers"], *spec.get("initContainers", ())):
         each["volumeMounts"] = [*each.get("volumeMounts", ()), mount("notes", "/notes")]
     return manifest

@@ -110,9 +110,9 @@ def test_seccomp(agent: AgentProcess, apply: Apply) -> None:
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}],
     }
-    folder = agent.root / "seccomp" / "profiles"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "no-mkdir.json").write_text(json.dumps(profile))
+    directory = agent.root / "seccomp" / "profiles"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "no-mkdir.json").write_text(json.dumps(profile))
     profiles = {
         "default": {"type": "RuntimeDefault"},
         "unconfined": {"type": "Unconfined"},
@@ -178,9 +178,10 @@ async def test_a_user_namespace_of_the_pods_own(agent: AgentProcess, daemon: Pri
     assert len(firsts) == 2 and all(first >= 65536 and first % 65536 == 0 for first in firsts)
     for name in ("root", "user"):
         agent.exec("own", f"touch /data/{name}", name)
-    folder = agent.root / "pods" / uid
+    directory = agent.root / "pods" / uid
     owners = {
-        p.name: (p.stat().st_uid, p.stat().st_gid) for p in (folder / "volumes/kubernetes.io~empty-dir/data").iterdir()
+        p.name: (p.stat().st_uid, p.stat().st_gid)
+        for p in (directory / "volumes/kubernetes.io~empty-dir/data").iterdir()
     }
     assert owners == {"root": (0, 5000), "user": (1000, 5000)}
     assert agent.exec("own", "stat -c %u:%g /etc/hosts /data/user").split() == ["0:0", "1000:5000"]
@@ -189,7 +190,7 @@ async def test_a_user_namespace_of_the_pods_own(agent: AgentProcess, daemon: Pri
     agent.end_container("own", "root")
     agent.wait_pod("own", lambda p: container_status(p, "root").restart_count == 1 and is_ready(p))
     assert agent.exec("own", "cat /proc/self/uid_map", "root").split() == maps["own"]
-    assert (folder / "userns").exists()
+    assert (directory / "userns").exists()
 
 
 def test_sysctls(agent: AgentProcess, apply: Apply) -> None:

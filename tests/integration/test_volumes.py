@@ -1,4 +1,4 @@
-"""Volumes with real mounts: memory, sub paths, teardown. Everything stays below the test's own folder."""
+"""Volumes with real mounts: memory, sub paths, teardown. Everything stays below the test's own directory."""
 
 import os
 import stat
@@ -205,8 +205,8 @@ async def test_sub_paths_are_made_and_bound(kit: Kit) -> None:
     container = mounting(sub("a/b"), sub("key", "cfg"), {"name": "scratch", "mountPath": "/w", "subPathExpr": "$(X)"})
     found = await kit.manager.container_mounts(pod, container, {"X": "logs"})
     targets = [Path(mount.host_path) for mount in found]
-    folder = kit.dirs.subpaths(UID)
-    assert targets == [folder / "scratch/app/0", folder / "cfg/app/1", folder / "scratch/app/2"]
+    directory = kit.dirs.subpaths(UID)
+    assert targets == [directory / "scratch/app/0", directory / "cfg/app/1", directory / "scratch/app/2"]
     root = kit.volume("empty-dir", "scratch")
     assert targets[0].samefile(root / "a/b")
     assert (mode(root / "a"), mode(root / "a/b")) == (0o777, 0o777)
@@ -218,7 +218,7 @@ async def test_sub_paths_are_made_and_bound(kit: Kit) -> None:
     assert (root / "a/b").is_dir()
     await kit.manager.unmount(UID)
     assert mounted(kit) == []
-    assert not folder.exists()
+    assert not directory.exists()
     await kit.manager.remove(UID)
 
 
@@ -246,7 +246,7 @@ async def test_a_target_of_the_wrong_kind_is_replaced(kit: Kit) -> None:
     other = kit.dirs.subpath(UID, "scratch", "app", 0)
     other.parent.mkdir(parents=True)
     other.touch()
-    await kit.manager.container_mounts(pod, mounting(sub("folder")), {})
+    await kit.manager.container_mounts(pod, mounting(sub("directory")), {})
     assert other.is_dir()
     await kit.manager.remove(UID)
 
@@ -296,7 +296,7 @@ def swapping(tmp_path: Path) -> Iterator[Callable[[Path, Path], None]]:
 async def test_swapping_links_never_lead_out_of_the_volume(
     kit: Kit, tmp_path: Path, swapping: Callable[[Path, Path], None]
 ) -> None:
-    """CVE-2021-25741: somebody in the pod exchanges a folder for a link while we mount it."""
+    """CVE-2021-25741: somebody in the pod exchanges a directory for a link while we mount it."""
     outside = tmp_path / "outside"
     (outside / "dir").mkdir(parents=True)
     pod = pod_with(SCRATCH)

@@ -155,7 +155,7 @@ def load_kubeconfig(path: Path) -> ClusterConfig:
     return _resolve(config, path)
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT) -> ClusterConfig:
+def in_cluster(directory: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     """The configuration of a program that runs in a pod. Raises Invalid outside of one."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
@@ -163,8 +163,8 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     shown = f"[{host}]" if ":" in host else host
     return ClusterConfig(
         f"https://{shown}:{port}",
-        ca=Pem(file=str(folder / "ca.crt")),
-        user=User(token_file=str(folder / "token")),
+        ca=Pem(file=str(directory / "ca.crt")),
+        user=User(token_file=str(directory / "token")),
     )
 
 

@@ -12,7 +12,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
     """Replace `path` by a file with this content and these permission bits (the umask does not apply).
 
-    With `durable`, content and name are on the disk when the call returns (fsync of file and folder);
+    With `durable`, content and name are on the disk when the call returns (fsync of file and directory);
     without, a crash of the machine (not of the process) may lose the new version. Blocks; raises OSError.
     """
     target = Path(path)
@@ -31,19 +31,19 @@ def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *
             temporary.unlink()
         raise
     if durable:
-        _sync_folder(target.parent)
+        _sync_directory(target.parent)
 
 
-def remove_remains(folder: str | os.PathLike[str]) -> None:
-    """Remove what writers that were killed have left in a folder. Nobody may be writing there. Blocks."""
-    for path in Path(folder).glob(".*.tmp"):
+def remove_remains(directory: str | os.PathLike[str]) -> None:
+    """Remove what writers that were killed have left in a directory. Nobody may be writing there. Blocks."""
+    for path in Path(directory).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
             with suppress(OSError):  # a directory, or immutable: nothing needs its name
                 path.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

@@ -47,10 +47,10 @@ def damaged_files() -> list[DamagedFile]:
         return list(_listed.values())
 
 
-def set_aside(path: Path, folder: Path | None = None) -> Path:
-    """Rename what is there, so that nothing is lost; its new path, beside it or in ``folder``. Blocking, OSError."""
+def set_aside(path: Path, directory: Path | None = None) -> Path:
+    """Rename what is there, so that nothing is lost; its new path, beside it or in ``directory``. Blocking, OSError."""
     for number in range(1, _MOST_ASIDE):
-        aside = (folder or path.parent) / f"{path.name}{ASIDE}{number}"
+        aside = (directory or path.parent) / f"{path.name}{ASIDE}{number}"
         if not os.path.lexists(aside):
             path.rename(aside)
             return aside

@@ -1,9 +1,9 @@
-"""Path work inside a folder whose content somebody else controls: a volume, a log folder, a root file system.
+"""Path work inside a directory whose content somebody else controls: a volume, a log directory, a root file system.
 
-Checking a path and then using it is a race (CVE-2021-25741): the pod may swap a folder for a symlink in
+Checking a path and then using it is a race (CVE-2021-25741): the pod may swap a directory for a symlink in
 between. So every step here opens one component relative to the descriptor of the one before, never
 following a link by itself. Links are read and resolved inside the root, as openat2's RESOLVE_IN_ROOT does;
-`..` goes back to the descriptor we came from, so it cannot leave the root, even if folders are moved.
+`..` goes back to the descriptor we came from, so it cannot leave the root, even if directories are moved.
 The caller acts on the returned descriptor, or on `proc_path(fd)` where a call wants a path.
 """
 
@@ -32,7 +32,7 @@ def open_in_root(root: str | os.PathLike[str], relative: str, flags: int, mode: 
     """Open `relative` as if `root` were `/`; links are followed but never lead out. Returns a descriptor.
 
     `flags` as for open(2); O_CREAT makes a missing last component with `mode`. With O_NOFOLLOW a link in last
-    place is opened itself (O_PATH) or refused. Raises NotFound, Invalid (link loop, too deep, not a folder),
+    place is opened itself (O_PATH) or refused. Raises NotFound, Invalid (link loop, too deep, not a directory),
     or OSError from the kernel (permissions, say). The caller closes the descriptor.
     """
     with _Walk(root, relative) as walk:
@@ -137,8 +137,8 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
 def mkdir_in_root(root: str | os.PathLike[str], relative: str, mode: int = 0o750) -> int:
     """Make `relative` and its missing parents inside the root; returns an O_PATH descriptor of it.
 
-    New folders get exactly `mode`; existing ones are left as they are. A component that exists and is not a
-    folder is a Conflict. Links are resolved inside the root, also dangling ones.
+    New directories get exactly `mode`; existing ones are left as they are. A component that exists and is not a
+    directory is a Conflict. Links are resolved inside the root, also dangling ones.
     """
     with _Walk(root, relative) as walk:
         while walk.pending:
@@ -146,9 +146,9 @@ def mkdir_in_root(root: str | os.PathLike[str], relative: str, mode: int = 0o750
             try:
                 walk.enter(name, follow=True)
             except NotFound:
-                walk.make_folder(name, mode)
+                walk.make_directory(name, mode)
         if not stat.S_ISDIR(os.fstat(walk.current).st_mode):
-            raise Conflict(f"{walk.describe} exists and is not a folder")
+            raise Conflict(f"{walk.describe} exists and is not a directory")
         return os.dup(walk.current)
 
 
@@ -168,7 +168,7 @@ class _Walk:
         try:
             self._stack.append(os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         except FileNotFoundError as error:
-            raise NotFound(f"the root folder of {self.describe} does not exist") from error
+            raise NotFound(f"the root directory of {self.describe} does not exist") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -208,10 +208,10 @@ class _Walk:
                 raise Conflict(f"{self.describe} exists already") from error
             return None
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFound(f"the folder of {self.describe} does not exist") from error
+            raise NotFound(f"the directory of {self.describe} does not exist") from error
 
-    def make_folder(self, name: str, mode: int) -> None:
-        """Make a folder here and step into it; if somebody was quicker, look again at what is there now."""
+    def make_directory(self, name: str, mode: int) -> None:
+        """Make a directory here and step into it; if somebody was quicker, look again at what is there now."""
         try:
             os.mkdir(name, mode, dir_fd=self.current)
         except FileExistsError:
@@ -233,7 +233,7 @@ class _Walk:
     def _push(self, fd: int) -> None:
         if len(self._stack) > MAX_DEPTH:
             os.close(fd)
-            raise Invalid(f"{self.describe} is more than {MAX_DEPTH} folders deep")
+            raise Invalid(f"{self.describe} is more than {MAX_DEPTH} directories deep")
         self._stack.append(fd)
 
     def _open(self, name: str) -> int:
@@ -242,7 +242,7 @@ class _Walk:
         except FileNotFoundError as error:
             raise NotFound(f"{self.describe} does not exist: no {name!r}") from error
         except NotADirectoryError as error:
-            raise Invalid(f"{self.describe}: the parent of {name!r} is not a folder") from error
+            raise Invalid(f"{self.describe}: the parent of {name!r} is not a directory") from error
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 raise Invalid(f"{self.describe}: a component is too long") from error
@@ -270,14 +270,14 @@ def _reopen(pinned: int, flags: int, describe: str) -> int:
     if flags & os.O_PATH:
         kind = os.fstat(pinned).st_mode
         if flags & os.O_DIRECTORY and not stat.S_ISDIR(kind):
-            raise Invalid(f"{describe} is not a folder")
+            raise Invalid(f"{describe} is not a directory")
         return os.dup(pinned)
     if stat.S_ISLNK(os.fstat(pinned).st_mode):
         raise Invalid(f"{describe} is a symbolic link")
     try:
         return os.open(proc_path(pinned), (flags & ~os.O_NOFOLLOW) | os.O_CLOEXEC)
     except NotADirectoryError as error:
-        raise Invalid(f"{describe} is not a folder") from error
+        raise Invalid(f"{describe} is not a directory") from error
 
 
 def close_quietly(fd: int) -> None:

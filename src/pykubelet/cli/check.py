@@ -9,7 +9,7 @@ from pykubelet.kubelet.desired.sources.disk import is_manifest_name
 
 
 @click.command(name="check")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|FOLDER...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIRECTORY...")
 @click.option("-q", "--quiet", is_flag=True, help="Print problems only.")
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[Path, ...], quiet: bool) -> None:
@@ -31,7 +31,7 @@ def command(ctx: click.Context, paths: tuple[Path, ...], quiet: bool) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """The file itself, or the manifests that the agent would read from a folder."""
+    """The file itself, or the manifests that the agent would read from a directory."""
     if not path.is_dir():
         return [path]
     return sorted(entry for entry in path.iterdir() if is_manifest_name(entry.name) and not entry.is_dir())

@@ -19,9 +19,9 @@ from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, fsusage, procfs, system
 
 _OLDEST_KERNEL = (5, 4)
-_CNI_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
+_CNI_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 _CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
-_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+_SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _MIN_INOTIFY_INSTANCES = 64
 _MIN_FREE_BYTES = 1 << 30
 
@@ -146,7 +146,9 @@ def program_findings() -> Iterator[Finding]:
         yield Finding(Verdict.OK, "OCI runtime", ", ".join(runtimes))
     else:
         yield Finding(Verdict.FAILED, "OCI runtime", "neither runc nor crun is installed", "apt-get install runc")
-    plugins = {name for folder in _CNI_FOLDERS if folder.is_dir() for name in (p.name for p in folder.iterdir())}
+    plugins = {
+        name for directory in _CNI_DIRECTORIES if directory.is_dir() for name in (p.name for p in directory.iterdir())
+    }
     missing = [name for name in _CNI_PLUGINS if name not in plugins]
     if missing:
         text = f"missing: {', '.join(missing)}"
@@ -161,16 +163,16 @@ def program_findings() -> Iterator[Finding]:
 
 
 def _installed(program: str) -> bool:
-    """Whether the program is there, also in the system folders that a user's PATH may lack."""
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS))
+    """Whether the program is there, also in the system directories that a user's PATH may lack."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES))
     return shutil.which(program, path=path) is not None
 
 
-def _disk(folder: Path) -> Iterator[Finding]:
-    while not folder.exists():
-        folder = folder.parent
-    usage = fsusage.filesystem(str(folder))
-    text = f"{usage.available / (1 << 30):.1f} GiB free at {folder}"
+def _disk(directory: Path) -> Iterator[Finding]:
+    while not directory.exists():
+        directory = directory.parent
+    usage = fsusage.filesystem(str(directory))
+    text = f"{usage.available / (1 << 30):.1f} GiB free at {directory}"
     if usage.available < _MIN_FREE_BYTES:
         yield Finding(Verdict.WARNING, "disk", text, "free some space or choose another --root-dir")
     else:

@@ -10,17 +10,17 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import load_settings
 from pykubelet.criserver.keeper import Keeper, KeeperConfig
 
-_FOLDER = "criserver"
+_DIRECTORY = "criserver"
 
 
 def embedded_server(
-    file: Path | None, folders: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = ()
+    file: Path | None, directories: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = ()
 ) -> KeeperConfig:
-    """The server of an agent with these folders (root, run). Its own configuration file may place it elsewhere.
+    """The server of an agent with these directories (root, run). Its own configuration file may place it elsewhere.
 
     Invalid: the file has another program make the cgroups than the agent has.
     """
-    root, run = (str(folder / _FOLDER) for folder in folders)
+    root, run = (str(directory / _DIRECTORY) for directory in directories)
     settings = load_settings(file, defaults={"root": root, "run": run, "cgroup_manager": cgroup_driver})
     if settings.cgroup_manager != cgroup_driver:
         raise Invalid(

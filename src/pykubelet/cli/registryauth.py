@@ -57,5 +57,5 @@ def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
 
 
 def _default_file() -> Path:
-    folder = os.environ.get("DOCKER_CONFIG")
-    return Path(folder) / "config.json" if folder else Path.home() / ".docker" / "config.json"
+    directory = os.environ.get("DOCKER_CONFIG")
+    return Path(directory) / "config.json" if directory else Path.home() / ".docker" / "config.json"

@@ -29,7 +29,7 @@ from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.linux.mounts import make_shared
 
 _log = logging.getLogger(__name__)
-_FOLDER = click.Path(path_type=Path, file_okay=False, resolve_path=True)
+_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
 _FILE = click.Path(path_type=Path, resolve_path=True)
 _DEBUG_FROM = 4
 """From this verbosity on the Go kubelet tells of single steps."""
@@ -54,10 +54,10 @@ class _Flags:
 
 
 @click.command(name="run")
-@click.option("--manifests", type=_FILE, help="Folder (or file) of manifests; also staticPodPath.")
+@click.option("--manifests", type=_FILE, help="Directory (or file) of manifests; also staticPodPath.")
 @click.option("--manifest-url", default="", help="URL of a manifest; also staticPodURL.")
 @click.option("--config", type=_FILE, help="A KubeletConfiguration v1beta1 file.")
-@click.option("--config-dir", type=_FOLDER, help="Folder of *.conf files laid over the configuration file.")
+@click.option("--config-dir", type=_DIRECTORY, help="Directory of *.conf files laid over the configuration file.")
 @click.option(
     "--container-runtime-endpoint",
     default="",
@@ -65,10 +65,10 @@ class _Flags:
 )
 @click.option("--criserver-config", type=_FILE, help="The configuration of our own runtime server, TOML or YAML.")
 @click.option("--image-service-endpoint", default="", help="The CRI image service's socket, if it is another one.")
-@click.option("--root-dir", type=_FOLDER, default=DEFAULT_ROOT, show_default=True, help="Pod folders and state.")
-@click.option("--run-dir", type=_FOLDER, default=DEFAULT_RUN, show_default=True, help="The local socket.")
+@click.option("--root-dir", type=_DIRECTORY, default=DEFAULT_ROOT, show_default=True, help="Pod directories and state.")
+@click.option("--run-dir", type=_DIRECTORY, default=DEFAULT_RUN, show_default=True, help="The local socket.")
 @click.option(
-    "--container-log-dir", type=_FOLDER, default=Path("/var/log/containers"), show_default=True, help="Log links."
+    "--container-log-dir", type=_DIRECTORY, default=Path("/var/log/containers"), show_default=True, help="Log links."
 )
 @click.option(
     "--node-name", "--hostname-override", "node_name", default="", help="The node's name (default: the host name)."
@@ -142,7 +142,7 @@ def _configuration(
     )
     if not config.static_pod_path and not config.static_pod_url and not in_cluster:
         raise Invalid(
-            "nothing to run: name a folder of manifests with --manifests, a URL with --manifest-url, "
+            "nothing to run: name a directory of manifests with --manifests, a URL with --manifest-url, "
             "or a cluster with --kubeconfig"
         )
     return config
@@ -206,7 +206,7 @@ def _share(root: Path) -> None:
         # Pods with a user namespace walk through it to what our server keeps there.
         root.mkdir(mode=0o711, parents=True, exist_ok=True)
         if make_shared(str(root)):
-            _log.info("the root folder was made a shared mount", extra={"path": str(root)})
+            _log.info("the root directory was made a shared mount", extra={"path": str(root)})
     except (PykubeletError, OSError) as error:
         _log.warning("mounts will not propagate into containers", extra={"error": str(error)})
 

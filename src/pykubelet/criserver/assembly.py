@@ -13,16 +13,16 @@ from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.config.machine import host_facts, kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import ContainerDeps, ContainerManager
-from pykubelet.criserver.container.ports import Folders
+from pykubelet.criserver.container.ports import Directories
 from pykubelet.criserver.container.recovery import ContainerRecovery
+from pykubelet.criserver.directories import closed_directory, make_directory
 from pykubelet.criserver.events import EventHub
-from pykubelet.criserver.folders import closed_folder, make_folder
 from pykubelet.criserver.image_rooms import ImageRooms
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
+from pykubelet.criserver.sandbox import SandboxDeps, SandboxDirectories, SandboxManager, SandboxRecovery
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import SandboxID
@@ -70,9 +70,11 @@ class Pods:
 def open_machine(settings: Settings, marks: Marks) -> Machine:
     """Look at the machine. Permanent: what the server cannot do without is not installed. Blocking."""
     host = host_facts()
-    closed = closed_folder(settings.root_filesystems, settings.sandboxes)
+    closed = closed_directory(settings.root_filesystems, settings.sandboxes)
     if host.user_namespaces and closed is not None:
-        _log.warning("no user namespaces: a folder is closed to others (chmod o+x)", extra={"folder": str(closed)})
+        _log.warning(
+            "no user namespaces: a directory is closed to others (chmod o+x)", extra={"directory": str(closed)}
+        )
     return Machine(
         host=replace(host, user_namespaces=host.user_namespaces and closed is None),
         cgroups=cgroups.open_driver(),
@@ -123,7 +125,7 @@ def _sandbox_deps(ground: Ground, machine: Machine, containers: _Late) -> Sandbo
         cgroups=machine.cgroups,
         events=machine.events,
         host=machine.host,
-        folders=SandboxFolders(settings.sandboxes, settings.infra, settings.pause_image),
+        directories=SandboxDirectories(settings.sandboxes, settings.infra, settings.pause_image),
         tasks=ground.tasks,
         clock=ground.clock,
     )
@@ -144,7 +146,9 @@ def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager)
         pod_oom_kills=lambda cgroup: oom.kills(str(Path(kernel_cgroup(cgroup)).parent)) if systemd else 0,
         events=machine.events,
         host=machine.host,
-        folders=Folders(settings.bundles, settings.exits, settings.seccomp_root, settings.mapped, settings.cdi_dirs),
+        directories=Directories(
+            settings.bundles, settings.exits, settings.seccomp_root, settings.mapped, settings.cdi_dirs
+        ),
         tasks=ground.tasks,
         clock=ground.clock,
     )
@@ -169,7 +173,7 @@ def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
     moves = cgroups.Moves(cgroups.detect())
     for name, handler in settings.handlers.items():
         root = settings.runtime_root(name)
-        make_folder(root)
+        make_directory(root)
         try:
             systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
             found[name] = OciRuntime(

@@ -18,7 +18,7 @@ from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container.ports import ImageFacts
-from pykubelet.criserver.folders import make_way
+from pykubelet.criserver.directories import make_way
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
 from pykubelet.criserver.images.index import quarantine_of, quarantined_names
 from pykubelet.criserver.images.manifests import Platform
@@ -37,7 +37,7 @@ from pykubelet.linux.system import architecture
 _log = logging.getLogger(__name__)
 _COUNT_EVERY: Seconds = 30.0
 _MOST_ASIDE = 100
-"""Shown of a folder."""
+"""Shown of a directory."""
 
 
 class ContainerImages:
@@ -91,9 +91,9 @@ class ContainerImages:
 class WritableLayers:
     """A ``stats.ports.Layers``."""
 
-    def __init__(self, snapshots: Snapshots, folder: Path, clock: Clock) -> None:
+    def __init__(self, snapshots: Snapshots, directory: Path, clock: Clock) -> None:
         self._snapshots = snapshots
-        self._folder = str(folder)
+        self._directory = str(directory)
         self._clock = clock
         self._counted: LayerUsage | None = None
         self._counted_at: Seconds = 0.0
@@ -110,7 +110,7 @@ class WritableLayers:
             return None
         if found is None:
             return None
-        return LayerUsage(self._folder, found.bytes, found.inodes)
+        return LayerUsage(self._directory, found.bytes, found.inodes)
 
     async def total(self) -> LayerUsage:
         """What all have written, as counted at most half a minute ago: that takes a walk through all they wrote."""
@@ -126,7 +126,7 @@ class WritableLayers:
         found = await asyncio.gather(*(self.usage(ContainerID(name)) for name in names))
         layers = [each for each in found if each is not None]
         used = Bytes(sum(each.used for each in layers))
-        return LayerUsage(self._folder, used, sum(each.inodes for each in layers))
+        return LayerUsage(self._directory, used, sum(each.inodes for each in layers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +192,12 @@ def _host(given: RegistryHost) -> Host:
 
 
 def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
-    folder = settings.root / "storage"
+    directory = settings.root / "storage"
     make_way(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
     index = settings.root / "images" / "index.json"
-    layers = Layers(folder, content.path, clock=clock)
-    snapshots = Snapshots(folder, layers)
+    layers = Layers(directory, content.path, clock=clock)
+    snapshots = Snapshots(directory, layers)
     snapshots.load()
     deps = ImageDeps(
         content=content,
@@ -207,11 +207,11 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
         registry=registry,
         platform=Platform(architecture(), "linux"),
         clock=clock,
-        mountpoint=str(folder),
+        mountpoint=str(directory),
         pinned=frozenset(filter(None, (*settings.pinned_images, settings.pause_image))),
     )
     images = ImageManager(deps)
-    containers, usage = ContainerImages(images, snapshots), WritableLayers(snapshots, folder, clock)
+    containers, usage = ContainerImages(images, snapshots), WritableLayers(snapshots, directory, clock)
     return ImageRooms(images, snapshots, containers, usage, layers, tuple(_asides(settings.root, index)))
 
 
@@ -219,6 +219,6 @@ def _asides(root: Path, index: Path) -> Iterator[Aside]:
     """What this start and earlier ones have set aside."""
     for identity, name in quarantined_names(index).items():
         yield Aside("image", identity, quarantine_of(index), f"pull {name} again, then remove the file")
-    for folder in (root, root / "images", root / "images" / "blobs", root / "storage"):
-        for path in islice(folder.glob("*.aside-*"), _MOST_ASIDE):
+    for directory in (root, root / "images", root / "images" / "blobs", root / "storage"):
+        for path in islice(directory.glob("*.aside-*"), _MOST_ASIDE):
             yield Aside("set aside", f"{path.parent.name}/{path.name}", path, "remove it, or put it where it belongs")

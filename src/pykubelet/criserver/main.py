@@ -17,7 +17,7 @@ from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import decide as container
 from pykubelet.criserver.container.processes import end_commands
-from pykubelet.criserver.folders import entries, lock_folder, make_folder, make_way
+from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_way
 from pykubelet.criserver.image_rooms import open_images
 from pykubelet.criserver.keeper import note_of, write_note
 from pykubelet.criserver.processes import reference
@@ -50,19 +50,19 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
     """Recover, then serve until cancelled. Containers run on afterwards. ``kept``: an agent started the server.
 
     ``ending`` is told as soon as the server ends, by itself too: something may not end.
-    Conflict: another server uses the folders.
+    Conflict: another server uses the directories.
     """
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
-        for folder, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
-            await blocking.call_to_end("server", make_way, folder, way)
-            stack.callback(os.close, await blocking.call_to_end("server", lock_folder, folder))
+        for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
+            await blocking.call_to_end("server", make_way, directory, way)
+            stack.callback(os.close, await blocking.call_to_end("server", lock_directory, directory))
         process = reference(os.getpid())
         assert process is not None, "this process runs"
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
         retired = await blocking.call_to_end("server", _retire_scratch, settings)
-        for folder in (settings.bundles, settings.exits, settings.scratch):
-            await blocking.call_to_end("server", make_folder, folder)
+        for directory in (settings.bundles, settings.exits, settings.scratch):
+            await blocking.call_to_end("server", make_directory, directory)
         clock = SystemClock()
         images = await open_images(settings, clock)
         store = await Store.open(settings.database)
@@ -72,9 +72,9 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             ground = Ground(settings, store, images, tasks, clock, Repairs(tasks, clock))
             server = Server(ground, open_machine(settings, marks))
-            for folder in retired:
-                remove = partial(blocking.call, "start-up", remove_any, str(folder))
-                ground.repairs.add("files of calls", folder.name, remove)
+            for directory in retired:
+                remove = partial(blocking.call, "start-up", remove_any, str(directory))
+                ground.repairs.add("files of calls", directory.name, remove)
             await settle(settings.run, marks, clock)
             await server.recover()
             await server.serve()
@@ -89,14 +89,14 @@ async def _tell_end(ending: Callable[[], None]) -> None:
 
 
 def _retire_scratch(settings: Settings) -> list[Path]:
-    """End the commands of the last server; the folders with the files of its calls, which are of no use any more."""
+    """End the commands of the last server; the directories of its calls' files, which are stale."""
     containers = [path.name for path in entries(settings.bundles)]
     if os.path.lexists(settings.scratch):
         # An OCI runtime that has just begun a command can note its number no more once this is away, and ends it.
         settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
     old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
-    for folder in old:
-        end_commands(folder, containers)
+    for directory in old:
+        end_commands(directory, containers)
     return old
 
 

@@ -1,4 +1,4 @@
-"""How full a file system is, and how much of it a folder takes, without forking `du`."""
+"""How full a file system is, and how much of it a directory takes, without forking `du`."""
 
 import os
 from collections.abc import Callable, Generator
@@ -29,7 +29,7 @@ class FsUsage:
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """Disk space and inodes of a folder and all in it."""
+    """Disk space and inodes of a directory and all in it."""
 
     bytes: Bytes
     inodes: int

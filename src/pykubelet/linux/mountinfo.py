@@ -22,7 +22,7 @@ class Mount:
     device: str
     """major:minor."""
     root: str
-    """The path inside the file system that is mounted here; not `/` for a bind mount of a folder."""
+    """The path inside the file system that is mounted here; not `/` for a bind mount of a directory."""
     path: str
     options: frozenset[str]
     tags: tuple[str, ...]
@@ -73,7 +73,7 @@ def mount_of(all_mounts: Iterable[Mount], path: str) -> Mount | None:
 def is_mount_point(path: str | os.PathLike[str]) -> bool:
     """Whether something is mounted on the path, bind mounts included; false when there is no such path.
 
-    Compares the mount ids of the path and of its folder, so it need not read the whole table.
+    Compares the mount ids of the path and of its directory, so it need not read the whole table.
     """
     target = Path(path).absolute()
     if target == target.parent:

@@ -81,7 +81,7 @@ def mount(source: str, target: str, fs_type: str = "", flags: MountFlag = MountF
 
 
 def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
-    """Make `source` (a file or a folder) visible at `target` too. If it cannot be made read-only it is undone."""
+    """Make `source` (a file or a directory) visible at `target` too. If it cannot be made read-only it is undone."""
     mount(source, target, flags=MountFlag.BIND | (MountFlag.REC if recursive else MountFlag.NONE))
     if read_only:
         try:
@@ -137,19 +137,19 @@ def set_propagation(target: str, kind: MountFlag, *, recursive: bool = False) ->
     mount("", target, flags=kind | (MountFlag.REC if recursive else MountFlag.NONE))
 
 
-def make_shared(folder: str) -> bool:
-    """See that what is mounted below a folder later reaches the containers that ask for it.
+def make_shared(directory: str) -> bool:
+    """See that what is mounted below a directory later reaches the containers that ask for it.
 
-    On a mount that does not share, the folder becomes a shared mount of its own. Returns whether that was needed;
+    On a mount that does not share, the directory becomes a shared mount of its own. Returns whether that was needed;
     Transient: there are mounts below it already, which would be hidden.
     """
-    place, table = os.path.realpath(folder), mounts()
+    place, table = os.path.realpath(directory), mounts()
     lies_on = mount_of(table, place)
     if lies_on is not None and any(tag.startswith("shared:") for tag in lies_on.tags):
         return False
     below = [mount.path for mount in at_or_below(table, place) if mount.path != place]
     if below:
-        raise Transient(f"{folder} cannot be made a shared mount now: there are mounts below it, such as {below[0]}")
+        raise Transient(f"{directory} cannot be made a shared mount now: there are mounts below it, such as {below[0]}")
     bind(place, place, recursive=False)
     set_propagation(place, MountFlag.SHARED)
     return True

@@ -14,8 +14,8 @@ _CLONE_FS = 0x200
 _PAGE = 4096
 
 
-def mount_overlay(folder: str, lowers: Sequence[str], upper: str, work: str, target: str, *, volatile: bool) -> None:
-    """Mount on ``target`` the ``lowers`` (topmost first, relative to ``folder``) with a writable ``upper`` over them.
+def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, target: str, *, volatile: bool) -> None:
+    """Mount on ``target`` the ``lowers`` (topmost first, relative to ``directory``) below a writable ``upper``.
 
     The kernel takes one page of options, too little for the paths of a hundred layers: so a thread with a working
     directory of its own mounts them by their short relative names. ``volatile`` spares syncs of data that a reboot
@@ -23,15 +23,15 @@ def mount_overlay(folder: str, lowers: Sequence[str], upper: str, work: str, tar
     """
     options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work}"
     if any(mark in part for part in (upper, work) for mark in ",\\:") or any("," in part for part in lowers):
-        raise Invalid(f"overlay folders must have no comma, colon or backslash in their paths: {options}")
+        raise Invalid(f"overlay directories must have no comma, colon or backslash in their paths: {options}")
     if len(options) + len(",volatile") >= _PAGE:
-        raise Invalid(f"{len(lowers)} layers with paths this long do not fit into one mount call: {folder}")
+        raise Invalid(f"{len(lowers)} layers with paths this long do not fit into one mount call: {directory}")
     errors: list[BaseException] = []
 
     def body() -> None:
         try:
             libc.call("unshare", _CLONE_FS)
-            os.chdir(folder)
+            os.chdir(directory)
             try:
                 mount("overlay", target, "overlay", data=options + (",volatile" if volatile else ""))
             except Invalid:

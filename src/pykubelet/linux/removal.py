@@ -1,8 +1,8 @@
-"""Deletes folders of a pod, and nothing but these.
+"""Deletes directories of a pod, and nothing but these.
 
 What a pod leaves behind is hostile by assumption: links out of the volume, trees too deep for recursion, mounts
-that could not be taken down. So nothing is addressed by a path that the pod could have changed: every folder is
-opened relative to a descriptor without following links, and must be on the same mount as the folder that was
+that could not be taken down. So nothing is addressed by a path that the pod could have changed: every directory is
+opened relative to a descriptor without following links, and must be on the same mount as the directory that was
 asked for. The kernel backs this up by refusing to remove or rename a mount point.
 """
 
@@ -20,7 +20,7 @@ _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
-    """Delete the folder with all it contains; a missing one is fine. Blocks.
+    """Delete the directory with all it contains; a missing one is fine. Blocks.
 
     Raises Conflict if something is mounted at or below it (data beyond a mount is never touched), OSError if
     the kernel refuses. What was deleted until then is gone.
@@ -37,7 +37,7 @@ def remove_tree(path: str | os.PathLike[str]) -> None:
 
 
 def remove_tree_at(parent_fd: int, name: str) -> None:
-    """The same for the folder `name` in the folder of the descriptor."""
+    """The same for the directory `name` in the directory of the descriptor."""
     try:
         top = os.open(name, _OPEN, dir_fd=parent_fd)
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def mount_id(fd: int) -> int:
 
 
 class _Removal:
-    """Empties one folder. Deeper folders are moved up into it first, so two descriptors do for any depth."""
+    """Empties one directory. Deeper directories are moved up into it first, so two descriptors do for any depth."""
 
     def __init__(self, top: int, name: str, mount: int) -> None:
         self._top = top
@@ -69,31 +69,31 @@ class _Removal:
     def run(self) -> None:
         self._check_mount(self._top, self._name)
         while True:
-            folders = self._clear(self._top, move_up=False)
-            if not folders:
+            directories = self._clear(self._top, move_up=False)
+            if not directories:
                 return
-            for folder in folders:
-                self._remove_folder(folder)
+            for directory in directories:
+                self._remove_directory(directory)
 
-    def _remove_folder(self, folder: str) -> None:
-        """Remove a folder that lies directly in the top one; its own folders end up there too."""
+    def _remove_directory(self, directory: str) -> None:
+        """Remove a directory that lies directly in the top one; its own directories end up there too."""
         try:
-            fd = os.open(folder, _OPEN, dir_fd=self._top)
+            fd = os.open(directory, _OPEN, dir_fd=self._top)
         except (FileNotFoundError, NotADirectoryError):
             return  # gone, or replaced by a file, which the next round removes
         try:
-            self._check_mount(fd, folder)
+            self._check_mount(fd, directory)
             self._clear(fd, move_up=True)
         finally:
             os.close(fd)
-        with _explained(folder):
-            os.rmdir(folder, dir_fd=self._top)
+        with _explained(directory):
+            os.rmdir(directory, dir_fd=self._top)
 
     def _clear(self, fd: int, *, move_up: bool) -> list[str]:
-        """Remove files and empty folders. Other folders are moved into the top one, or their names returned."""
-        folders: list[str] = []
+        """Remove files and empty directories. Other directories are moved into the top one, or their names returned."""
+        directories: list[str] = []
         seen = True
-        while seen:  # entries may be skipped when a folder changes while it is read
+        while seen:  # entries may be skipped when a directory changes while it is read
             seen = False
             with os.scandir(fd) as entries:
                 for entry in entries:
@@ -102,24 +102,24 @@ class _Removal:
                             os.unlink(entry.name, dir_fd=fd)
                     elif not _rmdir(entry.name, fd):
                         if not move_up:
-                            folders.append(entry.name)
+                            directories.append(entry.name)
                             continue
                         with _explained(entry.name):
                             os.rename(
                                 entry.name, f".removed-{secrets.token_hex(8)}", src_dir_fd=fd, dst_dir_fd=self._top
                             )
                     seen = True
-            if folders:
+            if directories:
                 break
-        return folders
+        return directories
 
-    def _check_mount(self, fd: int, folder: str) -> None:
+    def _check_mount(self, fd: int, directory: str) -> None:
         if mount_id(fd) != self._mount:
-            raise Conflict(f"{folder!r} is a mount point; it is left as it is")
+            raise Conflict(f"{directory!r} is a mount point; it is left as it is")
 
 
 def _rmdir(name: str, fd: int) -> bool:
-    """Remove a folder if it is empty; whether it was."""
+    """Remove a directory if it is empty; whether it was."""
     try:
         with _explained(name):
             os.rmdir(name, dir_fd=fd)

@@ -51,8 +51,8 @@ def meminfo(root: Path = Path("/")) -> MemInfo:
 def hugepages(root: Path = Path("/")) -> tuple[HugePages, ...]:
     """The page sizes the kernel offers, smallest first."""
     found = []
-    folder = root / "sys/kernel/mm/hugepages"
-    for entry in folder.iterdir() if folder.is_dir() else ():
+    directory = root / "sys/kernel/mm/hugepages"
+    for entry in directory.iterdir() if directory.is_dir() else ():
         match = _HUGEPAGES.fullmatch(entry.name)
         if match:
             count = int((entry / "nr_hugepages").read_text())

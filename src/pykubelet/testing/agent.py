@@ -29,11 +29,11 @@ _POLL_SECONDS = 0.04
 
 @dataclass
 class AgentProcess:
-    """``pykubelet run`` below one folder: manifests, root, logs, socket, configuration, own cgroup parent."""
+    """``pykubelet run`` below one directory: manifests, root, logs, socket, configuration, own cgroup parent."""
 
     home: Path
     endpoint: str
-    """The runtime's; empty: the agent starts a server of our own below its folder."""
+    """The runtime's; empty: the agent starts a server of our own below its directory."""
     cgroup_root: str
     """A cgroup path that only this agent uses, ``/pktest-…``."""
     node_name: str = "testnode"
@@ -41,7 +41,7 @@ class AgentProcess:
     """Further KubeletConfiguration fields."""
     flags: Sequence[str] = ()
     manifest_dir: Path | None = None
-    """Default: a folder of its own."""
+    """Default: a directory of its own."""
     module: str = field(default_factory=shifted.module)
     """What is run."""
     process: "subprocess.Popen[bytes] | None" = None
@@ -83,9 +83,9 @@ class AgentProcess:
 
     def start(self, *, wait: bool = True) -> None:
         """Start the agent; with ``wait``, return when its local API answers."""
-        for folder in (self.manifests, self.pod_logs):
+        for directory in (self.manifests, self.pod_logs):
             with contextlib.suppress(FileExistsError):  # whatever it is now: it may be on a file system that fails
-                folder.mkdir(parents=True)
+                directory.mkdir(parents=True)
         configuration = {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -252,7 +252,7 @@ class AgentProcess:
         wait_for(lambda: not self.pods(), timeout, lambda: f"pods are left: {list(self.pods())}\n{self.log_tail()}")
 
     def destroy(self) -> None:
-        """Remove the agent's folder; the runtime's pods are the runtime's to remove."""
+        """Remove the agent's directory; the runtime's pods are the runtime's to remove."""
         if self.process is not None:
             self.kill()
         remove_mounts(self.home)

@@ -16,19 +16,19 @@ class Issued:
 
 
 class Authority:
-    """Signs certificates; all files lie in the folder, the authority's own is ``ca``."""
+    """Signs certificates; all files lie in the directory, the authority's own is ``ca``."""
 
-    def __init__(self, folder: Path, name: str = "pykubelet test authority") -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+    def __init__(self, directory: Path, name: str = "pykubelet test authority") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
         self._authority = ClusterAuthority.make(name)
-        self.ca = folder / "ca.pem"
+        self.ca = directory / "ca.pem"
         self.ca.write_bytes(self._authority.certificate_pem)
 
     def issue(self, name: str, hosts: Sequence[str] = (), group: str = "tests") -> Issued:
         """A certificate for a server of these names and addresses; for a client in the group, if there are none."""
         key, certificate = self._authority.server(hosts) if hosts else self._authority.client(name, group)
-        issued = Issued(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         issued.certificate.write_bytes(certificate)
         issued.key.write_bytes(key)
         return issued

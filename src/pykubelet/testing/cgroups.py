@@ -69,13 +69,13 @@ class FakeCgroupFiles(CgroupFiles):
         if path.name == "cgroup.subtree_control":
             value = self._switch_on(path, value, what)
         if path.name == "cgroup.kill":
-            for folder in self.tree(path.parent):
-                (folder / "cgroup.procs").write_text("")
+            for directory in self.tree(path.parent):
+                (directory / "cgroup.procs").write_text("")
         self.writes.append((str(path.relative_to(self.root)), value))
         path.write_text(value)
 
     def remove(self, path: Path) -> None:
-        if path.exists() and (self.subfolders(path) or (path / "cgroup.procs").read_text()):
+        if path.exists() and (self.subdirectories(path) or (path / "cgroup.procs").read_text()):
             raise wrap(OSError(errno.EBUSY, os.strerror(errno.EBUSY)), f"cannot remove cgroup {path}")
         shutil.rmtree(path, ignore_errors=True)
 
@@ -85,12 +85,12 @@ class FakeCgroupFiles(CgroupFiles):
         name = value.removeprefix("+")
         if name not in (path.parent / "cgroup.controllers").read_text().split():
             raise wrap(OSError(errno.ENOENT, os.strerror(errno.ENOENT)), what)
-        for child in self.subfolders(path.parent):
-            folder = path.parent / child
-            controllers = (folder / "cgroup.controllers").read_text().split()
+        for child in self.subdirectories(path.parent):
+            directory = path.parent / child
+            controllers = (directory / "cgroup.controllers").read_text().split()
             if name in controllers:
                 continue
-            (folder / "cgroup.controllers").write_text(" ".join([*controllers, name]) + "\n")
+            (directory / "cgroup.controllers").write_text(" ".join([*controllers, name]) + "\n")
             for file, content in _BY_CONTROLLER[name].items():
-                (folder / file).write_text(content)
+                (directory / file).write_text(content)
         return " ".join(dict.fromkeys([*path.read_text().split(), name]))

@@ -1,6 +1,6 @@
 """A private containerd: own root, state, socket, bridge and address range, beside whatever else runs here.
 
-Used by the integration tests, the benchmarks and ``make run``. Everything it makes lies below one folder, but for
+Used by the integration tests, the benchmarks and ``make run``. Everything it makes lies below one directory, but for
 what containerd 1.6 and the CNI library hard-wire (``/run/containerd/s``, ``/var/lib/cni``), which is cleaned by name.
 """
 
@@ -168,8 +168,8 @@ class PrivateContainerd:
             # Shims, by the socket in their command line.
             process_marks=(f"-address\0{self.socket}",),
             mount_roots=(str(state),),
-            netns_folders=(str(state / "io.containerd.grpc.v1.cri" / "netns"),),
-            folders=(str(self.home / "ipam"),),
+            netns_directories=(str(state / "io.containerd.grpc.v1.cri" / "netns"),),
+            directories=(str(self.home / "ipam"),),
         )
 
     def destroy(self) -> None:

@@ -48,7 +48,7 @@ class PrivateCriServer:
     module: str = field(default_factory=shifted.module)
     """What is run; the tests of sudden ends have another."""
     cni: Mapping[str, object] = field(default_factory=dict)
-    """Settings of the network beside its folder."""
+    """Settings of the network beside its directory."""
     chained: Sequence[str] = ()
     """Plugins that follow the usual ones, by name; without any, the network is the server's own default."""
     handlers: Mapping[str, str] = field(default_factory=dict)
@@ -154,11 +154,11 @@ class PrivateCriServer:
         """Where to look for what pods have left."""
         root, run = self.home / "root", self.home / "run"
         return RuntimeTraces(
-            # conmon, by its place for exit codes; runtime calls and plugins of ours, by their scratch folder.
+            # conmon, by its place for exit codes; runtime calls and plugins of ours, by their scratch directory.
             process_marks=(f"--exit-dir\0{run}/exits", f"{run}/tmp"),
             mount_roots=(str(self.home),),
-            netns_folders=(str(run / "ns"),),
-            folders=(
+            netns_directories=(str(run / "ns"),),
+            directories=(
                 *(str(run / name) for name in ("bundles", "exits", "sandboxes", "oci", "tmp")),
                 *(str(root / name) for name in ("ipam", "network", "storage/containers")),
             ),
@@ -216,9 +216,9 @@ class PrivateCriServer:
         raise Permanent(f"the runtime server did not come up within {_START_SECONDS:.0f} s; its log ends:\n{tail}")
 
 
-def _kill(pid: int, folder: Path) -> None:
+def _kill(pid: int, directory: Path) -> None:
     """Kill a container's first process; its number may be another's by now, who is then in another cgroup."""
-    names = (folder.name, folder.parent.name)
+    names = (directory.name, directory.parent.name)
     text = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
     if any(name in text for name in names):
         os.kill(pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """A real registry for tests: the distribution project's, as Debian packs it (``docker-registry``), run privately.
 
-It listens on loopback, keeps everything in one folder, and can ask for a password or for tokens, which the token
+It listens on loopback, keeps everything in one directory, and can ask for a password or for tokens, which the token
 service here gives out. Images are pushed to it over its own API.
 """
 
@@ -58,28 +58,28 @@ class Options:
 class DistributionRegistry:
     """Use as a context manager. ``host`` is known within."""
 
-    def __init__(self, folder: Path, options: Options | None = None) -> None:
+    def __init__(self, directory: Path, options: Options | None = None) -> None:
         if shutil.which(PROGRAM) is None:
             raise NotFound(f"{PROGRAM} is missing; install it with: apt-get install {PROGRAM}")
-        self._folder = folder
+        self._directory = directory
         self._options = options or Options()
         self._stack = contextlib.ExitStack()
         self._tokens: TokenService | None = None
         self.host = ""
 
     def __enter__(self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
         if self._options.tokens:
-            self._tokens = self._stack.enter_context(TokenService(self._folder / "tokens"))
-        (self._folder / "config.yml").write_text(json.dumps(self._configuration()))
-        log = self._folder / "registry.log"
+            self._tokens = self._stack.enter_context(TokenService(self._directory / "tokens"))
+        (self._directory / "config.yml").write_text(json.dumps(self._configuration()))
+        log = self._directory / "registry.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [PROGRAM, "serve", str(self._folder / "config.yml")],
+                [PROGRAM, "serve", str(self._directory / "config.yml")],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={"HOME": str(self._folder), "OTEL_TRACES_EXPORTER": "none"},
+                env={"HOME": str(self._directory), "OTEL_TRACES_EXPORTER": "none"},
             )
         self._stack.callback(_end, process)
         deadline = time.monotonic() + _START_SECONDS
@@ -151,12 +151,12 @@ class DistributionRegistry:
         document: dict[str, object] = {
             "version": "0.1",
             "log": {"level": "info"},
-            "storage": {"filesystem": {"rootdirectory": str(self._folder / "data")}, "delete": {"enabled": True}},
+            "storage": {"filesystem": {"rootdirectory": str(self._directory / "data")}, "delete": {"enabled": True}},
             "http": http,
         }
         if options.password:
-            (self._folder / "htpasswd").write_text(f"{USER}:{_BCRYPT}\n")
-            document["auth"] = {"htpasswd": {"realm": "tests", "path": str(self._folder / "htpasswd")}}
+            (self._directory / "htpasswd").write_text(f"{USER}:{_BCRYPT}\n")
+            document["auth"] = {"htpasswd": {"realm": "tests", "path": str(self._directory / "htpasswd")}}
         if self._tokens is not None:
             document["auth"] = {"token": self._tokens.configuration()}
         return document
@@ -165,8 +165,8 @@ class DistributionRegistry:
 class TokenService:
     """Gives signed tokens to ``USER``, over plain HTTP on loopback. Use as a context manager."""
 
-    def __init__(self, folder: Path) -> None:
-        self._authority = Authority(folder)
+    def __init__(self, directory: Path) -> None:
+        self._authority = Authority(directory)
         issued = self._authority.issue("tokens")
         key = serialization.load_pem_private_key(issued.key.read_bytes(), None)
         assert isinstance(key, rsa.RSAPrivateKey)

@@ -1,6 +1,6 @@
 """A private pair of etcd and kube-apiserver on loopback, for tests that need the real API.
 
-The programs are found as the field's tests find them: ``KUBEBUILDER_ASSETS`` names a folder with both, or
+The programs are found as the field's tests find them: ``KUBEBUILDER_ASSETS`` names a directory with both, or
 ``TEST_ASSET_KUBE_APISERVER`` (and ``TEST_ASSET_ETCD``) name them one by one. No controllers run: whoever needs a
 service account, a binding or a signed certificate makes it.
 """
@@ -38,11 +38,11 @@ class Assets:
 
 def find_assets() -> Assets:
     """The programs; NotFound says what to set."""
-    folder = os.environ.get("KUBEBUILDER_ASSETS", "")
-    apiserver = os.environ.get("TEST_ASSET_KUBE_APISERVER") or (f"{folder}/kube-apiserver" if folder else "")
-    etcd = os.environ.get("TEST_ASSET_ETCD") or (f"{folder}/etcd" if folder else "") or "etcd"
+    directory = os.environ.get("KUBEBUILDER_ASSETS", "")
+    apiserver = os.environ.get("TEST_ASSET_KUBE_APISERVER") or (f"{directory}/kube-apiserver" if directory else "")
+    etcd = os.environ.get("TEST_ASSET_ETCD") or (f"{directory}/etcd" if directory else "") or "etcd"
     if not apiserver or not Path(apiserver).is_file():
-        raise NotFound("needs a kube-apiserver: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd")
+        raise NotFound("needs a kube-apiserver: set KUBEBUILDER_ASSETS to a directory with kube-apiserver and etcd")
     found = etcd if Path(etcd).is_file() else shutil.which("etcd")
     if not found:
         raise NotFound("needs etcd: apt-get install etcd-server")
@@ -51,7 +51,7 @@ def find_assets() -> Assets:
 
 @dataclass
 class EnvTest:
-    """One API server below one folder. Nodes are known by token; the client CA signs certificates too."""
+    """One API server below one directory. Nodes are known by token; the client CA signs certificates too."""
 
     home: Path
     nodes: tuple[str, ...] = ("testnode",)
@@ -127,13 +127,13 @@ class EnvTest:
         self._apiserver = None
 
     def stop(self) -> None:
-        """End both; the folder stays."""
+        """End both; the directory stays."""
         self.stop_apiserver()
         _end(self._etcd)
         self._etcd = None
 
     def destroy(self) -> None:
-        """End both and remove the folder."""
+        """End both and remove the directory."""
         self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
 

@@ -1,5 +1,5 @@
-"""A small CSI driver of the hostpath kind, with its registrar, for tests: volumes are folders, staged and shown by bind
-mounts.
+"""A small CSI driver of the hostpath kind, with its registrar, for tests: volumes are directories, staged and
+published by bind mounts.
 
 Run it in a test's own loop (:func:`serve`), or as a process (``python -m pykubelet.testing.fake_csi --help``), which
 outlives the agent that it serves. Every call is written down; faults can be ordered by method.
@@ -49,13 +49,13 @@ class FakeDriver:
 
     name: str
     data: Path
-    """Volumes are folders in it, by their handles."""
+    """Volumes are directories in it, by their handles."""
     node_id: str = "node-1"
     max_volumes: int = 0
     topology: Mapping[str, str] = field(default_factory=dict)
     capabilities: "tuple[pb.NodeServiceCapability.RPC.Type.ValueType, ...]" = ALL_CAPABILITIES
     mounting: bool = True
-    """Really mount; else only make folders, which needs no privileges."""
+    """Really mount; else only make directories, which needs no privileges."""
     calls: list[tuple[str, dict[str, object]]] = field(default_factory=list)
     """Method and request of every call, in order."""
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class FakeDriver:
     log: Path | None = None
     """Gets one line of JSON per call."""
     below: str = ""
-    """The folder of ``plugins_registry`` that it registers in."""
+    """The directory of ``plugins_registry`` that it registers in."""
 
     def made(self, method: str) -> list[dict[str, object]]:
         """The requests of one method."""
@@ -174,11 +174,11 @@ class RefusedError(Exception):
 
 @asynccontextmanager
 async def serve(driver: FakeDriver, root: Path) -> AsyncIterator[None]:
-    """Serve the driver below an agent's root folder, and register it, until the block ends."""
+    """Serve the driver below an agent's root directory, and register it, until the block ends."""
     socket = root / "plugins" / driver.name / "csi.sock"
     registry = root / "plugins_registry" / driver.below
-    for folder in (socket.parent, registry):
-        folder.mkdir(parents=True, exist_ok=True)
+    for directory in (socket.parent, registry):
+        directory.mkdir(parents=True, exist_ok=True)
     registrar = {
         "GetInfo": _handler(driver, "", lambda _: driver.plugin_info(str(socket)), reg.InfoRequest),
         "NotifyRegistrationStatus": _handler(driver, "", driver.notified, reg.RegistrationStatus),
@@ -249,8 +249,8 @@ def main() -> None:
     """Serve one driver until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--name", default="fake.csi.example.com")
-    parser.add_argument("--root", type=Path, required=True, help="the agent's root folder")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the volumes")
+    parser.add_argument("--root", type=Path, required=True, help="the agent's root directory")
+    parser.add_argument("--data", type=Path, required=True, help="directory of the volumes")
     parser.add_argument("--log", type=Path, help="file that gets every call")
     given = parser.parse_args()
     driver = FakeDriver(given.name, given.data, topology={"topology.fake.csi/node": "a"}, max_volumes=9, log=given.log)

@@ -1,6 +1,6 @@
-"""What one test session has for itself: a folder, a bridge, addresses and a cgroup; and the end of sessions killed.
+"""What one test session has for itself: a directory, a bridge, addresses and a cgroup; and the end of sessions killed.
 
-Everything is named after one short random id, so that sessions live side by side on one machine. The folder holds a
+Everything is named after one short random id, so that sessions live side by side on one machine. The directory holds a
 note of who owns it: a later session finds the note, sees that the owner is dead, and removes what it left.
 """
 
@@ -39,7 +39,7 @@ class Isolation:
 
     @property
     def home(self) -> Path:
-        """The folder of everything; short, because socket paths are limited."""
+        """The directory of everything; short, because socket paths are limited."""
         return _BASE / f"{_PREFIX}{self.id}"
 
     @property
@@ -60,7 +60,7 @@ class Isolation:
         return PrivateCriServer(self.home / "s", self.bridge, self.subnet)
 
     def further_subnet(self, letter: str, length: int = 24) -> str:
-        """Addresses for the further server of that letter, whose folder, bridge and cgroup end with it."""
+        """Addresses for the further server of that letter, whose directory, bridge and cgroup end with it."""
         return f"10.{201 + _FURTHER.index(letter)}.{self.subnet.split('.')[2]}.0/{length}"
 
     @property

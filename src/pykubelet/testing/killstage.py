@@ -41,7 +41,7 @@ class Stage:
 
     server: PrivateCriServer
     cgroup: str
-    folder: Path
+    directory: Path
     """Where pods write notes."""
     port: int
     """A free port of the node."""
@@ -55,10 +55,10 @@ class Stage:
         return Scope(
             process_marks=(f"{self.cgroup}/", *traces.process_marks),
             mount_roots=traces.mount_roots,
-            netns_folders=traces.netns_folders,
+            netns_directories=traces.netns_directories,
             bridge=self.server.bridge,
             cgroup_parents=(self.cgroup,),
-            folders=traces.folders,
+            directories=traces.directories,
         )
 
     def do(self, act: Act) -> None:
@@ -160,7 +160,7 @@ class Pod:
     @property
     def runs(self) -> int:
         """How often the program has begun."""
-        note = self.stage.folder / self.name
+        note = self.stage.directory / self.name
         return note.read_text().count("run") if note.exists() else 0
 
     def assert_ran_once(self) -> None:
@@ -169,7 +169,7 @@ class Pod:
 
     @property
     def log(self) -> Path:
-        return self.stage.folder / "log" / f"{self.name}.log"
+        return self.stage.directory / "log" / f"{self.name}.log"
 
     def _options(self) -> pb.NamespaceOption:
         options = pb.NamespaceOption(pid=pb.POD if self.flavour is Flavour.SHARED_PIDS else pb.CONTAINER)
@@ -181,7 +181,7 @@ class Pod:
         return pb.PodSandboxConfig(
             metadata=pb.PodSandboxMetadata(name=self.name, namespace="killed", uid=self.name),
             hostname=self.name,
-            log_directory=str(self.stage.folder / "log"),
+            log_directory=str(self.stage.directory / "log"),
             port_mappings=[pb.PortMapping(protocol=pb.TCP, container_port=80, host_port=self.stage.port)],
             linux=pb.LinuxPodSandboxConfig(
                 cgroup_parent=f"{self.stage.cgroup}/pod",
@@ -195,7 +195,7 @@ class Pod:
             image=pb.ImageSpec(image=self.stage.image),
             command=["sh", "-c", _PROGRAM],
             envs=[pb.KeyValue(key="NAME", value=self.name.encode())],
-            mounts=[pb.Mount(host_path=str(self.stage.folder), container_path="/notes")],
+            mounts=[pb.Mount(host_path=str(self.stage.directory), container_path="/notes")],
             log_path=f"{self.name}.log",
             linux=pb.LinuxContainerConfig(
                 security_context=pb.LinuxContainerSecurityContext(namespace_options=self._options())

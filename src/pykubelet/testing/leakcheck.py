@@ -5,8 +5,8 @@
     …
     assert not (leaks := diff(before, snapshot(scope))), leaks.report()
 
-The fault tests take it around every fault. It reads /proc, /sys, folders and the firewall's listing, and needs root for
-what other users own. Blocking.
+The fault tests take it around every fault. It reads /proc, /sys, directories and the firewall's listing, and needs
+root for what other users own. Blocking.
 """
 
 import os
@@ -48,20 +48,20 @@ class Scope:
     """Texts that tell our processes: found in the environment, the command line or the cgroup path."""
     mount_roots: tuple[str, ...] = ()
     """Absolute paths, free of links; mounts on and below them count."""
-    netns_folders: tuple[str, ...] = ()
-    """Folders of pinned namespaces, such as /run/netns."""
+    netns_directories: tuple[str, ...] = ()
+    """Directories of pinned namespaces, such as /run/netns."""
     devices: bool = False
     """All network devices of our network namespace: veths and bridges."""
     bridge: str = ""
     """A bridge that is also a CNI network's name: its ports, and the firewall rules that name the network, count."""
     cgroup_parents: tuple[str, ...] = ()
     """Paths below the hierarchies' roots; the cgroups in them count, in every hierarchy."""
-    folders: tuple[str, ...] = ()
-    """Folders whose files count: logs, runtime state."""
+    directories: tuple[str, ...] = ()
+    """Directories whose files count: logs, runtime state."""
     addresses: tuple[str, ...] = ()
-    """Folders in which an IPAM plugin notes one file per address."""
+    """Directories in which an IPAM plugin notes one file per address."""
     loop_roots: tuple[str, ...] = ()
-    """Folders; loop devices of files below them count."""
+    """Directories; loop devices of files below them count."""
     descriptors: bool = False
 
 
@@ -97,10 +97,10 @@ def snapshot(scope: Scope) -> Snapshot:
     readers: dict[Kind, Iterable[str]] = {
         Kind.PROCESS: _processes(scope.process_marks),
         Kind.MOUNT: _mounts(scope.mount_roots),
-        Kind.NETNS: _files(scope.netns_folders),
+        Kind.NETNS: _files(scope.netns_directories),
         Kind.DEVICE: [*(_devices() if scope.devices else ()), *_ports(scope.bridge)],
         Kind.CGROUP: _cgroups(scope.cgroup_parents),
-        Kind.FILE: _files(scope.folders),
+        Kind.FILE: _files(scope.directories),
         Kind.ADDRESS: (path for path in _files(scope.addresses) if path.rpartition("/")[2][:1].isdecimal()),
         Kind.FIREWALL: _firewall_rules(scope.bridge),
         Kind.LOOP: _loop_devices(scope.loop_roots),
@@ -131,24 +131,24 @@ def _processes(marks: tuple[str, ...]) -> Iterator[str]:
     if not marks:
         return
     wanted = [mark.encode() for mark in marks]
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdecimal() or int(directory.name) == os.getpid():
             continue
         try:
-            command = (folder / "cmdline").read_bytes()
-            texts = (command, (folder / "cgroup").read_bytes(), _environment(folder))
-            started = (folder / "stat").read_bytes().rsplit(b")", 1)[1].split()[19].decode()
+            command = (directory / "cmdline").read_bytes()
+            texts = (command, (directory / "cgroup").read_bytes(), _environment(directory))
+            started = (directory / "stat").read_bytes().rsplit(b")", 1)[1].split()[19].decode()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if any(mark in text for mark in wanted for text in texts):
             shown = command.replace(b"\0", b" ").decode(errors="replace").strip() or "(zombie or kernel thread)"
             # The start time tells apart two processes of one number.
-            yield f"{folder.name} started at tick {started}: {shown[:200]}"
+            yield f"{directory.name} started at tick {started}: {shown[:200]}"
 
 
-def _environment(folder: Path) -> bytes:
+def _environment(directory: Path) -> bytes:
     try:
-        return (folder / "environ").read_bytes()
+        return (directory / "environ").read_bytes()
     except PermissionError:
         return b""
 
@@ -166,9 +166,9 @@ def _devices() -> Iterator[str]:
 
 
 def _ports(bridge: str) -> Iterator[str]:
-    folder = Path("/sys/class/net", bridge, "brif")
-    if bridge and folder.is_dir():
-        yield from (f"{bridge}/{port.name}" for port in folder.iterdir())
+    directory = Path("/sys/class/net", bridge, "brif")
+    if bridge and directory.is_dir():
+        yield from (f"{bridge}/{port.name}" for port in directory.iterdir())
 
 
 def _firewall_rules(network: str) -> list[str]:
@@ -193,8 +193,8 @@ def _loop_devices(roots: tuple[str, ...]) -> Iterator[str]:
 def _cgroups(parents: tuple[str, ...]) -> Iterator[str]:
     for hierarchy in _hierarchies(detect()) if parents else ():
         for parent in parents:
-            for folder, subfolders, _ in os.walk(hierarchy / parent.strip("/")):
-                yield from (f"{folder}/{name}" for name in subfolders)
+            for directory, subdirectories, _ in os.walk(hierarchy / parent.strip("/")):
+                yield from (f"{directory}/{name}" for name in subdirectories)
 
 
 def _hierarchies(layout: Layout) -> set[Path]:
@@ -204,10 +204,10 @@ def _hierarchies(layout: Layout) -> set[Path]:
     return roots
 
 
-def _files(folders: tuple[str, ...]) -> Iterator[str]:
-    for top in folders:
-        for folder, _, names in os.walk(top):
-            yield from (f"{folder}/{name}" for name in names)
+def _files(directories: tuple[str, ...]) -> Iterator[str]:
+    for top in directories:
+        for directory, _, names in os.walk(top):
+            yield from (f"{directory}/{name}" for name in names)
 
 
 def _descriptors() -> Iterator[str]:

@@ -38,14 +38,14 @@ class NodeTraces:
         self._bridge = runtime.bridge
         # containerd 1.6 forgets the rules of a sandbox whose making or stop was broken off by the end of its client.
         self._uncounted = (Kind.FIREWALL,) if runtime.name == "containerd" and not of_runtime else ()
-        ipam = tuple(folder for folder in traces.folders if folder.endswith("/ipam"))
+        ipam = tuple(directory for directory in traces.directories if directory.endswith("/ipam"))
         self._scope = Scope(
             # Processes of containers by their cgroup.
             process_marks=(f"{agent.cgroup_root}/", *traces.process_marks),
             mount_roots=(str(agent.home), *traces.mount_roots),
-            netns_folders=traces.netns_folders,
+            netns_directories=traces.netns_directories,
             cgroup_parents=(agent.cgroup_root,),
-            folders=(str(agent.root / "pods"), str(agent.home / "log"), *(set(traces.folders) - set(ipam))),
+            directories=(str(agent.root / "pods"), str(agent.home / "log"), *(set(traces.directories) - set(ipam))),
             addresses=ipam,
             bridge=runtime.bridge,
             loop_roots=(str(agent.root), str(runtime.home)),

@@ -43,10 +43,10 @@ class _Content:
 
 
 class Registry:
-    """Use as a context manager. ``folder`` is scratch space."""
+    """Use as a context manager. ``directory`` is scratch space."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._content = _Content()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._content, self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="registry")
@@ -99,7 +99,7 @@ class Registry:
     def add(self, repository: str, tag: str = "1", **fields: object) -> str:
         """Pack an image from busybox and serve it from now on; its reference."""
         reference = self.reference(repository, tag)
-        archive = self._folder / f"{repository.replace('/', '_')}-{tag}.tar"
+        archive = self._directory / f"{repository.replace('/', '_')}-{tag}.tar"
         pack(ImageSpec("localhost/packed:1", **fields), archive, os.uname().machine)  # type: ignore[arg-type]  # ImageSpec's own
         with tarfile.open(archive) as tar:
             files = {entry.name: tar.extractfile(entry) for entry in tar.getmembers() if entry.isfile()}

@@ -16,8 +16,8 @@ class RuntimeTraces:
     process_marks: tuple[str, ...]
     """Of the monitors or shims, not of the daemon."""
     mount_roots: tuple[str, ...]
-    netns_folders: tuple[str, ...]
-    folders: tuple[str, ...]
+    netns_directories: tuple[str, ...]
+    directories: tuple[str, ...]
     """Files in them that belong to pods."""
 
 
@@ -31,7 +31,7 @@ class PrivateRuntime(Protocol):
 
     @property
     def home(self) -> Path:
-        """The folder of everything."""
+        """The directory of everything."""
         ...
 
     @property

@@ -11,16 +11,16 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _JUMP = re.compile(r" -j (CNI-[A-Za-z0-9-]+)")
 
 
-def mounts_below(folder: Path) -> list[str]:
-    """Mount points below a folder, the deepest first."""
+def mounts_below(directory: Path) -> list[str]:
+    """Mount points below a directory, the deepest first."""
     rows = Path("/proc/self/mountinfo").read_text().splitlines()
     # The kernel writes blanks in paths as octal escapes; no path of ours has any.
-    found = [row.split()[4] for row in rows if row.split()[4].startswith(f"{folder}/")]
+    found = [row.split()[4] for row in rows if row.split()[4].startswith(f"{directory}/")]
     return sorted(found, key=len, reverse=True)
 
 
-def kill_processes(folder: Path) -> None:
-    """Kill every process whose command line or environment names something below the folder.
+def kill_processes(directory: Path) -> None:
+    """Kill every process whose command line or environment names something below the directory.
 
     These are daemons of a session that was killed, and CNI plugins, which find the network namespace in a variable and
     would go on to write firewall rules.
@@ -29,13 +29,13 @@ def kill_processes(folder: Path) -> None:
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
                 known = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                if f"{folder}/".encode() in known:
+                if f"{directory}/".encode() in known:
                     os.kill(int(entry.name), signal.SIGKILL)
 
 
-def remove_mounts(folder: Path) -> None:
-    """Unmount everything below a folder, whoever uses it."""
-    for mount in mounts_below(folder):
+def remove_mounts(directory: Path) -> None:
+    """Unmount everything below a directory, whoever uses it."""
+    for mount in mounts_below(directory):
         subprocess.run(["umount", "-l", mount], capture_output=True)
 
 
@@ -45,9 +45,9 @@ def remove_cgroups(parent: str) -> None:
     if not name:
         raise ValueError("refusing to remove the root cgroup")
     for top in (_CGROUPS / name, *(hierarchy / name for hierarchy in _CGROUPS.iterdir())):
-        for folder, _, _ in os.walk(top, topdown=False):
+        for directory, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
-                Path(folder).rmdir()
+                Path(directory).rmdir()
 
 
 def remove_firewall_rules(network: str) -> None:

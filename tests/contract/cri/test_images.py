@@ -150,7 +150,7 @@ async def test_real_an_image_in_use_can_be_removed_and_its_container_goes_on(
 
 
 async def test_real_a_container_is_what_its_image_says(client: CriClient, registry: Registry, tmp_path: Path) -> None:
-    """Entry point, arguments, variables, user with groups, folder, volume and stop signal; a request's own go first."""
+    """Entry point, arguments, variables, user, groups, directory, volume, stop signal; a request's own go first."""
     script = 'echo "$0 $* $KEPT $OVER $(id -u):$(id -g):$(id -G) $PWD $HOME"; ls -A /data | wc -l;' + (
         'trap "echo asked; exit 9" USR1; while :; do sleep 0.05; done'
     )

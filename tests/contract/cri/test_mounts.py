@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
 
 @dataclass(frozen=True)
 class Shared:
-    """A folder of the node that is a shared mount of its own, with places for further mounts."""
+    """A directory of the node that is a shared mount of its own, with places for further mounts."""
 
     path: Path
 
@@ -48,8 +48,8 @@ def _mount(*arguments: str) -> None:
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Shared]:
     made = Shared(tmp_path / "volume")
-    for folder in (made.from_host, made.from_container):
-        folder.mkdir(parents=True)
+    for directory in (made.from_host, made.from_container):
+        directory.mkdir(parents=True)
     yield made
     while is_mount_point(str(made.path)):
         subprocess.run(["umount", "--recursive", "--lazy", str(made.path)], check=True)

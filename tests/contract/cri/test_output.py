@@ -92,7 +92,7 @@ _LIST = ("sh", "-c", "exec ls -l /proc/self/fd")
 
 
 def _descriptors(listing: str) -> set[int]:
-    """What a process has open, but for the folder that it lists."""
+    """What a process has open, but for the directory that it lists."""
     links = [line.split()[-3::2] for line in listing.splitlines() if "->" in line]
     return {int(number) for number, target in links if not target.endswith("/fd")}
 

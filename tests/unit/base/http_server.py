@@ -102,8 +102,8 @@ async def http_server(
 def server_context() -> ssl.SSLContext:
     """For a server whose certificate nobody trusts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "server.pem"
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "server.pem"
         path.write_text(_PEM)
         context.load_cert_chain(path)
     return context

@@ -39,15 +39,15 @@ def test_replaces_a_link_and_not_its_target(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
-    target = tmp_path / "folder"
+    target = tmp_path / "directory"
     target.mkdir()
     (target / "child").touch()
-    with pytest.raises(OSError, match="folder"):
+    with pytest.raises(OSError, match="directory"):
         write_atomic(target, b"data")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["directory"]
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_atomic(tmp_path / "no" / "file", b"data")
 

@@ -78,12 +78,12 @@ def test_open_refuses(root: Path, relative: str, error: type[Exception]) -> None
 
 
 def test_missing_root_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="root folder"):
+    with pytest.raises(NotFound, match="root directory"):
         safe_path.open_in_root(tmp_path / "no", "x", os.O_RDONLY)
 
 
 def test_depth_is_bounded(root: Path) -> None:
-    with pytest.raises(Invalid, match="folders deep"):
+    with pytest.raises(Invalid, match="directories deep"):
         safe_path.mkdir_in_root(root, "d/" * (safe_path.MAX_DEPTH + 1))
 
 
@@ -101,7 +101,7 @@ def test_directory_flag(root: Path) -> None:
     os.close(safe_path.open_in_root(root, "rel", os.O_PATH | os.O_DIRECTORY))
     os.close(safe_path.open_in_root(root, "", os.O_RDONLY | os.O_DIRECTORY))
     for flags in (os.O_PATH | os.O_DIRECTORY, os.O_RDONLY | os.O_DIRECTORY):
-        with pytest.raises(Invalid, match="not a folder"):
+        with pytest.raises(Invalid, match="not a directory"):
             safe_path.open_in_root(root, "secret", flags)
 
 
@@ -188,7 +188,7 @@ def test_descriptors_are_closed(root: Path) -> None:
 
 
 def test_a_symlink_swapper_never_gets_us_out(tmp_path: Path) -> None:
-    """The CVE-2021-25741 race: a folder is swapped for a link to the outside while we walk."""
+    """The CVE-2021-25741 race: a directory is swapped for a link to the outside while we walk."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("outside")

@@ -126,7 +126,7 @@ def test_the_chart_puts_bars_on_one_scale() -> None:
 
 def test_doctor_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.cli.doctor._installed", lambda program: False)
-    monkeypatch.setattr("pykubelet.cli.doctor._CNI_FOLDERS", (Path("/nonexistent"),))
+    monkeypatch.setattr("pykubelet.cli.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
     findings = {finding.subject: finding for finding in program_findings()}
     assert findings["OCI runtime"].verdict is Verdict.FAILED
     assert findings["OCI runtime"].remedy == "apt-get install runc"

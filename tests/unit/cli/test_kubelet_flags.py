@@ -85,10 +85,10 @@ def test_what_is_wrong_is_named(flag: str, message: str) -> None:
 
 def test_flags_win_over_files_and_leave_the_fields_beside_them(tmp_path: Path) -> None:
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-    file, folder = tmp_path / "config.yaml", tmp_path / "conf.d" / "deeper"
-    folder.mkdir(parents=True)
+    file, directory = tmp_path / "config.yaml", tmp_path / "conf.d" / "deeper"
+    directory.mkdir(parents=True)
     file.write_text(f"{head}maxPods: 1\nauthentication: {{x509: {{clientCAFile: /ca}}, webhook: {{cacheTTL: 1s}}}}\n")
-    (folder / "10-more.conf").write_text(f"{head}maxPods: 2\n")
+    (directory / "10-more.conf").write_text(f"{head}maxPods: 2\n")
     assert load_configuration(file, tmp_path / "conf.d").max_pods == 2
     flags = {"maxPods": 3, "authentication.webhook.cacheTTL": "9s", "evictionHard": {"a": "1"}}
     found = load_configuration(file, tmp_path / "conf.d", flags)

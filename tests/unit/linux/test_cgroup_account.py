@@ -1,4 +1,4 @@
-"""Everything that a cgroup counts, from folders laid out as the kernel lays them out."""
+"""Everything that a cgroup counts, from directories laid out as the kernel lays them out."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.cgroups.account import Accountant, DeviceUse, HugepageUse, parse_blkio, parse_io_stat
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
-    folder.mkdir(parents=True)
+def _write(directory: Path, files: dict[str, str]) -> None:
+    directory.mkdir(parents=True)
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (directory / name).write_text(text)
 
 
 def test_version_2(tmp_path: Path) -> None:

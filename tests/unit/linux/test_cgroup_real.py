@@ -37,7 +37,7 @@ def parent(driver: CgroupDriver) -> Iterator[str]:
     driver.delete(path)
 
 
-def folders(layout: Layout, path: str) -> list[Path]:
+def directories(layout: Layout, path: str) -> list[Path]:
     """Where the cgroup is, in every hierarchy that has it."""
     if layout.mode is Mode.V2 and layout.unified:
         return [layout.unified / path.lstrip("/")]
@@ -67,7 +67,7 @@ def test_limits_are_read_as_they_were_written(driver: CgroupDriver, parent: str)
 
 def join(layout: Layout, path: str, argv: list[str]) -> "subprocess.Popen[bytes]":
     """Start a program that is in the cgroup before it does anything."""
-    procs = [str(folder / "cgroup.procs") for folder in folders(layout, path)]
+    procs = [str(directory / "cgroup.procs") for directory in directories(layout, path)]
     joining = 'for p in "$@"; do case $p in --) shift; break;; esac; echo $$ > "$p"; shift; done'
     script = f'{joining}; echo joined; exec "$@" >/dev/null 2>&1'
     command = ["/bin/sh", "-c", script, "sh", *procs, "--", *argv]
@@ -114,7 +114,7 @@ def test_a_process_can_join_and_is_counted(driver: CgroupDriver, layout: Layout,
     assert 0 < (stats.memory_working_set or 0) <= (stats.memory_usage or 0)
     driver.delete(parent)
     assert process.wait(10) == -signal.SIGKILL
-    assert folders(layout, parent) == [] or not folders(layout, parent)[0].exists()
+    assert directories(layout, parent) == [] or not directories(layout, parent)[0].exists()
 
 
 def test_the_memory_limit_kills(driver: CgroupDriver, layout: Layout, parent: str) -> None:
@@ -145,7 +145,7 @@ def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent:
         state, frozen = layout.controllers["freezer"] / parent.lstrip("/") / "pod" / "freezer.state", "FROZEN"
         state.parent.mkdir(parents=True, exist_ok=True)
     else:
-        state, frozen = folders(layout, f"{parent}/pod")[0] / "cgroup.freeze", "1"
+        state, frozen = directories(layout, f"{parent}/pod")[0] / "cgroup.freeze", "1"
     process = join(layout, f"{parent}/pod", ["/bin/sleep", "600"])
     state.write_text(frozen)
     driver.delete(parent)
@@ -160,9 +160,9 @@ def test_new_cpusets_take_processes(driver: CgroupDriver, layout: Layout, parent
 
 def test_we_do_not_kill_ourselves(driver: CgroupDriver, layout: Layout, parent: str) -> None:
     driver.create(f"{parent}/pod", CgroupResources())
-    folder = folders(layout, f"{parent}/pod")[0]
-    origin = _own_cgroup(folder, layout, parent)
-    (folder / "cgroup.procs").write_text(str(os.getpid()))
+    directory = directories(layout, f"{parent}/pod")[0]
+    origin = _own_cgroup(directory, layout, parent)
+    (directory / "cgroup.procs").write_text(str(os.getpid()))
     try:
         assert os.getpid() in driver.procs(parent)
     finally:
@@ -170,8 +170,8 @@ def test_we_do_not_kill_ourselves(driver: CgroupDriver, layout: Layout, parent: 
     driver.delete(parent)
 
 
-def _own_cgroup(folder: Path, layout: Layout, parent: str) -> Path:
-    mount = Path(str(folder).split(parent, 1)[0])
+def _own_cgroup(directory: Path, layout: Layout, parent: str) -> Path:
+    mount = Path(str(directory).split(parent, 1)[0])
     controller = next((name for name, path in layout.controllers.items() if path == mount), "")
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)

@@ -122,12 +122,12 @@ def test_the_root_is_never_touched(driver: CgroupDriver, path: str) -> None:
 
 def test_stats(driver: CgroupDriver, files: FakeCgroupFiles) -> None:
     driver.create("/pod", CgroupResources())
-    folder = files.root / "pod"
-    (folder / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
-    (folder / "memory.current").write_text("1000\n")
-    (folder / "memory.stat").write_text("anon 300\nfile 600\ninactive_file 250\npgfault 7\npgmajfault 1\n")
-    (folder / "memory.swap.current").write_text("5\n")
-    (folder / "pids.current").write_text("3\n")
+    directory = files.root / "pod"
+    (directory / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
+    (directory / "memory.current").write_text("1000\n")
+    (directory / "memory.stat").write_text("anon 300\nfile 600\ninactive_file 250\npgfault 7\npgmajfault 1\n")
+    (directory / "memory.swap.current").write_text("5\n")
+    (directory / "pids.current").write_text("3\n")
     assert driver.stats("/pod") == CgroupStats(
         cpu_usage_ns=1_500_000,
         memory_usage=Bytes(1000),

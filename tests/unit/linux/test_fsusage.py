@@ -28,16 +28,16 @@ def test_filesystem(tmp_path: Path) -> None:
 
 def test_tree_agrees_with_du(tmp_path: Path) -> None:
     for number in range(20):
-        folder = tmp_path / f"d{number % 3}" / f"e{number}"
-        folder.mkdir(parents=True)
-        (folder / "file").write_bytes(b"x" * 5000 * number)
+        directory = tmp_path / f"d{number % 3}" / f"e{number}"
+        directory.mkdir(parents=True)
+        (directory / "file").write_bytes(b"x" * 5000 * number)
     os.link(tmp_path / "d1/e1/file", tmp_path / "hardlink")
     (tmp_path / "link").symlink_to("/usr")
     (tmp_path / "sparse").touch()
     os.truncate(tmp_path / "sparse", 1 << 30)
     usage = tree_usage(str(tmp_path))
     assert usage.bytes == du(tmp_path)
-    # 1 root, 3 + 20 folders, 20 files, a link, a sparse file; the hard link is no inode of its own
+    # 1 root, 3 + 20 directories, 20 files, a link, a sparse file; the hard link is no inode of its own
     assert usage.inodes == 1 + 23 + 20 + 2
     assert usage.complete
 

@@ -23,13 +23,13 @@ def place(tmp_path: Path) -> Iterator[Path]:
     mounts.unmount_all_under(str(tmp_path), lazy=True)
 
 
-def folder(path: Path) -> Path:
+def directory(path: Path) -> Path:
     path.mkdir()
     return path
 
 
 def test_tmpfs_with_size_and_mode(place: Path) -> None:
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.tmpfs(str(target), size=Bytes(1 << 20), mode=0o1777, options={"nr_inodes": "10"})
     assert is_mount_point(target)
     assert stat.S_IMODE(target.stat().st_mode) == 0o1777
@@ -40,10 +40,10 @@ def test_tmpfs_with_size_and_mode(place: Path) -> None:
     assert not is_mount_point(target)
 
 
-def test_bind_of_a_folder_and_a_file(place: Path) -> None:
-    source = folder(place / "s")
+def test_bind_of_a_directory_and_a_file(place: Path) -> None:
+    source = directory(place / "s")
     (source / "file").write_text("hello")
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.bind(str(source), str(target))
     assert (target / "file").read_text() == "hello"
     (place / "f").touch()
@@ -53,12 +53,12 @@ def test_bind_of_a_folder_and_a_file(place: Path) -> None:
 
 
 def test_bind_from_a_descriptor(place: Path) -> None:
-    source = folder(place / "s")
+    source = directory(place / "s")
     (source / "file").write_text("hello")
     pinned = os.open(source, os.O_PATH | os.O_CLOEXEC)
     try:
         source.rename(place / "elsewhere")
-        target = folder(place / "t")
+        target = directory(place / "t")
         mounts.bind(f"/proc/self/fd/{pinned}", str(target))
         assert (target / "file").read_text() == "hello"
     finally:
@@ -66,10 +66,10 @@ def test_bind_from_a_descriptor(place: Path) -> None:
 
 
 def test_read_only_covers_what_is_mounted_below(place: Path) -> None:
-    source = folder(place / "s")
-    inner = folder(source / "inner")
+    source = directory(place / "s")
+    inner = directory(source / "inner")
     mounts.tmpfs(str(inner))
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.bind(str(source), str(target), read_only=True)
     for path in (target / "x", target / "inner" / "x"):
         with pytest.raises(OSError, match="Read-only file system"):
@@ -87,56 +87,56 @@ def test_read_only_without_mount_setattr(place: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_plain_read_only_bind_keeps_other_flags(place: Path) -> None:
-    source = folder(place / "s")
+    source = directory(place / "s")
     mounts.mount("tmpfs", str(source), "tmpfs", mounts.MountFlag.NOSUID | mounts.MountFlag.NODEV)
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.bind(str(source), str(target), recursive=False, read_only=True)
     (entry,) = at_or_below(table(), str(target))
     assert {"ro", "nosuid", "nodev"} <= entry.options
 
 
 def test_propagation(place: Path) -> None:
-    source = folder(place / "s")
+    source = directory(place / "s")
     mounts.tmpfs(str(source))
     mounts.set_propagation(str(source), mounts.MountFlag.SHARED)
     (entry,) = at_or_below(table(), str(source))
     assert entry.tags[0].startswith("shared:")
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.bind(str(source), str(target))
     mounts.set_propagation(str(target), mounts.MountFlag.SLAVE, recursive=True)
-    mounts.tmpfs(str(folder(source / "later")))
+    mounts.tmpfs(str(directory(source / "later")))
     assert is_mount_point(target / "later"), "a mount travels from master to slave"
     mounts.set_propagation(str(target), mounts.MountFlag.PRIVATE, recursive=True)
-    mounts.tmpfs(str(folder(source / "unseen")))
+    mounts.tmpfs(str(directory(source / "unseen")))
     assert not is_mount_point(target / "unseen")
 
 
-def test_a_folder_is_made_a_shared_mount_once(place: Path) -> None:
-    source = folder(place / "s")
+def test_a_directory_is_made_a_shared_mount_once(place: Path) -> None:
+    source = directory(place / "s")
     mounts.tmpfs(str(source))
     mounts.set_propagation(str(source), mounts.MountFlag.PRIVATE)
-    shared = folder(source / "root")
+    shared = directory(source / "root")
     assert mounts.make_shared(str(shared))
     assert not mounts.make_shared(str(shared)), "it is one already"
     (entry,) = at_or_below(table(), str(shared))
     assert entry.tags[0].startswith("shared:")
-    closed = folder(source / "other")
-    mounts.tmpfs(str(folder(closed / "below")))
+    closed = directory(source / "other")
+    mounts.tmpfs(str(directory(closed / "below")))
     with pytest.raises(Transient, match="mounts below it"):
         mounts.make_shared(str(closed))
 
 
 def test_unmount_all_takes_stacked_and_nested_mounts(place: Path) -> None:
-    target = folder(place / "t with space")
+    target = directory(place / "t with space")
     for _ in range(3):
         mounts.tmpfs(str(target))
-    mounts.tmpfs(str(folder(target / "inner")))
+    mounts.tmpfs(str(directory(target / "inner")))
     assert mounts.unmount_all_under(str(target)) == 4
     assert mounts.unmount_all_under(str(target)) == 0
 
 
 def test_busy_mounts_are_transient_or_detached(place: Path) -> None:
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.tmpfs(str(target))
     holder = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -152,7 +152,7 @@ def test_busy_mounts_are_transient_or_detached(place: Path) -> None:
 
 def test_errors(place: Path) -> None:
     with pytest.raises(NotFound, match="nothing is mounted"):
-        mounts.unmount(str(folder(place / "plain")))
+        mounts.unmount(str(directory(place / "plain")))
     with pytest.raises(NotFound):
         mounts.unmount(str(place / "missing"))
     with pytest.raises(NotFound, match="cannot mount"):
@@ -163,7 +163,7 @@ def test_errors(place: Path) -> None:
 
 
 def test_a_link_is_not_followed_on_unmount(place: Path) -> None:
-    target = folder(place / "t")
+    target = directory(place / "t")
     mounts.tmpfs(str(target))
     (place / "link").symlink_to(target)
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""Nothing but the folder itself is deleted."""
+"""Nothing but the directory itself is deleted."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_tree_of_all_kinds_of_files_goes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_folder_is_fine(tmp_path: Path) -> None:
+def test_a_missing_directory_is_fine(tmp_path: Path) -> None:
     remove_tree(tmp_path / "none")
     remove_tree(tmp_path / "none/of/these")
 
@@ -40,7 +40,7 @@ def test_links_are_removed_not_followed(tmp_path: Path) -> None:
     assert (precious / "data").read_text() == "x"
 
 
-def test_a_link_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").write_text("x")
@@ -70,7 +70,7 @@ def test_a_tree_deeper_than_recursion_and_descriptors_allow(tmp_path: Path) -> N
     assert open_descriptors() == before
 
 
-def test_a_folder_of_many_files(tmp_path: Path) -> None:
+def test_a_directory_of_many_files(tmp_path: Path) -> None:
     top = tmp_path / "top"
     (top / "sub").mkdir(parents=True)
     for i in range(3000):
@@ -81,7 +81,7 @@ def test_a_folder_of_many_files(tmp_path: Path) -> None:
     assert not top.exists()
 
 
-def test_a_folder_on_another_mount_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_on_another_mount_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = tmp_path / "top"
     (top / "sub/mounted").mkdir(parents=True)
     (top / "sub/mounted/data").write_text("x")

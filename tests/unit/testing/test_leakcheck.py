@@ -14,7 +14,7 @@ from pykubelet.testing.leakcheck import Kind, Leaks, Scope, diff, snapshot
 
 
 def test_no_difference() -> None:
-    scope = Scope(devices=True, descriptors=True, folders=("/nonexistent",), cgroup_parents=("/nonexistent",))
+    scope = Scope(devices=True, descriptors=True, directories=("/nonexistent",), cgroup_parents=("/nonexistent",))
     leaks = diff(snapshot(scope), snapshot(scope))
     assert not leaks
     assert leaks.report() == "no leaks"
@@ -40,7 +40,7 @@ def test_processes_by_environment_and_command() -> None:
 
 
 def test_files_and_descriptors(tmp_path: Path) -> None:
-    scope = Scope(folders=(str(tmp_path),), descriptors=True)
+    scope = Scope(directories=(str(tmp_path),), descriptors=True)
     before = snapshot(scope)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "10.88.0.5").touch()
@@ -58,7 +58,7 @@ def test_files_and_descriptors(tmp_path: Path) -> None:
 
 def test_what_is_lost_is_told_but_is_no_leak(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    scope = Scope(folders=(str(tmp_path),))
+    scope = Scope(directories=(str(tmp_path),))
     before = snapshot(scope)
     (tmp_path / "file").unlink()
     leaks = diff(before, snapshot(scope))
@@ -67,7 +67,7 @@ def test_what_is_lost_is_told_but_is_no_leak(tmp_path: Path) -> None:
 
 
 def test_long_reports_are_cut(tmp_path: Path) -> None:
-    scope = Scope(folders=(str(tmp_path),))
+    scope = Scope(directories=(str(tmp_path),))
     before = snapshot(scope)
     for number in range(25):
         (tmp_path / f"{number}").touch()
@@ -83,7 +83,7 @@ def test_mounts_and_namespaces(tmp_path: Path) -> None:
     target.mkdir()
     names = tmp_path / "netns"
     names.mkdir()
-    scope = Scope(mount_roots=(str(tmp_path),), netns_folders=(str(names),))
+    scope = Scope(mount_roots=(str(tmp_path),), netns_directories=(str(names),))
     before = snapshot(scope)
     mounts.tmpfs(str(target))
     mounts.tmpfs(str(target))

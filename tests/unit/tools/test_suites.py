@@ -26,11 +26,11 @@ def script(text: str) -> tuple[str, ...]:
 
 def suite_of(tmp_path: Path, name: str, text: str, *options: str) -> Suite:
     """A suite of pytest, away from this project's settings."""
-    folder = tmp_path / name
-    folder.mkdir()
-    (folder / f"test_{name}.py").write_text(text)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    return Suite(name, (sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"), *options, str(folder)))
+    directory = tmp_path / name
+    directory.mkdir()
+    (directory / f"test_{name}.py").write_text(text)
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    return Suite(name, (sys.executable, "-m", "pytest", "-c", str(directory / "pytest.ini"), *options, str(directory)))
 
 
 def matches(expression: Expression, marks: Mapping[str, bool]) -> bool:
@@ -46,9 +46,9 @@ def played(tmp_path: Path, *suites: Suite, lanes: int = 2) -> dict[str, Outcome]
 @pytest.mark.parametrize("runtime", [*RUNTIMES, "both"])
 def test_every_test_is_in_one_suite(runtime: str) -> None:
     suites = [suite for suite in plan(NAMES, runtime) if suite.tests]
-    folders = {word for suite in suites for word in suite.command if word.startswith("tests/")}
+    directories = {word for suite in suites for word in suite.command if word.startswith("tests/")}
     expected = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
-    assert expected | {"tests/contract", "tests/unit/kubelet", "tests/faults/test_every_fault.py"} == folders
+    assert expected | {"tests/contract", "tests/unit/kubelet", "tests/faults/test_every_fault.py"} == directories
     assert [suite.command[-1] for suite in suites][:2] == ["--ignore=tests/unit/kubelet", "tests/unit/kubelet"]
     chosen = ["criserver", "containerd"] if runtime == "both" else [runtime]
     wanted = {(each, alone) for each in (*chosen, "") for alone in (True, False)}

@@ -1,4 +1,4 @@
-"""Certificates that the cluster signs for this node: asked for, kept in the pki folder, renewed in time.
+"""Certificates that the cluster signs for this node: asked for, kept in the pki directory, renewed in time.
 
 ``bootstrap`` gets the first client certificate and writes the kubeconfig; :class:`CertificateManager` renews one, be it
 for the client or for the node's server. Loaded only where certificates are asked for: cryptography is not small.

@@ -25,14 +25,14 @@ _MAX_FILE: Final = 1 << 20
 class CertificateStore:
     """One series of certificates. All calls block for a moment."""
 
-    def __init__(self, folder: Path, prefix: str) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, prefix: str) -> None:
+        self._directory = directory
         self._prefix = prefix
 
     @property
     def current(self) -> Path:
         """The link to the pair in force; it may not be there."""
-        return self._folder / f"{self._prefix}-current.pem"
+        return self._directory / f"{self._prefix}-current.pem"
 
     @property
     def pair(self) -> CertificatePair:
@@ -71,11 +71,11 @@ class CertificateStore:
         if not belongs_together(certificate, key):
             raise Invalid("the certificate that was issued is not for the key that was asked for")
         name = f"{self._prefix}-{datetime.fromtimestamp(now, UTC):%Y-%m-%d-%H-%M-%S}.pem"
-        self._write(self._folder / name, certificate.rstrip() + b"\n" + key)
-        link = self._folder / f".{self._prefix}-current.tmp"
+        self._write(self._directory / name, certificate.rstrip() + b"\n" + key)
+        link = self._directory / f".{self._prefix}-current.tmp"
         try:
             link.unlink(missing_ok=True)
-            link.symlink_to(self._folder / name)
+            link.symlink_to(self._directory / name)
             make_place(self.current)
             link.replace(self.current)
         except OSError as error:
@@ -85,18 +85,18 @@ class CertificateStore:
 
     @property
     def _pending(self) -> Path:
-        return self._folder / f"{self._prefix}.key.tmp"
+        return self._directory / f"{self._prefix}.key.tmp"
 
     def _remove_old(self, keep: str) -> None:
         """All but the newest two: one may be in use for a moment yet."""
-        found = sorted(p for p in self._folder.glob(f"{self._prefix}-????-??-??-??-??-??.pem") if p.name != keep)
+        found = sorted(p for p in self._directory.glob(f"{self._prefix}-????-??-??-??-??-??.pem") if p.name != keep)
         for path in found[:-1]:
             with suppress(OSError):
                 path.unlink()
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
-            self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             make_place(path)
             write_atomic(path, data, 0o600, durable=True)
         except OSError as error:

@@ -33,7 +33,7 @@ from pykubelet.criserver.cni.decide import (
 from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.cni.types import Attached, Attachment, AttachRequest, Json, NetworkList
-from pykubelet.criserver.folders import make_folder, make_room
+from pykubelet.criserver.directories import make_directory, make_room
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.namespaces import is_namespace
 
@@ -64,7 +64,7 @@ class NetworkConfig:
 
 
 class Network:
-    """The pod network of this node: the first valid configuration in the folder."""
+    """The pod network of this node: the first valid configuration in the directory."""
 
     def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
         self._config = config
@@ -84,7 +84,7 @@ class Network:
         await self._reload()
 
     async def run(self) -> None:
-        """Follow changes of the configuration folder, for ever; one that is taken away is made again, empty.
+        """Follow changes of the configuration directory, for ever; one that is taken away is made again, empty.
 
         When it cannot be watched (root's inotify instances are shared with containers), it is looked at periodically.
         """
@@ -109,7 +109,7 @@ class Network:
                 _log.warning("the firewall is not ready for pods", extra={"error": str(error)})
 
     async def _follow(self) -> None:
-        """Until the folder is not there any more. Transient: it cannot be watched."""
+        """Until the directory is not there any more. Transient: it cannot be watched."""
         try:
             inotify = Inotify()
         except OSError as error:
@@ -124,7 +124,7 @@ class Network:
                 await self._reload()
                 if event.mask & _LOST:
                     _log.warning(
-                        "the network configurations' folder is gone", extra={"folder": str(self._config.conf_dir)}
+                        "the network configurations' directory is gone", extra={"directory": str(self._config.conf_dir)}
                     )
                     return
 
@@ -246,7 +246,7 @@ class Network:
 
     def _prepare(self) -> None:
         config = self._config
-        make_folder(config.attachments)
+        make_directory(config.attachments)
         remove_remains(config.attachments)
         config.conf_dir.mkdir(parents=True, exist_ok=True)
         if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
@@ -255,7 +255,7 @@ class Network:
                 config.default_bridge, config.default_subnet, str(config.ipam_dir), limits=limits
             )
             write_atomic(config.conf_dir / _DEFAULT_FILE, json.dumps(document, indent=2).encode(), 0o644)
-            _log.info("no network was configured, wrote a default one", extra={"folder": str(config.conf_dir)})
+            _log.info("no network was configured, wrote a default one", extra={"directory": str(config.conf_dir)})
 
     async def _reload(self) -> None:
         networks, why = await blocking.call("network", self._read)
@@ -269,14 +269,14 @@ class Network:
 
     def _read(self) -> tuple[list[NetworkList], str]:
         """All valid configurations, and why there is none."""
-        folder, found, problems = self._config.conf_dir, [], []
+        directory, found, problems = self._config.conf_dir, [], []
         try:
-            names = candidates(path.name for path in folder.iterdir())
+            names = candidates(path.name for path in directory.iterdir())
         except OSError as error:
-            return [], f"{folder}: {error.strerror}"
+            return [], f"{directory}: {error.strerror}"
         for name in names:
             try:
-                found.append(parse_network(read_regular(folder / name, _LONGEST), str(folder / name)))
+                found.append(parse_network(read_regular(directory / name, _LONGEST), str(directory / name)))
             except (Invalid, OSError) as error:
                 problems.append(str(error))
-        return found, "" if found else "; ".join(problems) or f"no network configuration in {folder}"
+        return found, "" if found else "; ".join(problems) or f"no network configuration in {directory}"

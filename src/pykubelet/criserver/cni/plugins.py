@@ -17,7 +17,7 @@ from pykubelet.criserver.cni.types import AttachRequest, Json
 class Plugins:
     """Where plugins lie, and how long one may take."""
 
-    folders: Sequence[Path]
+    directories: Sequence[Path]
     timeout: Seconds
     marks: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables."""
@@ -28,7 +28,7 @@ class Plugins:
         NotFound when there is no such plugin; Transient with the plugin's words when it fails or hangs.
         """
         name = str(document["type"])
-        variables = environment(command, request, netns, ":".join(map(str, self.folders)))
+        variables = environment(command, request, netns, ":".join(map(str, self.directories)))
         variables["PATH"] = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         variables |= self.marks
         data = json.dumps(document).encode()
@@ -46,13 +46,13 @@ class Plugins:
         return self._path(name) is not None
 
     def _path(self, name: str) -> str | None:
-        paths = (folder / name for folder in self.folders)
+        paths = (directory / name for directory in self.directories)
         return next((str(path) for path in paths if os.access(path, os.X_OK)), None)
 
     def _find(self, name: str) -> str:
         path = self._path(name)
         if path is not None:
             return path
-        where = ", ".join(map(str, self.folders))
+        where = ", ".join(map(str, self.directories))
         # Not NotFound: for a client that would mean that the sandbox is gone, and with it the address it still holds.
         raise Transient(f"CNI plugin {name} is in none of {where} (apt-get install containernetworking-plugins)")

@@ -29,9 +29,9 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
     if settings.default_handler not in settings.handlers:
         known = ", ".join(sorted(settings.handlers))
         raise Invalid(f"{origin}: default_handler {settings.default_handler!r} is not among the handlers: {known}")
-    for name, folder in (("root", settings.root), ("run", settings.run)):
-        if not folder.is_absolute():
-            raise Invalid(f"{origin}: {name} must be an absolute path, not {folder}")
+    for name, directory in (("root", settings.root), ("run", settings.run)):
+        if not directory.is_absolute():
+            raise Invalid(f"{origin}: {name} must be an absolute path, not {directory}")
     return settings
 
 

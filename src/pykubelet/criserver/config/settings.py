@@ -81,7 +81,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
-    """Files of the Container Device Interface; a later folder counts for more."""
+    """Files of the Container Device Interface; a later directory counts for more."""
     cni: CniSettings = CniSettings()
     registries: dict[str, RegistryHost] = field(default_factory=dict)
     registries_file: Path = Path("/etc/pykubelet/registries.toml")
@@ -99,7 +99,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def root_filesystems(self) -> Path:
-        """A folder for each container's root file system."""
+        """A directory for each container's root file system."""
         return self.root / "storage" / "containers"
 
     @property
@@ -109,12 +109,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def bundles(self) -> Path:
-        """A folder for each container: config.json, conmon's sockets and files."""
+        """A directory for each container: config.json, conmon's sockets and files."""
         return self.run / "bundles"
 
     @property
     def sandboxes(self) -> Path:
-        """A folder for each sandbox: its files and its /dev/shm."""
+        """A directory for each sandbox: its files and its /dev/shm."""
         return self.run / "sandboxes"
 
     @property

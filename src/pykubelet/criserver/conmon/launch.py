@@ -58,7 +58,7 @@ class Conmon:
             raise NotFound(f"{program} is not installed or not on PATH (apt-get install conmon)")
         self.path = found
         self.exits = exits
-        """The folder of the files with exit codes."""
+        """The directory of the files with exit codes."""
 
     async def launch(self, launch: Launch) -> Launched:
         """Create the container below a new conmon; its program does not run yet.

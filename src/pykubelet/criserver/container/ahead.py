@@ -92,7 +92,7 @@ class Launches:
         return await self._deps.conmon.launch(
             Launch(
                 container=record.id,
-                bundle=self._deps.folders.bundles / record.id,
+                bundle=self._deps.directories.bundles / record.id,
                 log=Path(record.log_path) if record.log_path else None,
                 runtime=self.runtime(container),
                 terminal=config.tty,

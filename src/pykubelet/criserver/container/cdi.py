@@ -13,12 +13,12 @@ from pykubelet.criserver.spec.types import HostDevice, Json
 _MAX = 4 << 20
 
 
-def inject(spec: Json, names: Sequence[str], folders: Iterable[Path]) -> Json:
-    """The spec with these devices. Of two folders the later one counts for more.
+def inject(spec: Json, names: Sequence[str], directories: Iterable[Path]) -> Json:
+    """The spec with these devices. Of two directories the later one counts for more.
 
     NotFound: no file has a device, or the node has no such device file; Invalid.
     """
-    found, problems = _files(folders)
+    found, problems = _files(directories)
     try:
         edits = edits_of(names, found)
     except NotFound as error:
@@ -26,12 +26,12 @@ def inject(spec: Json, names: Sequence[str], folders: Iterable[Path]) -> Json:
     return apply_edits(spec, edits, _devices(edits))
 
 
-def _files(folders: Iterable[Path]) -> tuple[list[Found], list[str]]:
+def _files(directories: Iterable[Path]) -> tuple[list[Found], list[str]]:
     """All files that can be read, and what is wrong with the others: they stand in nobody's way but their users'."""
     found: list[Found] = []
     problems: list[str] = []
-    for rank, folder in enumerate(folders):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for rank, directory in enumerate(directories):
+        for path in sorted(directory.iterdir()) if directory.is_dir() else ():
             if path.suffix in (".json", ".yaml") and path.is_file():
                 try:
                     found.append(Found(str(path), rank, parse_file(_read(path), str(path))))

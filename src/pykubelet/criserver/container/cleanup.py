@@ -11,7 +11,7 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.ports import Folders
+from pykubelet.criserver.container.ports import Directories
 from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
@@ -29,9 +29,9 @@ _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 class Cleanup:
     """For containers in any state, also half-made ones."""
 
-    def __init__(self, folders: Folders, cgroups: CgroupDriver, conmon: str) -> None:
+    def __init__(self, directories: Directories, cgroups: CgroupDriver, conmon: str) -> None:
         """``conmon`` is the monitors' program."""
-        self._folders = folders
+        self._directories = directories
         self._cgroups = cgroups
         self._conmon = conmon
 
@@ -63,7 +63,7 @@ class Cleanup:
         """Drop its mapped mounts, which would keep volumes busy that its client wants to unmount."""
         if any(mount.uidMappings for mount in container.config.mounts):
             try:
-                await self._call(container, prepare.drop_mapped, self._folders.mapped / container.id)
+                await self._call(container, prepare.drop_mapped, self._directories.mapped / container.id)
             except (PykubeletError, OSError) as error:
                 _log.warning(
                     "a volume is still mounted until its container is removed",
@@ -76,7 +76,7 @@ class Cleanup:
 
     async def _monitor(self, container: ContainerID) -> ProcessRef | None:
         """Its conmon. One that was cut off from its server early has not written its number yet, and is looked for."""
-        bundle = self._folders.bundles / container
+        bundle = self._directories.bundles / container
         if (bundle / "conmon.pid").exists():
             return noted_monitor(bundle, container)
         return (await blocking.call(f"container/{container}", monitors, self._conmon)).get(container)
@@ -86,14 +86,14 @@ class Cleanup:
         await blocking.call_to_end(f"container/{container.id}", function, argument)
 
     def _remove_files(self, container: ContainerID) -> None:
-        prepare.drop_mapped(self._folders.mapped / container)
-        prepare.remove_bundle(self._folders.bundles / container)
-        (self._folders.exits / container).unlink(missing_ok=True)
+        prepare.drop_mapped(self._directories.mapped / container)
+        prepare.remove_bundle(self._directories.bundles / container)
+        (self._directories.exits / container).unlink(missing_ok=True)
 
     def _remove_start_files(self, container: ContainerID) -> None:
         for name in _START_FILES:
-            (self._folders.bundles / container / name).unlink(missing_ok=True)
-        (self._folders.exits / container).unlink(missing_ok=True)
+            (self._directories.bundles / container / name).unlink(missing_ok=True)
+        (self._directories.exits / container).unlink(missing_ok=True)
 
 
 def _remove_empty(log: Path) -> None:

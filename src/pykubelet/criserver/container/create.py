@@ -132,7 +132,7 @@ class Creator:
             # Retries of the client have other ids: under one name only a few of them can hang.
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
             devices = await blocking.call(owner, prepare.look_at_node, config, record.log_path, deadline=_NODE_PATHS)
-            mapped = self._deps.folders.mapped / record.id
+            mapped = self._deps.directories.mapped / record.id
             undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
             sources |= await blocking.call_to_end(
                 owner, prepare.map_mounts, mapped, config.mounts, view.user, deadline=_NODE_PATHS
@@ -180,9 +180,11 @@ class Creator:
             image = self._mounted_image(mount)
             name = ContainerID(f"{record.id}-image-{index}")
             undo.push_async_callback(shielded, lambda name=name: self._deps.images.release(name))
-            folder = await self._deps.images.prepare(image.id, name, user)
+            directory = await self._deps.images.prepare(image.id, name, user)
             owner = f"container/{record.id}"
-            sources[mount.container_path] = await blocking.call(owner, prepare.sub_path, folder, mount.image_sub_path)
+            sources[mount.container_path] = await blocking.call(
+                owner, prepare.sub_path, directory, mount.image_sub_path
+            )
         return sources
 
     def _pid_namespace(self, options: pb.NamespaceOption, sandbox: SandboxID) -> str | None:
@@ -213,8 +215,8 @@ class Creator:
             # Imported for those who use it: it brings YAML.
             from pykubelet.criserver.container.cdi import inject
 
-            spec = inject(spec, [device.name for device in config.CDI_devices], self._deps.folders.cdi)
-        prepare.write_bundle(self._deps.folders.bundles / record.id, spec)
+            spec = inject(spec, [device.name for device in config.CDI_devices], self._deps.directories.cdi)
+        prepare.write_bundle(self._deps.directories.bundles / record.id, spec)
         return user
 
     def _input(self, work: "_Work", user: ContainerUser) -> ContainerInput:
@@ -245,7 +247,7 @@ class Creator:
             )
         if profile.profile_type == pb.SecurityProfile.RuntimeDefault:
             return runtime_default(given)
-        return prepare.read_profile(self._deps.folders.seccomp, profile.localhost_ref)
+        return prepare.read_profile(self._deps.directories.seccomp, profile.localhost_ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +269,9 @@ def _name(config: pb.ContainerConfig) -> str:
     return f"{config.metadata.name}_{config.metadata.attempt}"
 
 
-def _log_path(folder: str, name: str) -> str:
-    if not folder or not name:
+def _log_path(directory: str, name: str) -> str:
+    if not directory or not name:
         return ""
     if ".." in name.split("/") or name.startswith("/"):
-        raise Invalid(f"log path {name!r} must be relative and stay in the pod's log folder")
-    return f"{folder.rstrip('/')}/{name}"
+        raise Invalid(f"log path {name!r} must be relative and stay in the pod's log directory")
+    return f"{directory.rstrip('/')}/{name}"

@@ -35,7 +35,7 @@ class ContainerManager:
     def __init__(self, deps: ContainerDeps) -> None:
         self._deps = deps
         self._registry = Registry(deps)
-        self._cleanup = Cleanup(deps.folders, deps.cgroups, deps.conmon.path)
+        self._cleanup = Cleanup(deps.directories, deps.cgroups, deps.conmon.path)
         self._launches = Launches(deps, self._cleanup)
         self._stopper = Stopper(deps, self._registry, self._launches, self._cleanup)
         self._creator = Creator(deps, self._registry, self._stopper)
@@ -65,8 +65,8 @@ class ContainerManager:
         return [name for each in self._registry for name in (each.id, *image_mounts(each))]
 
     def bundle(self, container: ContainerID) -> Path:
-        """The container's folder with its spec and conmon's files."""
-        return self._deps.folders.bundles / container
+        """The container's directory with its spec and conmon's files."""
+        return self._deps.directories.bundles / container
 
     async def spec(self, container: Container) -> dict[str, object]:
         """Its OCI spec; empty when it has none any more (after a reboot)."""
@@ -75,7 +75,7 @@ class ContainerManager:
         return {}
 
     def runtime_root(self, record: ContainerRecord) -> Path:
-        """Where the OCI runtime keeps the container's state folder."""
+        """Where the OCI runtime keeps the container's state directory."""
         return self._deps.runtimes[self._deps.sandboxes.handler(record.sandbox_id)].root
 
     def runtime(self, container: Container) -> OciRuntime:

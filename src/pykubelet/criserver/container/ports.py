@@ -68,16 +68,16 @@ class Sandboxes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class Directories:
     """Where things lie."""
 
     bundles: Path
     exits: Path
     seccomp: Path
     mapped: Path
-    """Mounts that show the files of volumes with a pod's own ids; a folder for each container."""
+    """Mounts that show the files of volumes with a pod's own ids; a directory for each container."""
     cdi: tuple[Path, ...] = ()
-    """Vendors' files about devices; a later folder counts for more."""
+    """Vendors' files about devices; a later directory counts for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ContainerDeps:
     """The same of the pod of a container's cgroup, where a container's may vanish with its last process; else 0."""
     events: EventHub
     host: Host
-    folders: Folders
+    directories: Directories
     tasks: asyncio.TaskGroup
     clock: Clock
     apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)

@@ -25,7 +25,7 @@ _MAX_PROFILE = 1 << 20
 
 
 def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str], user: UserNamespace | None = None) -> None:
-    """Make the folders that the image declares as volumes, unless the request mounts something there.
+    """Make the directories that the image declares as volumes, unless the request mounts something there.
 
     They stay part of the container's own layer; links of a hostile image do not lead out (CVE-2022-23648).
     """
@@ -40,7 +40,7 @@ def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str], user
                 close_quietly(fd)
 
 
-def map_mounts(folder: Path, asked: Iterable[pb.Mount], user: UserNamespace | None) -> dict[str, str]:
+def map_mounts(directory: Path, asked: Iterable[pb.Mount], user: UserNamespace | None) -> dict[str, str]:
     """Mount the sources of mounts with mapped ids once more, with the pod's ids; their places by container path.
 
     Invalid: other ids than the pod's are asked for, or the file system cannot do that.
@@ -48,8 +48,8 @@ def map_mounts(folder: Path, asked: Iterable[pb.Mount], user: UserNamespace | No
     ids, places = (user.ids if user else None), {}
     for number, mount in enumerate(asked):
         if check_mount(mount, ids) and user is not None:
-            source, place = Path(mount.host_path), folder / str(number)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            source, place = Path(mount.host_path), directory / str(number)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if source.is_dir():
                 place.mkdir(mode=0o700)
             else:
@@ -59,28 +59,28 @@ def map_mounts(folder: Path, asked: Iterable[pb.Mount], user: UserNamespace | No
     return places
 
 
-def drop_mapped(folder: Path) -> None:
+def drop_mapped(directory: Path) -> None:
     """Unmount these; nothing but empty places is removed, never what was mounted there. Done is done."""
-    if not folder.is_dir():
+    if not directory.is_dir():
         return
     with suppress(NotFound):
-        unmount_all_under(str(folder), lazy=True)
+        unmount_all_under(str(directory), lazy=True)
     try:
-        for place in folder.iterdir():
+        for place in directory.iterdir():
             if place.is_dir():
                 place.rmdir()
             else:
                 place.unlink()
-        folder.rmdir()
+        directory.rmdir()
     except OSError as error:
-        raise wrap(error, f"cannot remove mounted volumes in {folder}") from error
+        raise wrap(error, f"cannot remove mounted volumes in {directory}") from error
 
 
-def sub_path(folder: Path, relative: str) -> str:
-    """A folder inside a mounted image; links stay inside it. NotFound, Invalid."""
+def sub_path(directory: Path, relative: str) -> str:
+    """A directory inside a mounted image; links stay inside it. NotFound, Invalid."""
     if not relative:
-        return str(folder)
-    fd = open_in_root(folder, relative, os.O_PATH)
+        return str(directory)
+    fd = open_in_root(directory, relative, os.O_PATH)
     try:
         return str(Path(proc_path(fd)).readlink())
     finally:
@@ -96,26 +96,26 @@ def look_at_node(config: pb.ContainerConfig, log_path: str) -> tuple[HostDevice,
     make_sources(config.mounts)
     check_propagation(config.mounts)
     if log_path:
-        _make_folder(Path(log_path).parent, "the folder of its log")
+        _make_directory(Path(log_path).parent, "the directory of its log")
     return find_devices(config)
 
 
-def _make_folder(folder: Path, what: str) -> None:
+def _make_directory(directory: Path, what: str) -> None:
     try:
-        folder.mkdir(0o755, parents=True, exist_ok=True)
+        directory.mkdir(0o755, parents=True, exist_ok=True)
     except OSError as error:
-        raise wrap(error, f"cannot make {what}, {folder}") from error
+        raise wrap(error, f"cannot make {what}, {directory}") from error
 
 
 def make_sources(asked: Iterable[pb.Mount]) -> None:
-    """Make missing host folders of mounts, as container runtimes do. Invalid when a path is not absolute."""
+    """Make missing host directories of mounts, as container runtimes do. Invalid when a path is not absolute."""
     for mount in asked:
         if mount.HasField("image"):
             continue
         if not mount.host_path.startswith("/"):
             raise Invalid(f"mount {mount.container_path}: the host path {mount.host_path!r} must be absolute")
         if not os.path.lexists(mount.host_path):
-            _make_folder(Path(mount.host_path), f"the source of mount {mount.container_path}")
+            _make_directory(Path(mount.host_path), f"the source of mount {mount.container_path}")
 
 
 def check_propagation(asked: Iterable[pb.Mount]) -> None:
@@ -141,7 +141,7 @@ def check_propagation(asked: Iterable[pb.Mount]) -> None:
 def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
     """The device nodes asked for; for a privileged container all there are, besides.
 
-    Invalid for a path that is no device. A folder stands for the devices in it.
+    Invalid for a path that is no device. A directory stands for the devices in it.
     """
     found: dict[str, HostDevice] = {}
     if config.linux.security_context.privileged:
@@ -163,8 +163,8 @@ def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
 _OWN = frozenset(("pts", "shm", "fd", "mqueue", "console", "ptmx", "null", "zero", "full", "random", "urandom", "tty"))
 
 
-def _all_devices(folder: Path, target: str, access: str) -> Iterator[HostDevice]:
-    for entry in os.scandir(folder):
+def _all_devices(directory: Path, target: str, access: str) -> Iterator[HostDevice]:
+    for entry in os.scandir(directory):
         if entry.name in _OWN or entry.is_symlink():
             continue
         below = f"{target.rstrip('/')}/{entry.name}"
@@ -189,14 +189,14 @@ def device_at(path: Path, target: str, access: str) -> HostDevice | None:
     return HostDevice(target, kind, major, minor, found.st_mode, found.st_uid, found.st_gid, access)
 
 
-def read_profile(folder: Path, reference: str) -> Json:
-    """A seccomp profile of the node: an absolute path as CRI wants it, or one below ``folder``.
+def read_profile(directory: Path, reference: str) -> Json:
+    """A seccomp profile of the node: an absolute path as CRI wants it, or one below ``directory``.
 
-    Invalid when the reference is empty (CVE-2023-2431), a relative one leaves the folder, or it is no profile.
+    Invalid when the reference is empty (CVE-2023-2431), a relative one leaves the directory, or it is no profile.
     """
     if not reference:
         raise Invalid("a Localhost seccomp profile needs a path")
-    path = Path(reference) if reference.startswith("/") else folder / reference
+    path = Path(reference) if reference.startswith("/") else directory / reference
     if ".." in path.parts:
         raise Invalid(f"seccomp profile {reference!r} must not contain '..'")
     try:
@@ -219,7 +219,7 @@ def read_profile(folder: Path, reference: str) -> Json:
 
 
 def write_bundle(bundle: Path, spec: Json) -> None:
-    """Make the bundle's folder with its config.json."""
+    """Make the bundle's directory with its config.json."""
     bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(bundle / "config.json", json.dumps(spec).encode(errors="surrogateescape"))
 

@@ -16,7 +16,7 @@ from pykubelet.criserver.container.manager import ContainerManager
 from pykubelet.criserver.container.ports import ContainerDeps
 from pykubelet.criserver.container.processes import monitors, noted_number, stray_runs
 from pykubelet.criserver.container.state import Container
-from pykubelet.criserver.folders import entries
+from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, SandboxID, Spared
@@ -62,7 +62,7 @@ class ContainerRecovery:
         # With what runs goes the sandbox it runs in, known or not.
         ids: set[str] = {*running, *(record.sandbox_id for record in records)}
         known = {record.id for record in records}
-        for path in await blocking.call(_OWNER, entries, self._deps.folders.bundles):
+        for path in await blocking.call(_OWNER, entries, self._deps.directories.bundles):
             identity = ContainerID(path.name)
             if identity in known:
                 continue
@@ -80,7 +80,7 @@ class ContainerRecovery:
 
     async def _purge_stray(self, identity: ContainerID) -> None:
         _log.warning("removing what is left of an unknown container", extra={"container": identity})
-        bundle = self._deps.folders.bundles / identity
+        bundle = self._deps.directories.bundles / identity
         cgroup = await blocking.call(f"container/{identity}", noted_cgroup, bundle)
         record = ContainerRecord(identity, "", SandboxID(""), b"", 0, "", "", "", cgroup, "")
         await self._manager.purge(Container(record))
@@ -98,7 +98,7 @@ class ContainerRecovery:
                     await self._manager.put(container, move(record, ContainerPhase.RUNNING, **started))
                 self._manager.watch(container)
             case Recovery.FINISH:
-                exit_ = read_exit(self._deps.folders.exits, self._manager.bundle(record.id), record.id)
+                exit_ = read_exit(self._deps.directories.exits, self._manager.bundle(record.id), record.id)
                 await self._manager.finish(container, exit_)
             case Recovery.LOST:
                 await self._manager.finish(container, None)
@@ -115,9 +115,9 @@ class ContainerRecovery:
         return Traces(
             alive=is_alive(record.process),
             monitored=record.id in running,
-            exit_noted=(self._deps.folders.exits / record.id).exists(),
+            exit_noted=(self._deps.directories.exits / record.id).exists(),
             start_begun=record.id in running or state.exists() or pid > 0,
-            # The FIFO lies in the runtime's state folder until `start` opens it.
+            # The FIFO lies in the runtime's state directory until `start` opens it.
             program_runs=pid > 0 and _made(state) and not (state / "exec.fifo").exists(),
             bundle=(bundle / "config.json").exists(),
         )

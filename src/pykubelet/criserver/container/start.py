@@ -132,5 +132,5 @@ class Starter:
         return oom_killed(noted.code, noted=noted.oom_killed, kills=kills, pod_kills=pod_kills, by_us=container.killed)
 
     def _read_exit(self, record: ContainerRecord) -> Exit | None:
-        folders = self._deps.folders
-        return read_exit(folders.exits, folders.bundles / record.id, record.id)
+        directories = self._deps.directories
+        return read_exit(directories.exits, directories.bundles / record.id, record.id)

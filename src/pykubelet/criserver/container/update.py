@@ -37,7 +37,7 @@ class Updater:
                     await self._launches.runtime(container).update(container.id, wanted)
                 case ContainerPhase.CREATED:
                     launched = await self._launches.undo(container)
-                    bundle = self._deps.folders.bundles / container.id
+                    bundle = self._deps.directories.bundles / container.id
                     await blocking.call_to_end(f"container/{container.id}", _rewrite, bundle, wanted)
                 case _:
                     raise Permanent(f"container {container.id} has ended; its limits cannot be changed")

@@ -17,7 +17,7 @@ from typing import Self
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes, Seconds
-from pykubelet.criserver.folders import make_folder, set_aside
+from pykubelet.criserver.directories import make_directory, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.linux.errors import wrap
 
@@ -30,15 +30,15 @@ class BadBlob(Invalid):
 
 
 class ContentStore:
-    """A folder of blobs."""
+    """A directory of blobs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._blobs = root / "blobs"
         self._ingest = root / "ingest"
         kinds = (self._blobs / "sha256", self._blobs / "sha512")
-        for folder in (root, self._blobs, self._ingest, *kinds):
-            make_folder(folder)
+        for directory in (root, self._blobs, self._ingest, *kinds):
+            make_directory(directory)
         for partial in self._files(self._ingest):
             if partial.name.startswith("unnamed-"):
                 # Of a server that was killed; without a digest no one can go on with it.
@@ -100,7 +100,7 @@ class ContentStore:
         """Make a written and checked file the blob."""
         target = self.path(digest)
         file.replace(target)
-        _sync_folder(target.parent)
+        _sync_directory(target.parent)
         with self._counting:
             self._bytes += size - self._sizes.get(digest, 0)
             self._sizes[digest] = size
@@ -136,10 +136,10 @@ class ContentStore:
         with self._counting:
             return Bytes(self._bytes), len(self._sizes)
 
-    def _files(self, folder: Path) -> list[Path]:
-        """The regular files in a folder of ours; what else lies there is set aside, as it could be read for ever."""
+    def _files(self, directory: Path) -> list[Path]:
+        """The regular files in a directory of ours; what else lies there is set aside, as it could be read for ever."""
         files = []
-        for path in folder.iterdir():
+        for path in directory.iterdir():
             if path.is_file() and not path.is_symlink():
                 files.append(path)
                 continue
@@ -236,8 +236,8 @@ def _write(fd: int, view: memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

@@ -17,7 +17,7 @@ from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.errors import Invalid
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
-from pykubelet.criserver.folders import set_aside
+from pykubelet.criserver.directories import set_aside
 from pykubelet.criserver.images.limits import check_config, check_names, with_newest_names
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.types import ImageRecord

@@ -52,7 +52,7 @@ class ImageDeps:
     platform: Platform
     clock: Clock
     mountpoint: str
-    """A folder of the file system that holds blobs and layers."""
+    """A directory of the file system that holds blobs and layers."""
     pinned: frozenset[str] = frozenset()
     """References of images that the kubelet must not remove (the sandbox image)."""
 

@@ -47,7 +47,7 @@ class Layer(Struct, frozen=True):
     diff_id: str
     """Of the plain tar stream."""
     chain_id: str
-    """Of this layer and all below it; names the unpacked folder."""
+    """Of this layer and all below it; names the unpacked directory."""
 
 
 class ImageRecord(Struct, frozen=True):

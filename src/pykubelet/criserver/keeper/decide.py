@@ -19,7 +19,7 @@ class Step(Enum):
 
 
 def step(found: Note | None, alive: bool, wanted: Note) -> Step:
-    """``found`` is the note in the run folder, ``alive`` whether its process runs, ``wanted`` what we would start."""
+    """``found`` is the note in the run directory, ``alive`` whether its process runs, ``wanted`` what to start."""
     if found is None or not alive:
         return Step.START
     if (found.version, found.settings) == (wanted.version, wanted.settings):

@@ -17,7 +17,7 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.proc import Detached, detach
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.folders import make_room, make_way
+from pykubelet.criserver.directories import make_room, make_way
 from pykubelet.criserver.keeper.decide import Step, step
 from pykubelet.criserver.keeper.note import note_of, read_note
 from pykubelet.criserver.processes import is_alive, open_process
@@ -66,7 +66,7 @@ class Keeper:
             self._server = await self._find()
             if await self._answers(self._server):
                 return
-            # One that found the folders locked has lost a race with another agent's, which the next look finds.
+            # One that found the directories locked has lost a race with another agent's, which the next look finds.
             if not await blocking.call("supervisor", self._somebody_runs):
                 break
         self.close()
@@ -137,7 +137,7 @@ class Keeper:
         settings = config.settings
         basics = ("--root", str(settings.root), "--run", str(settings.run), "--cgroup-manager", settings.cgroup_manager)
         file = ("--config", str(config.file)) if config.file else ()
-        # -P: what lies in the current folder is no module of ours.
+        # -P: what lies in the current directory is no module of ours.
         argv = [sys.executable, "-P", "-m", "pykubelet.cli", "criserver", *basics, *file, *config.flags, "--kept"]
         return detach(argv, log=config.log, env=_environment())
 
@@ -189,10 +189,10 @@ async def _end(process: PidFd) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with module folders that do not depend on the current folder."""
+    """Ours, with module directories that do not depend on the current directory."""
     environment = dict(os.environ)
-    if folders := environment.get("PYTHONPATH"):
+    if directories := environment.get("PYTHONPATH"):
         environment["PYTHONPATH"] = os.pathsep.join(
-            str(Path(folder).absolute()) for folder in folders.split(os.pathsep)
+            str(Path(directory).absolute()) for directory in directories.split(os.pathsep)
         )
     return environment

@@ -1,4 +1,4 @@
-"""The note in the run folder by which a running server is found. Blocking."""
+"""The note in the run directory by which a running server is found. Blocking."""
 
 import hashlib
 from pathlib import Path
@@ -9,7 +9,7 @@ from pykubelet import __version__
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.safe_path import read_regular
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.folders import make_room
+from pykubelet.criserver.directories import make_room
 from pykubelet.criserver.keeper.types import Note
 from pykubelet.criserver.types import ProcessRef
 
@@ -24,7 +24,7 @@ def note_of(settings: Settings, process: ProcessRef, kept: bool) -> Note:
 
 
 def read_note(run: Path) -> Note | None:
-    """The note in a run folder; its server may have ended. None when there is none that can be read."""
+    """The note in a run directory; its server may have ended. None when there is none that can be read."""
     try:
         return msgspec.json.decode(read_regular(run / _FILE, _LIMIT), type=Note)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -32,6 +32,6 @@ def read_note(run: Path) -> Note | None:
 
 
 def write_note(run: Path, note: Note) -> None:
-    """Leave it in the run folder, whose lock the caller holds."""
+    """Leave it in the run directory, whose lock the caller holds."""
     make_room(run / _FILE)
     write_atomic(run / _FILE, msgspec.json.encode(note))

@@ -1,4 +1,4 @@
-"""Makes and releases the namespaces of a sandbox, below one folder with one folder for each sandbox."""
+"""Makes and releases the namespaces of a sandbox, below one directory with one directory for each sandbox."""
 
 import socket
 from collections.abc import Callable, Mapping
@@ -23,17 +23,17 @@ _KINDS = {Kind.NETWORK: Namespace.NET, Kind.UTS: Namespace.UTS, Kind.IPC: Namesp
 class PinnedNamespaces:
     """All sandboxes' namespaces."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def path(self, sandbox: SandboxID, kind: Kind) -> Path:
         """The file of one namespace."""
-        return self._folder / sandbox / _KINDS[kind].file
+        return self._directory / sandbox / _KINDS[kind].file
 
     def known(self) -> list[SandboxID]:
-        """The sandboxes that have a folder here."""
+        """The sandboxes that have a directory here."""
         with suppress(FileNotFoundError):
-            return [SandboxID(entry.name) for entry in self._folder.iterdir()]
+            return [SandboxID(entry.name) for entry in self._directory.iterdir()]
         return []
 
     async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
@@ -49,8 +49,8 @@ class PinnedNamespaces:
         await blocking.call_to_end(f"sandbox/{sandbox}", self._release, sandbox)
 
     def _make(self, sandbox: SandboxID, spec: NamespaceSpec, pin: Callable[[Mapping[Namespace, str]], None]) -> None:
-        folder = self._folder / sandbox
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = self._directory / sandbox
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = {_KINDS[kind]: str(self.path(sandbox, kind)) for kind in spec.kinds}
         try:
             pin(paths)
@@ -63,18 +63,18 @@ class PinnedNamespaces:
             raise
 
     def _release(self, sandbox: SandboxID) -> None:
-        folder = self._folder / sandbox
+        directory = self._directory / sandbox
         for kind in Namespace:
-            if (folder / kind.file).exists():
-                unpin(str(folder / kind.file))
+            if (directory / kind.file).exists():
+                unpin(str(directory / kind.file))
         with suppress(FileNotFoundError):
             try:
-                folder.rmdir()
+                directory.rmdir()
             except OSError:
                 # Something else was mounted or put here; it must not be removed blindly.
                 with suppress(NotFound):
-                    unmount_all_under(str(folder), lazy=True)
-                folder.rmdir()
+                    unmount_all_under(str(directory), lazy=True)
+                directory.rmdir()
 
 
 def _set_sysctls(path: str, kind: Namespace, sysctls: Mapping[str, str]) -> None:

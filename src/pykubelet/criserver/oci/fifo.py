@@ -1,6 +1,6 @@
 """Lets the program of a created container run without another start of the OCI runtime, which takes 10 ms.
 
-runc's first process of a container waits at ``exec.fifo`` in the container's state folder: it opens the FIFO for
+runc's first process of a container waits at ``exec.fifo`` in the container's state directory: it opens the FIFO for
 writing, writes a byte and becomes the program; whoever opens it for reading lets it go on, and removes it then
 (runc's ``libcontainer/container_linux.go``, from 1.0 on).
 
@@ -30,7 +30,7 @@ _LAST: Seconds = 10.0
 
 
 def fifo_of(state: Path) -> Path | None:
-    """The FIFO in a container's state folder; None when nothing waits there. Blocks shortly."""
+    """The FIFO in a container's state directory; None when nothing waits there. Blocks shortly."""
     path = state / _NAME
     with suppress(OSError):
         if stat.S_ISFIFO(path.lstat().st_mode):

@@ -68,7 +68,7 @@ class _LogLine(msgspec.Struct):
 
 
 class OciRuntime:
-    """A runtime program with a state folder of its own."""
+    """A runtime program with a state directory of its own."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class OciRuntime:
         Without ``--force``, which polls for a tenth of a second. Processes left in a shared PID namespace are killed.
         ``emptied``: its cgroup has been removed with all that ran in it, and it has no hooks.
         """
-        # A folder of that name with runc and crun, files that begin with it with others.
+        # A directory of that name with runc and crun, files that begin with it with others.
         if next(self.root.glob(f"{container}*"), None) is None:
             return
         if emptied and self._plain_runc:
@@ -179,10 +179,10 @@ class OciRuntime:
 
         ProgramTimeout after ``timeout`` seconds (0: none); all that the command has started is killed then.
         """
-        with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as folder:
-            spec, pid_file = Path(folder, "process.json"), Path(folder, "pid")
+        with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as directory:
+            spec, pid_file = Path(directory, "process.json"), Path(directory, "pid")
             spec.write_text(json.dumps(process))
-            argv = [*self._argv(folder), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
+            argv = [*self._argv(directory), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
             self.will_move()
             command = Command(pid_file, container)
             task = asyncio.ensure_future(self._run_command(argv, command))
@@ -196,7 +196,7 @@ class OciRuntime:
                 words = f"container {container}: command {process.get('args')} did not end within {timeout:g} s"
                 raise ProgramTimeout(f"{words} and was killed") from error
             if completed.returncode != 0 and not pid_file.exists():
-                raise Permanent(_words(Path(folder, "log")) or completed.stderr.decode(errors="replace").strip())
+                raise Permanent(_words(Path(directory, "log")) or completed.stderr.decode(errors="replace").strip())
         code = completed.returncode
         return ExecResult(code if code >= 0 else 128 - code, completed.stdout, completed.stderr)
 
@@ -222,12 +222,12 @@ class OciRuntime:
     ) -> tuple[list[str], Command, Path]:
         """For a command whose streams another part handles: what to run, the command by which it is known, and the
         directory of its files, to be removed afterwards. Blocking."""
-        folder = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
-        spec, pid_file = folder / "process.json", folder / "pid"
+        directory = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
+        spec, pid_file = directory / "process.json", directory / "pid"
         spec.write_text(json.dumps(process))
         flags = ["--tty"] if terminal else []
         argv = [
-            *self._argv(str(folder)),
+            *self._argv(str(directory)),
             "exec",
             "--process",
             str(spec),
@@ -236,21 +236,21 @@ class OciRuntime:
             *flags,
             container,
         ]
-        return argv, Command(pid_file, container), folder
+        return argv, Command(pid_file, container), directory
 
     async def _call(self, *arguments: str, input: bytes = b"") -> None:
-        with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as folder:
-            argv = [*self._argv(folder), *arguments]
+        with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as directory:
+            argv = [*self._argv(directory), *arguments]
             try:
                 await run(argv, timeout=_CALL, input=input, cwd="/", env=self._env)
             except ExitError as error:
-                words = _words(Path(folder, "log")) or str(error)
+                words = _words(Path(directory, "log")) or str(error)
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error
             except ProgramTimeout as error:
                 raise Transient(f"{Path(self.path).name} {arguments[0]} hung and was killed") from error
 
-    def _argv(self, folder: str) -> list[str]:
-        return [self.path, *self.global_arguments(), f"--log={folder}/log", "--log-format=json"]
+    def _argv(self, directory: str) -> list[str]:
+        return [self.path, *self.global_arguments(), f"--log={directory}/log", "--log-format=json"]
 
 
 def words_of_log(path: Path) -> str:

@@ -27,7 +27,7 @@ _MAX_FILE = 256 << 10
 class SandboxFiles:
     """Where one sandbox's files lie."""
 
-    folder: Path
+    directory: Path
 
     @property
     def resolv_conf(self) -> Path:
@@ -43,30 +43,30 @@ class SandboxFiles:
 
     @property
     def shm(self) -> Path:
-        return self.folder / "shm"
+        return self.directory / "shm"
 
     @property
     def _etc(self) -> Path:
-        bounded = self.folder / "etc"
-        # Sandboxes of earlier versions have their files in the folder itself.
-        return bounded if bounded.is_dir() else self.folder
+        bounded = self.directory / "etc"
+        # Sandboxes of earlier versions have their files in the directory itself.
+        return bounded if bounded.is_dir() else self.directory
 
-    def make_folder(self, ids: IdMap | None) -> None:
-        """Make the folder: for root only, and for the root of the pod's own user namespace."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def make_directory(self, ids: IdMap | None) -> None:
+        """Make the directory: for root only, and for the root of the pod's own user namespace."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if ids is not None:
-            os.chown(self.folder, 0, ids.gid)
-            self.folder.chmod(0o710)
+            os.chown(self.directory, 0, ids.gid)
+            self.directory.chmod(0o710)
 
     def make(self, config: pb.PodSandboxConfig, hostname: str) -> None:
-        """Write the files, and mount the shared memory unless the pod uses the node's. The folder must be there.
+        """Write the files, and mount the shared memory unless the pod uses the node's. The directory must be there.
 
         Invalid: the DNS configuration is absurdly large.
         """
         resolver = resolv_conf(config.dns_config, _read("/etc/resolv.conf"))
         if len(resolver.encode()) > _MAX_FILE:
             raise Invalid(f"the DNS configuration takes more than {_MAX_FILE >> 10} KiB")
-        bounded = self.folder / "etc"
+        bounded = self.directory / "etc"
         bounded.mkdir(mode=0o755, exist_ok=True)
         tmpfs(str(bounded), size=_FILES_SIZE, mode=0o755)
         self.resolv_conf.write_text(resolver)
@@ -79,13 +79,13 @@ class SandboxFiles:
     def unmount(self) -> None:
         """Take the file systems away; done is done."""
         with suppress(NotFound):
-            unmount_all_under(str(self.folder), lazy=True)
+            unmount_all_under(str(self.directory), lazy=True)
 
     def remove(self, *, mounted: bool = True) -> None:
         """Remove everything; done is done. ``mounted``: something may still be."""
         if mounted:
             self.unmount()
-        remove_any(str(self.folder))
+        remove_any(str(self.directory))
 
 
 def _read(path: str) -> str:

@@ -59,18 +59,18 @@ class Infra:
 
     async def _program(self, sandbox: SandboxID, bundle: Path, user: UserNamespace | None) -> tuple[InfraProgram, Path]:
         """The program and its root file system: that of the configured image, else the node's own."""
-        folders, why = self._deps.folders, ""
-        if folders.pause_image:
+        directories, why = self._deps.directories, ""
+        if directories.pause_image:
             try:
-                image = await self._deps.images.ensure(folders.pause_image)
+                image = await self._deps.images.ensure(directories.pause_image)
                 program = _of_image(image)
                 return program, await self._deps.images.prepare(image.id, ContainerID(sandbox), user)
             except PykubeletError as error:
-                why = f"; pause_image {folders.pause_image} cannot be used: {error}"
-        path = shutil.which(folders.infra)
+                why = f"; pause_image {directories.pause_image} cannot be used: {error}"
+        path = shutil.which(directories.infra)
         if path is None:
             raise Permanent(
-                f"a pod with a shared PID namespace needs a program that holds it, and there is no {folders.infra}: "
+                f"a pod with a shared PID namespace needs a program that holds it; {directories.infra} does not exist: "
                 f"install it (apt-get install catatonit), or name an image as pause_image in the configuration{why}"
             )
         if why:
@@ -104,7 +104,7 @@ class Infra:
         return (await blocking.call(_owner(sandbox), monitors, self._deps.conmon.path)).get(ContainerID(sandbox))
 
     def _bundle(self, sandbox: SandboxID) -> Path:
-        return self._deps.folders.sandboxes / sandbox / "infra"
+        return self._deps.directories.sandboxes / sandbox / "infra"
 
 
 def _owner(sandbox: SandboxID) -> str:
@@ -121,8 +121,8 @@ def _of_image(image: ImageFacts) -> InfraProgram:
 
 
 def _make(bundle: Path, ids: IdMap | None) -> None:
-    for folder in (bundle, bundle / "root", bundle / "root" / "proc"):
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for directory in (bundle, bundle / "root", bundle / "root" / "proc"):
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     (bundle / "root" / "init").touch()
     if ids is not None:
         # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.

@@ -139,7 +139,7 @@ class SandboxManager:
         if namespaces(config).ids is not None and not self._deps.host.user_namespaces:
             raise Permanent(
                 f"sandbox {record.name}: user namespaces are not supported here; they need Linux 5.19, unshare, "
-                "user.max_user_namespaces above 0, and folders of this server that others may walk through"
+                "user.max_user_namespaces above 0, and directories of this server that others may walk through"
             )
         sandbox = self._sandboxes[record.id] = Sandbox(record)
         async with sandbox.lock:

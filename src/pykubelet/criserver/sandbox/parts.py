@@ -29,7 +29,7 @@ class Parts:
         own_name = config.hostname or hostname()
         wanted = namespaces(config)
         await self._deps.namespaces.make(identity, wanted)
-        await blocking.call_to_end(owner_of(sandbox), self.files(identity).make_folder, wanted.ids)
+        await blocking.call_to_end(owner_of(sandbox), self.files(identity).make_directory, wanted.ids)
         # These need nothing of each other. When one fails the others have ended too before anything is undone.
         ips = asyncio.ensure_future(self._attach(sandbox))
         infra = asyncio.ensure_future(self._start_infra(sandbox))
@@ -60,7 +60,7 @@ class Parts:
 
     def files(self, sandbox: SandboxID) -> SandboxFiles:
         """Its files."""
-        return SandboxFiles(self._deps.folders.sandboxes / sandbox)
+        return SandboxFiles(self._deps.directories.sandboxes / sandbox)
 
     def attachment(self, sandbox: Sandbox) -> AttachRequest:
         """What the network is asked for."""

@@ -60,7 +60,7 @@ class PauseImages(RootFilesystems, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxFolders:
+class SandboxDirectories:
     """Where things lie. ``pause_image``, else ``infra``, is the program that holds PID namespaces open."""
 
     sandboxes: Path
@@ -83,6 +83,6 @@ class SandboxDeps:
     cgroups: CgroupDriver
     events: EventHub
     host: Host
-    folders: SandboxFolders
+    directories: SandboxDirectories
     tasks: asyncio.TaskGroup
     clock: Clock

@@ -6,7 +6,7 @@ from functools import partial
 from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.guard import Guard
-from pykubelet.criserver.folders import entries
+from pykubelet.criserver.directories import entries
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.manager import SandboxManager
@@ -34,7 +34,7 @@ class SandboxRecovery:
 
     async def rootfs_names(self) -> list[str]:
         """The names under which infra processes hold root file systems."""
-        places = await blocking.call(_OWNER, lambda: list(self._deps.folders.sandboxes.glob("*/infra")))
+        places = await blocking.call(_OWNER, lambda: list(self._deps.directories.sandboxes.glob("*/infra")))
         return [place.parent.name for place in places]
 
     async def tidy(self, spared: Spared) -> None:
@@ -47,10 +47,10 @@ class SandboxRecovery:
             if self._is_of_none(stray):
                 release = partial(self._deps.namespaces.release, stray)
                 self._repairs.add("namespaces of an unknown sandbox", stray, release)
-        for folder in await blocking.call(_OWNER, entries, self._deps.folders.sandboxes):
-            if self._is_of_none(SandboxID(folder.name)):
-                remove = partial(blocking.call, f"sandbox/{folder.name}", SandboxFiles(folder).remove)
-                self._repairs.add("files of an unknown sandbox", folder.name, remove)
+        for directory in await blocking.call(_OWNER, entries, self._deps.directories.sandboxes):
+            if self._is_of_none(SandboxID(directory.name)):
+                remove = partial(blocking.call, f"sandbox/{directory.name}", SandboxFiles(directory).remove)
+                self._repairs.add("files of an unknown sandbox", directory.name, remove)
         self._manager.leftovers.set()
 
     async def _repair(self, sandbox: Sandbox) -> None:

@@ -45,7 +45,7 @@ class CriServer:
     def __init__(self, path: Path, runtime: Groups, images: Groups, transfer: Groups = ()) -> None:
         """Invalid when no socket can have that path."""
         if len(str(path).encode()) > _MAX_SOCKET_PATH:
-            raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter folder")
+            raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter directory")
         self._path = path
         services = ("runtime.v1.RuntimeService", "runtime.v1.ImageService", "pykubelet.images.v1.ImageTransfer")
         self._tables = tuple(map(Calls, services))

@@ -17,7 +17,7 @@ _STARTERS = ("unconfined", "runc", "crun", "conmon")
 _ALLOWED = ("network,", "unix,", "capability,", "file,", "umount,", "deny mount,")
 _NO_WRITING = (
     "/proc/*",
-    # All of /proc but the folders of processes and sys.
+    # All of /proc but the directories of processes and sys.
     "/proc/{[^0-9s]*,s,s[^y]*,sy,sy[^s]*,sys?*}/**",
     "/proc/sys/[^k]**",
     # Of the kernel's settings the segment limits of the IPC namespace stay open.

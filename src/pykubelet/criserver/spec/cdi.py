@@ -75,7 +75,7 @@ class CdiFile(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file and the rank of the folder it was found in: of two with one device, that of the higher rank counts."""
+    """A file and the rank of the directory it was found in: of two with one device, that of the higher rank counts."""
 
     origin: str
     rank: int
@@ -127,7 +127,7 @@ def _device(name: str, kind: str, device_name: str, ranked: Sequence[Found]) -> 
         if device.name == device_name
     ]
     if not matches:
-        raise NotFound(f"CDI device {name} is in no file of the CDI folders")
+        raise NotFound(f"CDI device {name} is in no file of the CDI directories")
     first = matches[0]
     rivals = [found.origin for found, _ in matches[1:] if found.rank == first[0].rank]
     if rivals:

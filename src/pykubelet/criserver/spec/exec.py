@@ -7,7 +7,7 @@ from pykubelet.criserver.spec.types import Json
 
 
 def build_exec(spec: Mapping[str, object], command: Sequence[str], *, terminal: bool = False) -> Json:
-    """The container's own process with another command: same user, rights, environment and folder."""
+    """The container's own process with another command: same user, rights, environment and directory."""
     if not command:
         raise Invalid("a command to run is needed")
     process = spec["process"]

@@ -78,9 +78,9 @@ def build_process(given: ContainerInput) -> Json:
 def check_cwd(container: str, cwd: str) -> None:
     """Invalid for a relative working directory, and for one that leads through a process's descriptors.
 
-    Such a one could be a folder of the host that the OCI runtime holds open (CVE-2024-21626).
+    Such a one could be a directory of the host that the OCI runtime holds open (CVE-2024-21626).
     """
     if not cwd.startswith("/"):
         raise Invalid(f"container {container}: the working directory {cwd!r} is not absolute")
     if _THROUGH_PROCESS.match(normpath(cwd)):
-        raise Invalid(f"container {container}: the working directory {cwd!r} leads into a process; name a folder")
+        raise Invalid(f"container {container}: the working directory {cwd!r} leads into a process; name a directory")

@@ -1,4 +1,4 @@
-"""Unpacked layers on disk: each is made whole or not at all, once, by a worker process that cannot leave its folder.
+"""Unpacked layers on disk: each is made whole or not at all, once, by a worker process that cannot leave its directory.
 
 Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
 ``merge/N`` (mounts while layer N is unpacked over those below it). A worker holds a lock on ``layers/N`` as long as it
@@ -32,7 +32,7 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.folders import make_folder, make_room
+from pykubelet.criserver.directories import make_directory, make_room
 from pykubelet.criserver.images.types import Layer
 from pykubelet.criserver.storage.remove import remove_any, remove_tree
 from pykubelet.criserver.storage.types import LayerMeta
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 _WORKER = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Seconds = 1800.0
 EMPTY = "0"
-"""The folder for images without layers, as overlayfs must have one."""
+"""The directory for images without layers, as overlayfs must have one."""
 _GONE = ".gone"
 _NUMBERED = re.compile(rf"([0-9]{{1,15}})({re.escape(_GONE)})?")
 _LONGEST_RECORD = 1 << 16
@@ -77,7 +77,7 @@ class Layers:
     def __init__(
         self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
     ) -> None:
-        self.folder = root / "layers"
+        self.directory = root / "layers"
         self._meta = root / "meta"
         self._merge = root / "merge"
         self._blob = blob
@@ -94,25 +94,25 @@ class Layers:
 
     def load(self) -> None:
         """Learn what is on the disk; what is not sound becomes a leftover. Blocks; nothing else may run yet."""
-        for folder in (self.folder, self._meta, self._merge):
-            make_folder(folder)
-        make_room(self.folder / EMPTY, folder=True)
-        (self.folder / EMPTY).mkdir(mode=0o755, exist_ok=True)
+        for directory in (self.directory, self._meta, self._merge):
+            make_directory(directory)
+        make_room(self.directory / EMPTY, directory=True)
+        (self.directory / EMPTY).mkdir(mode=0o755, exist_ok=True)
         remove_remains(self._meta)
         metas = {file: _read(file) for file in self._meta.iterdir()}
-        folders = Counter(meta.folder for meta in metas.values() if meta is not None)
+        directories = Counter(meta.directory for meta in metas.values() if meta is not None)
         this_boot = boot_id()
         self._known = {}
         for file, meta in metas.items():
             if meta is None or not self._is_there(meta):
                 continue
             # A damaged record must not pass one layer off as another.
-            genuine = file == self._file(meta.chain_id) and folders[meta.folder] == 1
+            genuine = file == self._file(meta.chain_id) and directories[meta.directory] == 1
             if genuine and (meta.synced or meta.boot == this_boot):
                 self._known[meta.chain_id] = meta
         sound = {self._file(chain_id) for chain_id in self._known}
-        sound |= {self.folder / EMPTY, *(self.folder / str(meta.folder) for meta in self._known.values())}
-        found = {*metas, *self.folder.iterdir(), *self._merge.iterdir()}
+        sound |= {self.directory / EMPTY, *(self.directory / str(meta.directory) for meta in self._known.values())}
+        found = {*metas, *self.directory.iterdir(), *self._merge.iterdir()}
         self._leftovers = found - sound
         numbers = (_NUMBERED.fullmatch(path.name) for path in found - metas.keys())
         self._next = 1 + max((int(match[1]) for match in numbers if match), default=0)
@@ -160,11 +160,11 @@ class Layers:
                 return known
             number = self._next
             self._next += 1
-            folder = self.folder / str(number)
+            directory = self.directory / str(number)
             try:
-                outcome = await self._unpack(stack, folder)
+                outcome = await self._unpack(stack, directory)
                 meta = LayerMeta(
-                    folder=number,
+                    directory=number,
                     chain_id=layer.chain_id,
                     diff_id=layer.diff_id,
                     bytes=outcome.bytes,
@@ -174,9 +174,9 @@ class Layers:
                 )
                 await _run_blocking(layer.chain_id, self._publish, meta)
             except BaseException:
-                self._leftovers.add(folder)
-                with self._cleaning.item(_named(folder)):
-                    await shielded(partial(self.remove_leftover, folder))
+                self._leftovers.add(directory)
+                with self._cleaning.item(_named(directory)):
+                    await shielded(partial(self.remove_leftover, directory))
                 raise
             return meta
 
@@ -206,13 +206,13 @@ class Layers:
             file = self._file(chain_id)
             await _remove_in_time(file, remove_any, str(file))
             del self._known[chain_id]
-            self._leftovers.add(self.folder / str(meta.folder))
+            self._leftovers.add(self.directory / str(meta.directory))
 
     async def sync(self, chain_ids: Iterable[str]) -> None:
         """Make sure that these layers are on the disk, so that they need not be unpacked anew after a loss of power."""
         new = [meta for chain_id in chain_ids if (meta := self._known.get(chain_id)) and not meta.synced]
         if new:
-            await _run_blocking("sync", sync_filesystem, self.folder)
+            await _run_blocking("sync", sync_filesystem, self.directory)
             for meta in new:
                 if self._known.get(meta.chain_id) is meta:
                     await _run_blocking(meta.chain_id, self._publish, msgspec.structs.replace(meta, synced=True))
@@ -222,38 +222,38 @@ class Layers:
         known = self._known.values()
         return Bytes(sum(meta.bytes for meta in known)), sum(meta.inodes for meta in known)
 
-    async def _unpack(self, stack: Sequence[Layer], folder: Path) -> _Outcome:
-        await _run_blocking(folder.name, folder.mkdir, 0o755)
-        outcome = await self._run(stack[-1], folder)
+    async def _unpack(self, stack: Sequence[Layer], directory: Path) -> _Outcome:
+        await _run_blocking(directory.name, directory.mkdir, 0o755)
+        outcome = await self._run(stack[-1], directory)
         if len(stack) == 1 or not (outcome.implicit or outcome.missing_links):
             if outcome.missing_links:
                 raise Invalid(
                     f"layer {stack[-1].digest}: hard link to {outcome.missing_links[0]!r}, which does not exist"
                 )
             return outcome
-        # Parts of it are known only from the layers below: folders it does not describe, or files it links to.
+        # Parts of it are known only from the layers below: directories it does not describe, or files it links to.
         below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
-        roots = [self.folder / str(meta.folder) for meta in below]
-        exists = await _run_blocking(folder.name, _any_exists, roots, outcome.implicit)
+        roots = [self.directory / str(meta.directory) for meta in below]
+        exists = await _run_blocking(directory.name, _any_exists, roots, outcome.implicit)
         if exists or outcome.missing_links:
-            await _run_blocking(folder.name, remove_tree, str(folder))
-            await _run_blocking(folder.name, folder.mkdir, 0o755)
-            async with self._merged(below, folder) as merged:
-                again = await self._run(stack[-1], folder, merged)
+            await _run_blocking(directory.name, remove_tree, str(directory))
+            await _run_blocking(directory.name, directory.mkdir, 0o755)
+            async with self._merged(below, directory) as merged:
+                again = await self._run(stack[-1], directory, merged)
             return msgspec.structs.replace(again, has_root=outcome.has_root)
         return outcome
 
     @asynccontextmanager
-    async def _merged(self, below: Sequence[LayerMeta], folder: Path) -> AsyncIterator[Path]:
-        """The layers below with the new folder on top, mounted."""
-        place = self._merge / folder.name
+    async def _merged(self, below: Sequence[LayerMeta], directory: Path) -> AsyncIterator[Path]:
+        """The layers below with the new directory on top, mounted."""
+        place = self._merge / directory.name
         target = place / "fs"
-        lowers = [str(meta.folder) for meta in reversed(below)]
+        lowers = [str(meta.directory) for meta in reversed(below)]
 
         def enter() -> None:
             for part in (place, place / "work", target):
                 part.mkdir(mode=0o700)
-            mount_overlay(str(self.folder), lowers, str(folder), str(place / "work"), str(target), volatile=False)
+            mount_overlay(str(self.directory), lowers, str(directory), str(place / "work"), str(target), volatile=False)
 
         def leave() -> None:
             try:
@@ -263,13 +263,13 @@ class Layers:
             remove_tree(str(place))
 
         try:
-            await _run_blocking(folder.name, enter)
+            await _run_blocking(directory.name, enter)
             yield target
         finally:
-            await _run_blocking(folder.name, leave)
+            await _run_blocking(directory.name, leave)
 
-    async def _run(self, layer: Layer, folder: Path, merged: Path | None = None) -> _Outcome:
-        """Unpack into the folder, or with ``merged`` there, which is a mount of it over those below."""
+    async def _run(self, layer: Layer, directory: Path, merged: Path | None = None) -> _Outcome:
+        """Unpack into the directory, or with ``merged`` there, which is a mount of it over those below."""
         path = self._blob(layer.digest)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -277,9 +277,9 @@ class Layers:
             raise wrap(error, f"cannot read layer {layer.digest}") from error
         try:
             flags = (str(int(merged is not None)), str(os.getpid()))
-            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or folder), str(fd), *flags, self._limits]
+            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or directory), str(fd), *flags, self._limits]
             async with self._workers:
-                lock = _lock(folder, fcntl.LOCK_SH)
+                lock = _lock(directory, fcntl.LOCK_SH)
                 try:
                     done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd, lock))
                 finally:
@@ -308,17 +308,17 @@ class Layers:
         return self._locks.setdefault(chain_id, asyncio.Lock())
 
     def _is_there(self, meta: LayerMeta) -> bool:
-        folder = self.folder / str(meta.folder)
-        return folder.is_dir() and not folder.is_symlink()
+        directory = self.directory / str(meta.directory)
+        return directory.is_dir() and not directory.is_symlink()
 
     def _remove(self, path: Path) -> None:
-        """A folder of a layer or of its mounts, or what else lies there. Transient: a worker is writing there."""
+        """A directory of a layer or of its mounts, or what else lies there. Transient: a worker is writing there."""
         try:
-            os.close(_lock(self.folder / path.name, fcntl.LOCK_EX))
+            os.close(_lock(self.directory / path.name, fcntl.LOCK_EX))
         except BlockingIOError as error:
             raise Transient(f"a worker of an earlier server still unpacks layer {path}") from error
         except OSError:
-            pass  # it is no folder, so no worker's
+            pass  # it is no directory, so no worker's
         merge = self._merge.resolve() / path.name
         with suppress(NotFound):
             unmount_all_under(str(merge), lazy=True)
@@ -355,9 +355,9 @@ async def _remove_in_time(path: Path, function: Callable[[*_Ts], None], *args: *
     await blocking.call_to_end(f"leftover/{path.name}", function, *args, deadline=_REMOVAL, at_once=1)
 
 
-def _lock(folder: Path, kind: int) -> int:
-    """A descriptor that holds the lock of a folder. BlockingIOError: a worker does."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _lock(directory: Path, kind: int) -> int:
+    """A descriptor that holds the lock of a directory. BlockingIOError: a worker does."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BaseException:

@@ -20,7 +20,7 @@ from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.criserver.folders import make_room
+from pykubelet.criserver.directories import make_room
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.storage.layers import EMPTY, Layers
@@ -52,8 +52,8 @@ class Snapshots:
     """The root file systems. Call ``load`` before all else, then ``recover``."""
 
     def __init__(self, root: Path, layers: Layers) -> None:
-        self._folder = root / "containers"
-        self._empty = layers.folder / EMPTY
+        self._directory = root / "containers"
+        self._empty = layers.directory / EMPTY
         self._layers = layers
         self._counts = UsageCounts()
         self._retained: Collection[str] | None = None
@@ -63,10 +63,10 @@ class Snapshots:
 
     def load(self) -> None:
         """Learn what is on the disk. Blocks; nothing else may run yet."""
-        make_room(self._folder, folder=True)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_room(self._directory, directory=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.load()
-        for place in self._folder.iterdir():
+        for place in self._directory.iterdir():
             if _ID.fullmatch(place.name):
                 self._used[place.name] = _chain_ids(place)
             else:
@@ -115,7 +115,7 @@ class Snapshots:
             except Transient as error:
                 _log.warning("left-over root file system", extra={"container": container_id, "error": str(error)})
         mounted = await blocking.call(
-            "rootfs", lambda: [found for found in self._used if is_mount_point(self._folder / found / "rootfs")]
+            "rootfs", lambda: [found for found in self._used if is_mount_point(self._directory / found / "rootfs")]
         )
         return frozenset(mounted)
 
@@ -143,8 +143,8 @@ class Snapshots:
 
     def _place(self, container_id: str) -> Path:
         if not _ID.fullmatch(container_id):
-            raise Invalid(f"{container_id!r} cannot be the name of a container's folder")
-        return self._folder / container_id
+            raise Invalid(f"{container_id!r} cannot be the name of a container's directory")
+        return self._directory / container_id
 
     def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta], user: UserNamespace | None) -> None:
         target = place / "rootfs"
@@ -154,8 +154,8 @@ class Snapshots:
         try:
             place.mkdir(mode=0o700)
             write_atomic(place / _META, msgspec.json.encode(RootfsMeta(image.id, image.layers)))
-            for folder in (place / "work", target):
-                folder.mkdir(mode=0o700)
+            for directory in (place / "work", target):
+                directory.mkdir(mode=0o700)
             self._make_upper(place / "upper", metas, user)
             if user is not None:
                 # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
@@ -163,15 +163,15 @@ class Snapshots:
                 place.chmod(0o710)
         except OSError as error:
             raise wrap(error, f"cannot make a root file system in {place}") from error
-        lowers = [str(meta.folder) for meta in reversed(metas)] or [self._empty.name]
-        folders = str(place / "upper"), str(place / "work"), str(target)
+        lowers = [str(meta.directory) for meta in reversed(metas)] or [self._empty.name]
+        directories = str(place / "upper"), str(place / "work"), str(target)
         if user is None:
-            mount_overlay(str(self._layers.folder), lowers, *folders, volatile=True)
+            mount_overlay(str(self._layers.directory), lowers, *directories, volatile=True)
             return
         mapped = place / "mapped"
         try:
             names = self._map_layers(mapped, lowers, user)
-            mount_overlay(str(mapped), names, *folders, volatile=True)
+            mount_overlay(str(mapped), names, *directories, volatile=True)
         finally:
             # The overlay keeps copies of its own.
             _drop_mapped(mapped)
@@ -180,18 +180,18 @@ class Snapshots:
         mapped.mkdir(mode=0o700)
         for number, lower in enumerate(lowers):
             (mapped / str(number)).mkdir(mode=0o700)
-            mount_mapped(str(self._layers.folder / lower), str(mapped / str(number)), user.path)
+            mount_mapped(str(self._layers.directory / lower), str(mapped / str(number)), user.path)
         return [str(number) for number in range(len(lowers))]
 
     def _make_upper(self, upper: Path, metas: Sequence[LayerMeta], user: UserNamespace | None) -> None:
-        """The writable folder; its owner and mode are those that ``/`` will have, so the topmost layer's that says."""
+        """The writable directory; it has the owner and mode of ``/`` in the topmost layer that gives them."""
         upper.mkdir(mode=0o755)
         upper.chmod(0o755)
         first = (0, 0) if user is None else (user.ids.uid, user.ids.gid)
         os.chown(upper, *first)
         for meta in reversed(metas):
             if meta.has_root:
-                facts = (self._layers.folder / str(meta.folder)).stat()
+                facts = (self._layers.directory / str(meta.directory)).stat()
                 os.chown(upper, first[0] + facts.st_uid, first[1] + facts.st_gid)
                 upper.chmod(stat.S_IMODE(facts.st_mode))
                 return
@@ -212,8 +212,8 @@ def _drop_mapped(mapped: Path) -> None:
         return
     with suppress(NotFound):
         unmount_all_under(str(mapped), lazy=True)
-    for folder in mapped.iterdir():
-        folder.rmdir()
+    for directory in mapped.iterdir():
+        directory.rmdir()
     mapped.rmdir()
 
 

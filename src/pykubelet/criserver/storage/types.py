@@ -1,18 +1,19 @@
 """What is written down of layers and of root file systems."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class LayerMeta(Struct, frozen=True):
     """An unpacked layer; the file with this is what makes it exist."""
 
-    folder: int
+    directory: int = field(name="folder")
+    """The name of its directory, a number; files of earlier versions call it so, too."""
     chain_id: str
     diff_id: str
     bytes: int
     inodes: int
     has_root: bool
-    """Whether the layer has an entry for ``/`` itself, so that its folder carries that owner and mode."""
+    """Whether the layer has an entry for ``/`` itself, so that its directory carries that owner and mode."""
     boot: str
     """Id of the boot in which it was unpacked."""
     synced: bool = False

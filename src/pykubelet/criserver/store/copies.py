@@ -11,7 +11,7 @@ from pathlib import Path
 from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
-from pykubelet.criserver.folders import make_room, set_aside
+from pykubelet.criserver.directories import make_room, set_aside
 
 _log = logging.getLogger(__name__)
 _SUFFIX = ".json"
@@ -21,15 +21,15 @@ _LIMIT = 64 * MIB
 class Copies:
     """The copies of one kind of records, by id."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def prepare(self) -> None:
-        """Make the folder. OSError: the disk is full, say."""
-        for folder in (self._folder.parent, self._folder):
-            make_room(folder, folder=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
-        remove_remains(self._folder)
+        """Make the directory. OSError: the disk is full, say."""
+        for directory in (self._directory.parent, self._directory):
+            make_room(directory, directory=True)
+            directory.mkdir(mode=0o700, exist_ok=True)
+        remove_remains(self._directory)
 
     def put(self, identity: str, body: bytes) -> None:
         """Write one. OSError."""
@@ -55,7 +55,7 @@ class Copies:
 
     def all(self) -> Iterator[tuple[str, bytes]]:
         """Those that can be read."""
-        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+        for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
             body = self.get(path.stem)
             if body:
                 yield path.stem, body
@@ -64,7 +64,7 @@ class Copies:
 
     def keep(self, wanted: dict[str, bytes]) -> None:
         """Have exactly these; one that cannot be written or removed now (an immutable file) is left, and logged."""
-        have = {path.stem for path in self._folder.glob(f"*{_SUFFIX}")}
+        have = {path.stem for path in self._directory.glob(f"*{_SUFFIX}")}
         for identity in have | set(wanted):
             try:
                 if identity not in wanted:
@@ -75,4 +75,4 @@ class Copies:
                 _log.error("a copy of a record is not tidied", extra={"id": identity, "error": str(error)})
 
     def _path(self, identity: str) -> Path:
-        return self._folder / f"{identity}{_SUFFIX}"
+        return self._directory / f"{identity}{_SUFFIX}"

@@ -46,12 +46,12 @@ async def attach(target: AttachTo, client: Client) -> None:
 def _connect(target: AttachTo) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
-        folder = os.open(target.bundle, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = os.open(target.bundle, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # The whole path may be longer than a socket address.
-            connection.connect(f"{proc_path(folder)}/attach")
+            connection.connect(f"{proc_path(directory)}/attach")
         finally:
-            os.close(folder)
+            os.close(directory)
     except BaseException:
         connection.close()
         raise

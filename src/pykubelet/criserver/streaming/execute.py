@@ -50,11 +50,11 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
     written more than a pipe holds. ``left`` then sees to it until it ends.
     """
     try:
-        argv, command, folder = await executor.prepare(execution)
+        argv, command, directory = await executor.prepare(execution)
     except PykubeletError as error:
         await client.finish(1, str(error))
         return
-    session = _Session(execution.streams, command, folder)
+    session = _Session(execution.streams, command, directory)
     try:
         await session.start(argv)
         code = await session.serve(client)
@@ -70,7 +70,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
         return
     try:
         failed = code != 0 and not command.noted()
-        words = await blocking.call(command.owner, _words, folder) if failed else ""
+        words = await blocking.call(command.owner, _words, directory) if failed else ""
         await client.finish(code if code >= 0 else 128 - code, words)
     finally:
         await session.end()
@@ -79,10 +79,10 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
 class _Session:
     """One command with its pipes, or its terminal."""
 
-    def __init__(self, streams: Streams, command: Command, folder: Path) -> None:
+    def __init__(self, streams: Streams, command: Command, directory: Path) -> None:
         self._streams = streams
         self._command = command
-        self._folder = folder
+        self._directory = directory
         self._outputs: list[tuple[PipeReader, Channel]] = []
         self._stdin: PipeWriter | None = None
         self._terminal = -1
@@ -137,7 +137,7 @@ class _Session:
                 await self._ended
         finally:
             self._close()
-            await blocking.call_to_end(self._command.owner, shutil.rmtree, self._folder, True)
+            await blocking.call_to_end(self._command.owner, shutil.rmtree, self._directory, True)
 
     async def outlive(self, unwanted: asyncio.Event) -> None:
         """Wait for its end without a client; once it is unwanted, end it."""
@@ -300,5 +300,5 @@ def _client_gone(pumps: "set[asyncio.Task[None]]") -> bool:
     return any(pump.exception() is not None for pump in pumps)
 
 
-def _words(folder: Path) -> str:
-    return words_of_log(folder / "log") or "the command could not be run"
+def _words(directory: Path) -> str:
+    return words_of_log(directory / "log") or "the command could not be run"

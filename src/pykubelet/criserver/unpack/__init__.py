@@ -1,4 +1,4 @@
-"""The worker process that turns a layer's tar stream into a folder, locked into that folder by chroot.
+"""The worker process that turns a layer's tar stream into a directory, locked into that directory by chroot.
 
 ``storage`` starts ``python -m pykubelet.criserver.unpack.worker`` once per layer. A layer is written by strangers:
 whatever its names, links and devices say, the worker cannot reach a file outside. The package imports next to

@@ -1,10 +1,10 @@
 # ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH208, PTH211
 # A Path object for each entry would cost more than the calls do.
-"""Writes a layer's entries into the current root folder. Runs in the chrooted worker only.
+"""Writes a layer's entries into the current root directory. Runs in the chrooted worker only.
 
 Rules of the OCI image specification, "Applying Changesets", for overlayfs: a whiteout becomes a character device
-0/0, an opaque folder gets ``trusted.overlay.opaque``. A symlink on the way is followed, and ends inside, as the
-layer's folder is the root. With ``merged`` the root shows the layers below as well, and whiteouts really remove.
+0/0, an opaque directory gets ``trusted.overlay.opaque``. A symlink on the way is followed, and ends inside, as the
+layer's directory is the root. With ``merged`` the root shows the layers below as well, and whiteouts really remove.
 """
 
 import errno
@@ -23,7 +23,7 @@ _OPAQUE = ".wh..wh..opq"
 _OPAQUE_XATTR = "trusted.overlay.opaque"
 _MAX_COMPONENT = 255
 _MAX_DEPTH = 512
-"""Of folders; deeper trees are made to break those who walk them."""
+"""Of directories; deeper trees are made to break those who walk them."""
 _MAX_IMPLICIT = 10_000
 _MAX_IMPLICIT_LENGTH = 2_000_000
 """Characters of all their names."""
@@ -43,28 +43,28 @@ class Written:
     has_root: bool = False
     """Whether the layer says anything of ``/`` itself."""
     implicit: list[str] = field(default_factory=list)
-    """Folders that the layer does not name but that its files lie in; of too many only ``/``."""
+    """Directories that the layer does not name but that its files lie in; of too many only ``/``."""
     missing_links: list[str] = field(default_factory=list)
     """The first target of a hard link that is not in this layer, so it must be in one below."""
 
 
 class Extractor:
-    """Writes entries below ``/``, the root of the process, which is the layer's folder."""
+    """Writes entries below ``/``, the root of the process, which is the layer's directory."""
 
     def __init__(self, account: Account, *, merged: bool = False) -> None:
         self.written = Written()
         self._account = account
         self._merged = merged
         self._late: dict[str, tuple[int, int, bytes]] = {}
-        """Of folders, set at the end: modification time, which what is put into them changes, and default ACL,
-        which what is put into them would get too; with the inode, by which the folder is known again."""
+        """Of directories, set at the end: modification time, which what is put into them changes, and default ACL,
+        which what is put into them would get too; with the inode, by which the directory is known again."""
         self._own: set[str] = set()
         """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
         self._copied: set[str] = set()
         """With ``merged``: what is known to be in this layer, so that no writing copies it up from below."""
         self._implicit: set[str] = set()
         self._implicit_length = 0
-        self._folders: dict[str, str] = {}
+        self._directories: dict[str, str] = {}
         """The checked form of a name's front."""
 
     def extract(self, reader: TarReader) -> Written:
@@ -81,45 +81,45 @@ class Extractor:
                 if error.errno in _OF_THE_LAYER:
                     raise BadLayer(f"{path!r}: {error.strerror}") from error
                 raise
-        self._finish_folders()
+        self._finish_directories()
         self.written.bytes, self.written.inodes = self._account.bytes, self._account.inodes
         self.written.implicit = sorted(self._implicit) if self._implicit_length <= _MAX_IMPLICIT_LENGTH else ["/"]
         return self.written
 
-    def _finish_folders(self) -> None:
+    def _finish_directories(self) -> None:
         """What the layer itself replaced or made unreachable later is left out."""
-        for folder, (inode, mtime, acl) in self._late.items():
+        for directory, (inode, mtime, acl) in self._late.items():
             try:
-                if os.lstat(folder).st_ino != inode:
+                if os.lstat(directory).st_ino != inode:
                     continue
                 if acl:
-                    set_xattr(folder, DEFAULT_ACL, acl)
-                os.utime(folder, ns=(mtime, mtime), follow_symlinks=False)
+                    set_xattr(directory, DEFAULT_ACL, acl)
+                os.utime(directory, ns=(mtime, mtime), follow_symlinks=False)
             except OSError as error:
                 if error.errno not in _UNREACHABLE:
                     raise
 
     def _inside(self, name: str) -> str:
-        """As the function; most entries lie in a folder that was looked at a moment ago."""
+        """As the function; most entries lie in a directory that was looked at a moment ago."""
         front, _, last = name.rpartition("/")
-        known = self._folders.get(front)
+        known = self._directories.get(front)
         if known is None or last in ("", ".", "..") or len(last) > _MAX_COMPONENT // 4:
             path = _inside(name)
-            if len(self._folders) < _MAX_CACHED and path.endswith(f"/{last}") and last:
-                self._folders[front] = path[: -len(last)]
+            if len(self._directories) < _MAX_CACHED and path.endswith(f"/{last}") and last:
+                self._directories[front] = path[: -len(last)]
             return path
         return known + last
 
     def _write(self, entry: Entry, path: str, reader: TarReader) -> None:
         entry.xattrs = allowed_xattrs(entry.xattrs) if entry.xattrs else entry.xattrs
         if path == "/":
-            if entry.kind is not Kind.FOLDER:
+            if entry.kind is not Kind.DIRECTORY:
                 raise BadLayer(f"the root of the layer is a {entry.kind.name.lower()}")
             self.written.has_root = True
             self._account.xattrs(entry.xattrs)
-        elif entry.kind is Kind.FOLDER:
+        elif entry.kind is Kind.DIRECTORY:
             self._charge(entry, path)
-            self._folder(path)
+            self._directory(path)
         else:
             self._charge(entry, path)
             self._retrying(path, lambda: self._make(entry, path, reader))
@@ -140,7 +140,7 @@ class Extractor:
             account.name(name)
             return
         # A default ACL of the layers below, which new files get, takes a block.
-        account.inode(name, blocks=int(self._merged) + int(entry.kind is Kind.FOLDER))
+        account.inode(name, blocks=int(self._merged) + int(entry.kind is Kind.DIRECTORY))
         account.xattrs(entry.xattrs)
         if entry.kind is Kind.SYMLINK:
             account.link(entry.link)
@@ -150,7 +150,7 @@ class Extractor:
             account.data(entry.size)
 
     def _charge_parents(self, path: str) -> None:
-        """Writing into a folder of the layers below copies it up, and those above it."""
+        """Writing into a directory of the layers below copies it up, and those above it."""
         parent = _real(path.rpartition("/")[0] or "/")
         while len(parent) > 1 and parent not in self._copied:
             self._copied.add(parent)
@@ -181,7 +181,7 @@ class Extractor:
                 os.mkfifo(path, 0o600)
 
     def _retrying(self, path: str, make: Callable[[], None]) -> None:
-        """Make it; if something is in the way, or the folder for it is missing, mend that and make it again."""
+        """Make it; if something is in the way, or the directory for it is missing, mend that and make it again."""
         for _ in range(3):
             try:
                 make()
@@ -240,14 +240,14 @@ class Extractor:
             self._charge_copy(target, facts)
             os.link(target, path, follow_symlinks=False)
 
-    def _folder(self, path: str) -> None:
+    def _directory(self, path: str) -> None:
         try:
             self._retrying(path, lambda: self._mkdir(path))
         except IsADirectoryError:
             return
 
     def _mkdir(self, path: str) -> None:
-        """Make a folder; one that exists stays, and says so by IsADirectoryError."""
+        """Make a directory; one that exists stays, and says so by IsADirectoryError."""
         try:
             os.mkdir(path, 0o755)
         except FileExistsError:
@@ -270,32 +270,32 @@ class Extractor:
         for key, value in entry.xattrs.items():
             if key != DEFAULT_ACL:
                 set_xattr(path, key, value)
-        if entry.kind is Kind.FOLDER:
+        if entry.kind is Kind.DIRECTORY:
             self._late[path] = os.lstat(path).st_ino, entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
         else:
             os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
     def _parents(self, path: str) -> None:
-        """Make the missing folders above a path, as the tools that made the layer must have had them."""
+        """Make the missing directories above a path, as the tools that made the layer must have had them."""
         missing = []
         parent = _real(path.rpartition("/")[0])
         while len(parent) > 1 and not os.path.isdir(parent):
             missing.append(parent)
             parent = parent.rpartition("/")[0]
-        for folder in reversed(missing):
-            self._account.inode(folder.rpartition("/")[2], blocks=1 + int(self._merged))
+        for directory in reversed(missing):
+            self._account.inode(directory.rpartition("/")[2], blocks=1 + int(self._merged))
             try:
-                self._mkdir(folder)
+                self._mkdir(directory)
             except (FileExistsError, NotADirectoryError) as error:
-                raise BadLayer(f"{path!r}: {folder!r} is no folder") from error
-            self._note_implicit(folder)
+                raise BadLayer(f"{path!r}: {directory!r} is no directory") from error
+            self._note_implicit(directory)
 
-    def _note_implicit(self, folder: str) -> None:
+    def _note_implicit(self, directory: str) -> None:
         """All of them are told to the server, so there is an end to it."""
         if self._implicit_length > _MAX_IMPLICIT_LENGTH:
             return
-        self._implicit.add(folder)
-        self._implicit_length += len(folder)
+        self._implicit.add(directory)
+        self._implicit_length += len(directory)
         if len(self._implicit) > _MAX_IMPLICIT:
             self._implicit_length = _MAX_IMPLICIT_LENGTH + 1
 
@@ -317,19 +317,19 @@ class Extractor:
         self._account.inode(hidden)
         self._retrying(path, lambda: self._hide(victim))
 
-    def _opaque(self, folder: str) -> None:
-        if not stat.S_ISDIR(os.lstat(folder).st_mode):
-            raise FileNotFoundError(folder)
+    def _opaque(self, directory: str) -> None:
+        if not stat.S_ISDIR(os.lstat(directory).st_mode):
+            raise FileNotFoundError(directory)
         if not self._merged:
-            os.setxattr(folder, _OPAQUE_XATTR, b"y", follow_symlinks=False)
+            os.setxattr(directory, _OPAQUE_XATTR, b"y", follow_symlinks=False)
             return
-        for name in os.listdir(folder):
-            child = f"{folder.rstrip('/')}/{name}"
+        for name in os.listdir(directory):
+            child = f"{directory.rstrip('/')}/{name}"
             if child not in self._own:
                 self._remove_lower(child)
 
     def _remove_lower(self, path: str) -> None:
-        """With ``merged``: each file and folder that goes leaves a mark, and its folder is copied up for that."""
+        """With ``merged``: each file and directory that goes leaves a mark, and its directory is copied up for that."""
         remove_any(path, self._note_removal)
 
     def _note_removal(self, path: str) -> None:
@@ -356,7 +356,7 @@ def _inside(name: str) -> str:
     """The absolute path in the layer that an entry's name means."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if len(parts) > _MAX_DEPTH:
-        raise BadLayer(f"a name of {len(parts)} folders: {name[:80]!r}…")
+        raise BadLayer(f"a name of {len(parts)} directories: {name[:80]!r}…")
     for part in parts:
         if part == "..":
             raise BadLayer(f"{name!r} leads out of the layer")

@@ -57,14 +57,14 @@ def remove_any(path: str, before: Callable[[str], None]) -> None:
 
 def _remove_tree(path: str, before: Callable[[str], None]) -> None:
     """Its depth is bounded, as every name in a layer is."""
-    folders = [path]
-    for folder in folders:
-        with os.scandir(folder) as entries:
+    directories = [path]
+    for directory in directories:
+        with os.scandir(directory) as entries:
             for entry in entries:
                 before(entry.path)
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
+                    directories.append(entry.path)
                 else:
                     os.unlink(entry.path)
-    for folder in reversed(folders):
-        os.rmdir(folder)
+    for directory in reversed(directories):
+        os.rmdir(directory)

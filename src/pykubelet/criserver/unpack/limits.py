@@ -24,7 +24,7 @@ class Limits:
     ratio_from: Bytes = Bytes(256 * MIB)
     max_entries: int = 4_000_000
     max_inodes: int = 5_000_000
-    """Folders that no entry names, and those that are copied up from layers below, are files too."""
+    """Directories that no entry names, and those that are copied up from layers below, are files too."""
     max_name: int = 4095
     """Bytes of a path or of a link's target, as PATH_MAX."""
     max_header: Bytes = Bytes(1 * MIB)

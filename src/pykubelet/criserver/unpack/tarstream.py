@@ -39,7 +39,7 @@ class Kind(Enum):
     SYMLINK = "2"
     CHAR = "3"
     BLOCK = "4"
-    FOLDER = "5"
+    DIRECTORY = "5"
     FIFO = "6"
 
 
@@ -153,7 +153,7 @@ class TarReader:
             raise BadLayer(f"{_text(name)!r}: entries of type {flag!r} are not supported in layers")
         path = pax.get("GNU.sparse.name") or pax.get("path") or _joined(name, prefix, magic)
         if kind is Kind.FILE and path.endswith(b"/"):
-            kind = Kind.FOLDER
+            kind = Kind.DIRECTORY
         # Only files have content. Some writers give a hard link the size of its target, and no data.
         self._open_data(size if kind is Kind.FILE else 0)
         target = pax.get("linkpath") or link.split(b"\0", 1)[0]

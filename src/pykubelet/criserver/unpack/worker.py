@@ -1,4 +1,6 @@
-"""``python -m pykubelet.criserver.unpack.worker FOLDER FD MERGED PARENT LIMITS``: unpack the layer of FD into FOLDER.
+"""``python -m pykubelet.criserver.unpack.worker DIRECTORY FD MERGED PARENT LIMITS``: unpack a layer.
+
+The layer is read from FD and written into DIRECTORY.
 
 Prints one JSON object: what was written, or ``error`` and ``kind`` ("bad": the layer, "system": the machine), and then
 ends with code 1. The stream is read from before the chroot to after it; its first byte is looked at inside only.
@@ -28,26 +30,26 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: Sequence[str]) -> int:
     """Unpack, print the outcome, return the exit code."""
-    folder, fd, merged, parent, limits = arguments
+    directory, fd, merged, parent, limits = arguments
     try:
         _end_with(int(parent))
-        outcome = _unpack(folder, int(fd), merged == "1", Limits(**json.loads(limits)))
+        outcome = _unpack(directory, int(fd), merged == "1", Limits(**json.loads(limits)))
     except BadLayer as error:
         outcome = {"kind": "bad", "error": str(error)}
     except OSError as error:
-        outcome = {"kind": "system", "error": f"{error.filename or folder}: {error.strerror}", "errno": error.errno}
+        outcome = {"kind": "system", "error": f"{error.filename or directory}: {error.strerror}", "errno": error.errno}
     except MemoryError:
         outcome = {"kind": "bad", "error": f"unpacking needs more than {_MEMORY} bytes of memory"}
     print(json.dumps(outcome))
     return 1 if "error" in outcome else 0
 
 
-def _unpack(folder: str, fd: int, merged: bool, limits: Limits) -> dict[str, object]:
+def _unpack(directory: str, fd: int, merged: bool, limits: Limits) -> dict[str, object]:
     _load_everything()
     os.umask(0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    os.chroot(folder)
+    os.chroot(directory)
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
     account = Account(limits, os.fstat(fd).st_size)

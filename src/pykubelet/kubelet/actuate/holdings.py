@@ -1,4 +1,4 @@
-"""What a pod holds on the node beside its containers: its cgroup, its folder and its volumes.
+"""What a pod holds on the node beside its containers: its cgroup, its directory and its volumes.
 
 The worker has them prepared before the sandbox is made and released after the last container has ended.
 """
@@ -53,7 +53,7 @@ class PodHoldings:
         self._prepared: set[PodUID] = set()
 
     async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
-        """Make or refresh the pod's cgroup, folder and volumes; failures say what could not be made.
+        """Make or refresh the pod's cgroup, directory and volumes; failures say what could not be made.
 
         Volumes of a new pod that only wait for a token, since all else that they show is there, are left for later.
         """
@@ -111,7 +111,7 @@ class PodHoldings:
         await self._deps.users.release(uid)
 
     async def forget(self, uid: PodUID) -> None:
-        """Remove the pod's folder. Repeatable."""
+        """Remove the pod's directory. Repeatable."""
         await self._deps.volumes.remove(uid)
 
     async def purge(self, uid: PodUID) -> None:
@@ -140,12 +140,12 @@ class PodHoldings:
         return {pod.uid for pod in await self.runtime_pods()}
 
     async def pods_on_disk(self) -> set[PodUID]:
-        """Pods that have a folder or a cgroup."""
+        """Pods that have a directory or a cgroup."""
         try:
-            folders = await blocking.call("pods", self._deps.volumes.pods_on_disk, deadline=_LIST_SECONDS)
+            directories = await blocking.call("pods", self._deps.volumes.pods_on_disk, deadline=_LIST_SECONDS)
         except OSError as error:
-            raise Transient(f"cannot list the pods' folders: {error}") from error
-        return folders | await self._deps.resources.list_pods()
+            raise Transient(f"cannot list the pods' directories: {error}") from error
+        return directories | await self._deps.resources.list_pods()
 
     async def _await_inputs(self, pod: Pod) -> None:
         assert self._deps.cluster is not None

@@ -42,7 +42,7 @@ class HostMount:
     user_specified_image: str = ""
     """The same image as the pod names it."""
     image_sub_path: str = ""
-    """The folder of the image to mount; empty for its root."""
+    """The directory of the image to mount; empty for its root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ImageError(PykubeletError):
 class VolumeError(Transient):
     """A volume of a pod cannot be set up or taken down now; the message names it and says what to do.
 
-    Always worth another try: what is missing (an object, a folder, a device) may appear.
+    Always worth another try: what is missing (an object, a directory, a device) may appear.
     """
 
     def __init__(self, volume: str, message: str, retry_after: Seconds | None = None) -> None:

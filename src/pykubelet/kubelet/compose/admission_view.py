@@ -93,12 +93,12 @@ def max_pods(settings: Settings) -> int:
 
 
 def local_allocatable(settings: Settings, cpu_and_memory: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """All resources of the machine that pods may ask for; disk is that of the agent's own folder."""
+    """All resources of the machine that pods may ask for; disk is that of the agent's own directory."""
     config = settings.config
     found = dict(cpu_and_memory)
     if config.local_storage_capacity_isolation:
-        folder = next(each for each in (settings.root_dir, *settings.root_dir.parents) if each.exists())
-        total = fsusage.filesystem(str(folder)).capacity
+        directory = next(each for each in (settings.root_dir, *settings.root_dir.parents) if each.exists())
+        total = fsusage.filesystem(str(directory)).capacity
         reserved = sum(to_value(given.get(_STORAGE, 0)) for given in (config.kube_reserved, config.system_reserved))
         threshold = config.eviction_hard.get(_DISK_SIGNAL, _DISK_DEFAULT)
         kept = int(total * float(threshold[:-1]) / 100) if threshold.endswith("%") else to_value(threshold)

@@ -1,4 +1,4 @@
-"""The agent's configuration: a KubeletConfiguration v1beta1 file, a drop-in folder and flags → one frozen value."""
+"""The agent's configuration: a KubeletConfiguration v1beta1 file, a drop-in directory and flags → one frozen value."""
 
 from pykubelet.kubelet.config.effective import without_effect
 from pykubelet.kubelet.config.load import load_configuration

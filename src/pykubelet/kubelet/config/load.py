@@ -34,7 +34,7 @@ _ZERO_IS_DEFAULT = (
 def load_configuration(
     file: Path | None, drop_in: Path | None = None, flags: Mapping[str, object] | None = None
 ) -> KubeletConfiguration:
-    """The configuration of ``file``, over it the ``*.conf`` files of the drop-in folder and those below by their paths,
+    """The configuration of ``file``, over it the ``*.conf`` files in and below the drop-in directory by their paths,
     over that the fields that flags set, by their paths (``authentication.anonymous.enabled``).
 
     Without a file: the defaults. Invalid names the files and all bad fields.
@@ -42,7 +42,7 @@ def load_configuration(
     layers = [file] if file else []
     if drop_in is not None:
         if not drop_in.is_dir():
-            raise Invalid(f"{drop_in}: the configuration drop-in folder does not exist; create it or drop the flag")
+            raise Invalid(f"{drop_in}: the configuration drop-in directory does not exist; create it or drop the flag")
         layers += sorted(path for path in drop_in.rglob("*.conf") if path.is_file())
     merged: dict[str, Any] = {}
     for path in layers:

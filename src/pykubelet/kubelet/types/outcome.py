@@ -15,7 +15,7 @@ class SyncAction(StrEnum):
     INIT_CONTAINER = "InitContainer"
     RESIZE = "ResizePod"
     PREPARE = "PreparePod"
-    """Cgroup, folders and volumes, which the reference does not count as a step of its own."""
+    """Cgroup, directories and volumes, which the reference does not count as a step of its own."""
 
 
 @dataclass(frozen=True, slots=True)

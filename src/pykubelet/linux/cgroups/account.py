@@ -59,32 +59,32 @@ class Accountant:
         return self._read_v2(path) if self._v2 else self._read_v1(path)
 
     def _read_v2(self, path: str) -> Account:
-        folder = self._layout.unified
-        if folder is None:
+        directory = self._layout.unified
+        if directory is None:
             return Account()
-        folder = inner(folder / path.lstrip("/"))
-        cpu, memory = flat_keyed(_text(folder / "cpu.stat")), flat_keyed(_text(folder / "memory.stat"))
-        events = flat_keyed(_text(folder / "memory.events"))
+        directory = inner(directory / path.lstrip("/"))
+        cpu, memory = flat_keyed(_text(directory / "cpu.stat")), flat_keyed(_text(directory / "memory.stat"))
+        events = flat_keyed(_text(directory / "memory.events"))
         values = {
             "cpu_user_ns": _times(cpu.get("user_usec"), 1000),
             "cpu_system_ns": _times(cpu.get("system_usec"), 1000),
             "periods": cpu.get("nr_periods"),
             "throttled_periods": cpu.get("nr_throttled"),
             "throttled_ns": _times(cpu.get("throttled_usec"), 1000),
-            "memory_peak": _number(_text(folder / "memory.peak")),
+            "memory_peak": _number(_text(directory / "memory.peak")),
             "memory_cache": memory.get("file"),
             "memory_mapped": memory.get("file_mapped"),
             "memory_kernel": memory.get("kernel"),
             "memory_failures": events.get("max"),
-            "threads_max": _number(_text(folder / "pids.max")),
+            "threads_max": _number(_text(directory / "pids.max")),
             "oom_kills": events.get("oom_kill"),
         }
         return Account(
             _present(values),
             _faults(memory, memory),
-            parse_io_stat(_text(folder / "io.stat")),
-            _hugepages(folder, "current"),
-            _pressure(folder),
+            parse_io_stat(_text(directory / "io.stat")),
+            _hugepages(directory, "current"),
+            _pressure(directory),
         )
 
     def _read_v1(self, path: str) -> Account:
@@ -163,21 +163,21 @@ def _faults(own: Mapping[str, int], tree: Mapping[str, int]) -> dict[tuple[str, 
     }
 
 
-def _hugepages(folder: Path, used: str, peak: str = "") -> tuple[HugepageUse, ...]:
+def _hugepages(directory: Path, used: str, peak: str = "") -> tuple[HugepageUse, ...]:
     found = []
-    for path in sorted(folder.glob(f"hugetlb.*.{used}")):
+    for path in sorted(directory.glob(f"hugetlb.*.{used}")):
         size = path.name.split(".")[1]
         if path.name == f"hugetlb.{size}.{used}":  # not those of reservations
-            most = _number(_text(folder / f"hugetlb.{size}.{peak}")) if peak else None
+            most = _number(_text(directory / f"hugetlb.{size}.{peak}")) if peak else None
             found.append(HugepageUse(size, Bytes(_number(_text(path)) or 0), None if most is None else Bytes(most)))
     return tuple(found)
 
 
-def _pressure(folder: Path) -> dict[tuple[str, str], int]:
+def _pressure(directory: Path) -> dict[tuple[str, str], int]:
     """``cpu.pressure`` and its like (Linux 5.2): ``some avg10=0.00 … total=4711``."""
     found: dict[tuple[str, str], int] = {}
     for resource in ("cpu", "memory", "io"):
-        for line in _text(folder / f"{resource}.pressure").splitlines():
+        for line in _text(directory / f"{resource}.pressure").splitlines():
             kind, _, rest = line.partition(" ")
             total = rest.rpartition("total=")[2]
             if kind in ("some", "full") and total.isdecimal():

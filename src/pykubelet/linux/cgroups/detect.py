@@ -84,14 +84,14 @@ def problem(layout: Layout) -> str | None:
     wanted = ("cpu", "memory", "pids")
     if layout.mode is Mode.V2:
         root = layout.unified or Path("/sys/fs/cgroup")
-        folders = {root}
+        directories = {root}
         missing = sorted(set(wanted) - set((root / "cgroup.controllers").read_text().split()))
     else:
-        folders = {layout.controllers[name] for name in wanted if name in layout.controllers}
+        directories = {layout.controllers[name] for name in wanted if name in layout.controllers}
         missing = sorted(set(wanted) - set(layout.controllers))
     if missing:
         return f"cgroup controllers are missing: {', '.join(missing)} (enable them on the kernel command line)"
-    locked = sorted(str(path) for path in folders if path in layout.read_only or not os.access(path, os.W_OK))
+    locked = sorted(str(path) for path in directories if path in layout.read_only or not os.access(path, os.W_OK))
     if locked:
         return (
             f"cgroups cannot be made in {', '.join(locked)}: read-only or not permitted "

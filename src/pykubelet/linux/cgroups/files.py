@@ -21,7 +21,7 @@ _LONGEST_PAUSE: Seconds = 0.1
 
 
 def below(mount: Path, path: str) -> Path:
-    """The folder of a cgroup in one hierarchy. Raises Invalid for the root itself and for `..`.
+    """The directory of a cgroup in one hierarchy. Raises Invalid for the root itself and for `..`.
 
     The root is never ours to change, least of all to delete.
     """
@@ -71,7 +71,7 @@ class CgroupFiles:
         except OSError as error:
             raise wrap(error, f"cannot remove cgroup {path}") from error
 
-    def subfolders(self, path: Path) -> list[str]:
+    def subdirectories(self, path: Path) -> list[str]:
         """Names of the cgroups directly below; empty when there is no such cgroup."""
         try:
             with os.scandir(path) as entries:
@@ -88,7 +88,7 @@ class CgroupFiles:
         """The cgroup and all below it, children before parents; empty when there is none."""
         if not path.is_dir():
             return []
-        below = [found for name in self.subfolders(path) for found in self.tree(path / name)]
+        below = [found for name in self.subdirectories(path) for found in self.tree(path / name)]
         return [*below, path]
 
     def processes(self, paths: Iterable[Path]) -> frozenset[int]:

@@ -12,16 +12,16 @@ _SCOPE: Final = ".scope"
 _CHILD: Final = "container"
 
 
-def inner(folder: Path) -> Path:
+def inner(directory: Path) -> Path:
     """The cgroup with the limits of the container that has this one; mostly this one itself. Blocks shortly.
 
     crun leaves no process in the scope; one with processes is runc's, whatever its program has made below it.
     """
-    if not folder.name.endswith(_SCOPE):
-        return folder
-    child = folder / _CHILD
+    if not directory.name.endswith(_SCOPE):
+        return directory
+    child = directory / _CHILD
     try:
-        alone = child.is_dir() and not (folder / "cgroup.procs").read_bytes()
+        alone = child.is_dir() and not (directory / "cgroup.procs").read_bytes()
     except OSError:
-        return folder
-    return child if alone else folder
+        return directory
+    return child if alone else directory

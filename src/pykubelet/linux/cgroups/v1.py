@@ -67,11 +67,11 @@ class CgroupV1:
         return all(below(mount, path).is_dir() for mount in self._needed)
 
     def children(self, path: str) -> frozenset[str]:
-        return frozenset(name for mount in self._all for name in self._files.subfolders(below(mount, path)))
+        return frozenset(name for mount in self._all for name in self._files.subdirectories(below(mount, path)))
 
     def procs(self, path: str) -> frozenset[int]:
         trees = (self._files.tree(below(mount, path)) for mount in self._all)
-        return self._files.processes(folder for tree in trees for folder in tree)
+        return self._files.processes(directory for tree in trees for directory in tree)
 
     def stats(self, path: str) -> CgroupStats:
         if not any(below(mount, path).is_dir() for mount in self._needed):
@@ -102,19 +102,19 @@ class CgroupV1:
         )
 
     def _make(self, mount: Path, path: str) -> None:
-        folder = mount
+        directory = mount
         for part in below(mount, path).relative_to(mount).parts:
-            parent, folder = folder, folder / part
-            self._files.make(folder)
+            parent, directory = directory, directory / part
+            self._files.make(directory)
             # Also an old cpuset may still be empty, if we were killed between the two steps.
             if mount == self._controllers.get("cpuset"):
-                self._inherit_cpuset(parent, folder)
+                self._inherit_cpuset(parent, directory)
 
-    def _inherit_cpuset(self, parent: Path, folder: Path) -> None:
+    def _inherit_cpuset(self, parent: Path, directory: Path) -> None:
         """A new cpuset is empty and takes no process until it is given CPUs and memory nodes."""
         for name in ("cpuset.cpus", "cpuset.mems"):
-            if not self._files.read(folder / name).strip():
-                self._files.write(folder / name, self._files.read(parent / name).strip())
+            if not self._files.read(directory / name).strip():
+                self._files.write(directory / name, self._files.read(parent / name).strip())
 
     def _set_cpu(self, path: str, resources: CgroupResources) -> None:
         if resources.cpu_shares is not None:

@@ -24,67 +24,67 @@ class CgroupV2:
         self._files = files or CgroupFiles()
 
     def create(self, path: str, resources: CgroupResources) -> None:
-        folder = self._root
-        for part in self._folder(path).relative_to(self._root).parts:
-            self._enable_controllers(folder)
-            folder = folder / part
-            self._files.make(folder)
+        directory = self._root
+        for part in self._directory(path).relative_to(self._root).parts:
+            self._enable_controllers(directory)
+            directory = directory / part
+            self._files.make(directory)
         self.update(path, resources)
 
     def update(self, path: str, resources: CgroupResources) -> None:
-        folder = self._folder(path)
-        if not folder.is_dir():
+        directory = self._directory(path)
+        if not directory.is_dir():
             raise NotFound(f"cgroup {path} does not exist")
         for name, value in _settings(resources).items():
-            self._write(folder, name, value)
+            self._write(directory, name, value)
 
     def delete(self, path: str) -> None:
-        folder = self._folder(path)
+        directory = self._directory(path)
         try:
             # Kills the whole subtree at once, forks included; since Linux 5.14.
-            self._files.write(folder / "cgroup.kill", "1")
+            self._files.write(directory / "cgroup.kill", "1")
         except PykubeletError:
             pass
-        self._files.delete_trees((folder,))
+        self._files.delete_trees((directory,))
 
     def exists(self, path: str) -> bool:
         """Also checks that the controllers are switched on: an empty cgroup of that name limits nothing."""
         try:
-            here = self._controllers(self._folder(path), "cgroup.controllers")
+            here = self._controllers(self._directory(path), "cgroup.controllers")
         except NotFound:
             return False
         return (self._available() & set(_WANTED)) - {"io"} <= here
 
     def children(self, path: str) -> frozenset[str]:
-        return frozenset(self._files.subfolders(self._folder(path)))
+        return frozenset(self._files.subdirectories(self._directory(path)))
 
     def procs(self, path: str) -> frozenset[int]:
-        return self._files.processes(self._files.tree(self._folder(path)))
+        return self._files.processes(self._files.tree(self._directory(path)))
 
     def stats(self, path: str) -> CgroupStats:
-        folder = self._folder(path)
-        if not folder.is_dir():
+        directory = self._directory(path)
+        if not directory.is_dir():
             raise NotFound(f"cgroup {path} does not exist")
-        cpu = convert.flat_keyed(self._read(folder / "cpu.stat") or "")
-        memory = convert.flat_keyed(self._read(folder / "memory.stat") or "")
-        usage = self._read(folder / "memory.current")
+        cpu = convert.flat_keyed(self._read(directory / "cpu.stat") or "")
+        memory = convert.flat_keyed(self._read(directory / "memory.stat") or "")
+        usage = self._read(directory / "memory.current")
         return CgroupStats(
             cpu_usage_ns=cpu["usage_usec"] * 1000 if "usage_usec" in cpu else None,
             memory_usage=_bytes(usage),
             memory_working_set=(None if usage is None else Bytes(max(0, int(usage) - memory.get("inactive_file", 0)))),
             memory_rss=Bytes(memory["anon"]) if "anon" in memory else None,
-            swap=_bytes(self._read(folder / "memory.swap.current")),
+            swap=_bytes(self._read(directory / "memory.swap.current")),
             page_faults=memory.get("pgfault"),
             major_page_faults=memory.get("pgmajfault"),
-            pids=_number(self._read(folder / "pids.current")),
+            pids=_number(self._read(directory / "pids.current")),
         )
 
     def limits(self, path: str) -> CgroupResources:
-        folder = self._folder(path)
-        if not folder.is_dir():
+        directory = self._directory(path)
+        if not directory.is_dir():
             raise NotFound(f"cgroup {path} does not exist")
-        weight, memory = _number(self._read(folder / "cpu.weight")), self._read(folder / "memory.max")
-        quota, _, period = (self._read(folder / "cpu.max") or "").strip().partition(" ")
+        weight, memory = _number(self._read(directory / "cpu.weight")), self._read(directory / "memory.max")
+        quota, _, period = (self._read(directory / "cpu.max") or "").strip().partition(" ")
         return CgroupResources(
             cpu_shares=None if weight is None else convert.weight_to_shares(weight),
             cpu_quota_us=convert.unlimited(quota),
@@ -92,34 +92,34 @@ class CgroupV2:
             memory_max=None if memory is None else Bytes(convert.unlimited(memory) or 0),
         )
 
-    def _folder(self, path: str) -> Path:
+    def _directory(self, path: str) -> Path:
         return below(self._root, path)
 
     def _available(self) -> frozenset[str]:
         return self._controllers(self._root, "cgroup.controllers")
 
-    def _controllers(self, folder: Path, name: str) -> frozenset[str]:
-        return frozenset(self._files.read(folder / name).split())
+    def _controllers(self, directory: Path, name: str) -> frozenset[str]:
+        return frozenset(self._files.read(directory / name).split())
 
-    def _enable_controllers(self, folder: Path) -> None:
+    def _enable_controllers(self, directory: Path) -> None:
         """Switch on for the children of a cgroup what it has itself."""
-        on = self._controllers(folder, "cgroup.subtree_control")
-        missing = [name for name in _WANTED if name in self._controllers(folder, "cgroup.controllers") - on]
+        on = self._controllers(directory, "cgroup.subtree_control")
+        missing = [name for name in _WANTED if name in self._controllers(directory, "cgroup.controllers") - on]
         for name in missing:
             try:
-                self._files.write(folder / "cgroup.subtree_control", f"+{name}")
+                self._files.write(directory / "cgroup.subtree_control", f"+{name}")
             except Transient as error:
                 raise Transient(
-                    f"{error}: processes are in {folder} itself, and a cgroup with processes cannot pass "
+                    f"{error}: processes are in {directory} itself, and a cgroup with processes cannot pass "
                     "controllers on (set cgroupRoot to one without)"
                 ) from error
 
-    def _write(self, folder: Path, name: str, value: str) -> None:
+    def _write(self, directory: Path, name: str, value: str) -> None:
         try:
-            self._files.write(folder / name, value)
+            self._files.write(directory / name, value)
         except NotFound:
             # The kernel was built or booted without this controller, or without that file of it.
-            _log.debug("no such cgroup file, setting skipped", extra={"file": name, "cgroup": str(folder)})
+            _log.debug("no such cgroup file, setting skipped", extra={"file": name, "cgroup": str(directory)})
 
     def _read(self, path: Path) -> str | None:
         try:

@@ -138,8 +138,8 @@ class FakeContainer:
     @property
     def log_file(self) -> str:
         """Absolute path of its log; empty if it has none."""
-        folder, name = self.sandbox.config.log_directory, self.config.log_path
-        return f"{folder.rstrip('/')}/{name}" if folder and name else ""
+        directory, name = self.sandbox.config.log_directory, self.config.log_path
+        return f"{directory.rstrip('/')}/{name}" if directory and name else ""
 
     def summary(self) -> pb.Container:
         return pb.Container(

@@ -1,4 +1,4 @@
-"""Whatever lies in the folders of the network, it is read or refused at once, and followed in some way."""
+"""Whatever lies in the directories of the network, it is read or refused at once, and followed in some way."""
 
 import asyncio
 import errno

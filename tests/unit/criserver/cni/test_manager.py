@@ -19,9 +19,9 @@ from pykubelet.testing.wait import until
 ID = SandboxID("s1")
 REQUEST = AttachRequest(ID, "/proc/self/ns/net", "default", "web", "u1")
 SCRIPT = """#!/bin/sh
-cat > {folder}/$CNI_COMMAND.{name}.json
-echo "$CNI_COMMAND {name} $CNI_NETNS" >> {folder}/calls
-if [ -e {folder}/fail-$CNI_COMMAND-{name} ]; then echo '{{"code": 11, "msg": "no addresses"}}'; exit 1; fi
+cat > {directory}/$CNI_COMMAND.{name}.json
+echo "$CNI_COMMAND {name} $CNI_NETNS" >> {directory}/calls
+if [ -e {directory}/fail-$CNI_COMMAND-{name} ]; then echo '{{"code": 11, "msg": "no addresses"}}'; exit 1; fi
 [ $CNI_COMMAND = ADD ] && echo '{{"cniVersion": "1.0.0", "ips": [{{"address": "10.9.0.{last}/24"}}]}}'
 exit 0
 """
@@ -30,24 +30,24 @@ exit 0
 class Rig:
     """A network of two plugins."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         for last, name in enumerate(("first", "second"), 1):
-            path = folder / name
-            path.write_text(SCRIPT.format(folder=folder, name=name, last=last))
+            path = directory / name
+            path.write_text(SCRIPT.format(directory=directory, name=name, last=last))
             path.chmod(0o755)
-        (folder / "conf").mkdir()
+        (directory / "conf").mkdir()
         self.network = Network(
-            NetworkConfig(folder / "conf", folder / "attachments"), Plugins((folder / "none", folder), 10.0)
+            NetworkConfig(directory / "conf", directory / "attachments"), Plugins((directory / "none", directory), 10.0)
         )
 
     def configure(self, *types: str) -> None:
         plugins = [{"type": kind} for kind in types]
         document = {"cniVersion": "1.0.0", "name": "net", "plugins": plugins}
-        (self.folder / "conf" / "10.conflist").write_text(json.dumps(document))
+        (self.directory / "conf" / "10.conflist").write_text(json.dumps(document))
 
     def calls(self) -> list[str]:
-        path = self.folder / "calls"
+        path = self.directory / "calls"
         return [line.rsplit(" ", 1)[0] for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -63,7 +63,7 @@ async def test_plugins_are_chained_and_undone_in_reverse(rig: Rig) -> None:
     attached = await rig.network.attach(REQUEST)
     assert attached.ips == ("10.9.0.2",)
     assert rig.network.held() == [ID]
-    passed = json.loads((rig.folder / "ADD.second.json").read_text())
+    passed = json.loads((rig.directory / "ADD.second.json").read_text())
     assert passed["prevResult"]["ips"] == [{"address": "10.9.0.1/24"}]
     await rig.network.check(ID)
     await rig.network.detach(ID)
@@ -79,16 +79,16 @@ async def test_address_of_a_pods_choice_is_refused_unless_it_is_configured(rig: 
     with pytest.raises(Invalid, match=r"pod default/web asks for an address .* pod_addresses"):
         await rig.network.attach(request)
     assert rig.calls() == [] and rig.network.held() == []
-    folder = rig.folder
-    config = NetworkConfig(folder / "conf", folder / "attachments", pod_addresses=True)
-    allowing = Network(config, Plugins((folder,), 10.0))
+    directory = rig.directory
+    config = NetworkConfig(directory / "conf", directory / "attachments", pod_addresses=True)
+    allowing = Network(config, Plugins((directory,), 10.0))
     await allowing.start()
     await allowing.attach(request)
     await allowing.detach(ID)
 
 
 async def test_a_failed_add_is_taken_back(rig: Rig) -> None:
-    (rig.folder / "fail-ADD-second").touch()
+    (rig.directory / "fail-ADD-second").touch()
     with pytest.raises(Transient, match=r"second failed .ADD.: no addresses"):
         await rig.network.attach(REQUEST)
     assert rig.calls() == ["ADD first", "ADD second", "DEL second", "DEL first"]
@@ -97,60 +97,64 @@ async def test_a_failed_add_is_taken_back(rig: Rig) -> None:
 
 async def test_an_address_whose_release_failed_is_not_forgotten(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
-    (rig.folder / "fail-DEL-second").touch()
+    (rig.directory / "fail-DEL-second").touch()
     with pytest.raises(Transient, match="DEL"):
         await rig.network.detach(ID)
     assert rig.network.held() == [ID]
-    (rig.folder / "fail-DEL-second").unlink()
+    (rig.directory / "fail-DEL-second").unlink()
     # Even if the network is no longer configured, and after a restart.
     rig.configure("other")
-    again = Network(NetworkConfig(rig.folder / "conf", rig.folder / "attachments"), Plugins((rig.folder,), 10.0))
+    again = Network(
+        NetworkConfig(rig.directory / "conf", rig.directory / "attachments"), Plugins((rig.directory,), 10.0)
+    )
     await again.start()
     await again.detach(ID)
     assert again.held() == []
 
 
 def _damaged(rig: Rig, content: bytes) -> None:
-    (rig.folder / "attachments" / f"{ID}.json").write_bytes(content)
+    (rig.directory / "attachments" / f"{ID}.json").write_bytes(content)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"request": {"sandbox": "s1", "net', b"\xff" * 100, b"[]"])
 async def test_an_address_is_released_though_its_attachment_is_damaged(rig: Rig, content: bytes) -> None:
     await rig.network.attach(REQUEST)
     _damaged(rig, content)
-    (rig.folder / "conf" / "20.conf").write_text('{"cniVersion": "1.0.0", "name": "old", "type": "absent"}')
-    (rig.folder / "fail-DEL-first").touch()
+    (rig.directory / "conf" / "20.conf").write_text('{"cniVersion": "1.0.0", "name": "old", "type": "absent"}')
+    (rig.directory / "fail-DEL-first").touch()
     again = Network(
-        NetworkConfig(rig.folder / "conf", rig.folder / "attachments", netns_of=lambda _: Path("/proc/self/ns/net")),
-        Plugins((rig.folder,), 10.0),
+        NetworkConfig(
+            rig.directory / "conf", rig.directory / "attachments", netns_of=lambda _: Path("/proc/self/ns/net")
+        ),
+        Plugins((rig.directory,), 10.0),
     )
     await again.start()
     with pytest.raises(Transient, match=r"first failed .DEL."):
         await again.detach(ID)
     assert again.held() == [ID]
-    (rig.folder / "fail-DEL-first").unlink()
+    (rig.directory / "fail-DEL-first").unlink()
     await again.detach(ID)
     assert again.held() == []
     assert rig.calls()[2:] == ["DEL second", "DEL first"] * 2
-    assert (rig.folder / "calls").read_text().endswith("DEL first /proc/self/ns/net\n")
-    assert json.loads((rig.folder / "DEL.first.json").read_text())["name"] == "net"
+    assert (rig.directory / "calls").read_text().endswith("DEL first /proc/self/ns/net\n")
+    assert json.loads((rig.directory / "DEL.first.json").read_text())["name"] == "net"
 
 
 async def test_without_attachment_and_configuration_it_is_tried_again(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
     _damaged(rig, b"")
-    (rig.folder / "conf" / "10.conflist").rename(rig.folder / "away")
+    (rig.directory / "conf" / "10.conflist").rename(rig.directory / "away")
     with pytest.raises(Transient, match="address of sandbox s1 cannot be released: no network configuration"):
         await rig.network.detach(ID)
     assert rig.network.held() == [ID]
-    (rig.folder / "away").rename(rig.folder / "conf" / "10.conflist")
+    (rig.directory / "away").rename(rig.directory / "conf" / "10.conflist")
     await rig.network.detach(ID)
     assert rig.network.held() == []
 
 
 async def test_a_lost_attachment_is_made_up_for_when_there_is_an_address(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
-    (rig.folder / "attachments" / f"{ID}.json").unlink()
+    (rig.directory / "attachments" / f"{ID}.json").unlink()
     await rig.network.detach(ID)
     assert rig.calls() == ["ADD first", "ADD second"]
     await rig.network.detach(ID, REQUEST)
@@ -184,20 +188,20 @@ async def test_a_plugin_that_is_missing_is_named(rig: Rig) -> None:
 
 async def test_a_plugin_that_went_away_does_not_take_the_address_along(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
-    (rig.folder / "first").unlink()
+    (rig.directory / "first").unlink()
     with pytest.raises(Transient, match="first is in none of"):
         await rig.network.detach(ID)
     assert rig.network.held() == [ID]
 
 
-async def test_the_folder_is_followed_even_when_it_is_made_anew(rig: Rig) -> None:
+async def test_the_directory_is_followed_even_when_it_is_made_anew(rig: Rig) -> None:
     following = asyncio.create_task(rig.network.run(), name="network")
     try:
-        folder = rig.folder / "conf"
+        directory = rig.directory / "conf"
         for _ in range(2):
-            (folder / "10.conflist").unlink(missing_ok=True)
-            folder.rmdir()
-            await until(lambda: "no network configuration" in rig.network.problem() and folder.is_dir())
+            (directory / "10.conflist").unlink(missing_ok=True)
+            directory.rmdir()
+            await until(lambda: "no network configuration" in rig.network.problem() and directory.is_dir())
             rig.configure("first", "second")
             await until(lambda: rig.network.problem() == "")
     finally:
@@ -214,7 +218,7 @@ async def test_configuration_is_read_though_no_inotify_instance_is_left(
 
     monkeypatch.setattr(manager, "Inotify", exhausted)
     monkeypatch.setattr(manager, "_LOOK_EVERY", 0.05)
-    (rig.folder / "conf" / "10.conflist").unlink()
+    (rig.directory / "conf" / "10.conflist").unlink()
     following = asyncio.create_task(rig.network.run(), name="network")
     try:
         await until(lambda: "no network configuration" in rig.network.problem())

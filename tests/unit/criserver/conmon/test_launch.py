@@ -23,14 +23,14 @@ os.write(int(os.environ["_OCI_SYNCPIPE"]), {reply!r})
 """
 
 
-def _launch(folder: Path, reply: bytes) -> tuple[Conmon, Launch]:
-    program = folder / "conmon"
+def _launch(directory: Path, reply: bytes) -> tuple[Conmon, Launch]:
+    program = directory / "conmon"
     program.write_text(SCRIPT.format(python=sys.executable, reply=reply))
     program.chmod(0o755)
-    bundle = folder / "bundle"
+    bundle = directory / "bundle"
     bundle.mkdir()
-    runtime = OciRuntime("true", folder / "oci", folder)
-    return Conmon(str(program), folder / "exits"), Launch(ID, bundle, folder / "log", runtime, stdin=True)
+    runtime = OciRuntime("true", directory / "oci", directory)
+    return Conmon(str(program), directory / "exits"), Launch(ID, bundle, directory / "log", runtime, stdin=True)
 
 
 async def test_a_created_container(tmp_path: Path) -> None:

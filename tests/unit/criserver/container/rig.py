@@ -12,7 +12,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import Container, ContainerDeps, ContainerManager
-from pykubelet.criserver.container.ports import Folders, ImageFacts
+from pykubelet.criserver.container.ports import Directories, ImageFacts
 from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
@@ -80,9 +80,9 @@ class NoCgroups:
 
 @dataclass
 class FakeImages:
-    """One image; root file systems are folders."""
+    """One image; root file systems are directories."""
 
-    folder: Path
+    directory: Path
     held: set[str] = field(default_factory=set)
 
     def find(self, reference: str) -> ImageFacts | None:
@@ -92,8 +92,8 @@ class FakeImages:
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         self.held.add(container)
-        (self.folder / container).mkdir(parents=True, exist_ok=True)
-        return self.folder / container
+        (self.directory / container).mkdir(parents=True, exist_ok=True)
+        return self.directory / container
 
     async def release(self, container: ContainerID) -> None:
         self.held.discard(container)
@@ -120,26 +120,26 @@ class OneSandbox:
 class Rig:
     """The manager and what it stands on."""
 
-    def __init__(self, folder: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
         for name in ("bundles", "exits", "oci", "tmp"):
-            (folder / name).mkdir(exist_ok=True)
+            (directory / name).mkdir(exist_ok=True)
         self.store = store
         self.oom_kills = self.pod_oom_kills = 0
-        self.images = FakeImages(folder / "rootfs")
+        self.images = FakeImages(directory / "rootfs")
         self.sandbox = OneSandbox()
         self.events = EventHub()
         self.deps = ContainerDeps(
             store=store,
             images=self.images,
             sandboxes=self.sandbox,
-            runtimes={"runc": OciRuntime(_script(folder / "runc", RUNTIME), folder / "oci", folder / "tmp")},
-            conmon=Conmon(_script(folder / "conmon", CONMON.format(python=sys.executable)), folder / "exits"),
+            runtimes={"runc": OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")},
+            conmon=Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits"),
             cgroups=cast(CgroupDriver, NoCgroups()),
             oom_kills=lambda cgroup: self.oom_kills,
             pod_oom_kills=lambda cgroup: self.pod_oom_kills,
             events=self.events,
             host=HOST,
-            folders=Folders(folder / "bundles", folder / "exits", folder, folder / "mapped"),
+            directories=Directories(directory / "bundles", directory / "exits", directory, directory / "mapped"),
             tasks=tasks,
             clock=SystemClock(),
         )
@@ -169,13 +169,13 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig_in(folder: Path) -> AsyncIterator[Rig]:
+async def rig_in(directory: Path) -> AsyncIterator[Rig]:
     """A server's life; leaving it is its death: containers run on and nobody watches."""
-    store = await Store.open(folder / "state.db")
+    store = await Store.open(directory / "state.db")
     try:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             before = asyncio.all_tasks()
-            yield Rig(folder, store, tasks)
+            yield Rig(directory, store, tasks)
             for task in asyncio.all_tasks() - before:
                 task.cancel()
     finally:

@@ -32,11 +32,11 @@ def test_an_endless_passwd_is_refused(tmp_path: Path) -> None:
         find_user(Context(), "app", tmp_path)
 
 
-def rootfs(folder: Path, passwd: bytes, group: bytes) -> Path:
-    (folder / "etc").mkdir()
-    (folder / "etc/passwd").write_bytes(passwd)
-    (folder / "etc/group").write_bytes(group)
-    return folder
+def rootfs(directory: Path, passwd: bytes, group: bytes) -> Path:
+    (directory / "etc").mkdir()
+    (directory / "etc/passwd").write_bytes(passwd)
+    (directory / "etc/group").write_bytes(group)
+    return directory
 
 
 def full(line: bytes) -> bytes:
@@ -85,8 +85,8 @@ def test_line_without_an_end_is_refused(tmp_path: Path) -> None:
 
 def test_lines_are_found_wherever_blocks_end(tmp_path: Path) -> None:
     for fill in (MAX_LINE - 5, MAX_LINE - 1, MAX_LINE, 3 * MAX_LINE - 2):
-        (folder := tmp_path / str(fill)).mkdir()
+        (directory := tmp_path / str(fill)).mkdir()
         lines = b"#" * 20_000 + b"\n"
         before = (lines * 20)[-fill + 1 :] + b"\n"
-        root = rootfs(folder, before + b"app:x:5:6::/:\n", before + b"g:x:7:app")
+        root = rootfs(directory, before + b"app:x:5:6::/:\n", before + b"g:x:7:app")
         assert find_user(Context(run_as_username="app"), "", root).groups == (6, 7)

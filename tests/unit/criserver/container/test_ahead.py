@@ -19,7 +19,7 @@ from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 
-def _runtime_folder(rig: Rig, container: Container) -> Path:
+def _runtime_directory(rig: Rig, container: Container) -> Path:
     return rig.manager.runtime_root(container.record) / container.id
 
 
@@ -39,8 +39,8 @@ async def _launched(rig: Rig, *containers: Container) -> None:
 def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
     bundle = rig.manager.bundle(container.id)
     assert {path.name for path in bundle.glob("*")} <= {"config.json"}
-    assert not _runtime_folder(rig, container).exists()
-    assert not (rig.deps.folders.exits / container.id).exists()
+    assert not _runtime_directory(rig, container).exists()
+    assert not (rig.deps.directories.exits / container.id).exists()
     assert not _lives(pid)
 
 
@@ -141,10 +141,10 @@ async def test_one_that_dies_before_its_start(tmp_path: Path) -> None:
         pid = await _waiting(rig, container)
         await _launched(rig, container)
         os.kill(pid, signal.SIGKILL)
-        await until((rig.deps.folders.exits / container.id).exists)
+        await until((rig.deps.directories.exits / container.id).exists)
         await rig.manager.start(container.id)
         assert container.running
-        assert not (rig.deps.folders.exits / container.id).exists()
+        assert not (rig.deps.directories.exits / container.id).exists()
         await rig.manager.remove(container.id)
 
 
@@ -154,7 +154,7 @@ async def test_what_is_never_started_is_let_go(tmp_path: Path) -> None:
         rig.manager = manager
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await until(lambda: not _runtime_folder(rig, container).exists() and not _lives(pid))
+        await until(lambda: not _runtime_directory(rig, container).exists() and not _lives(pid))
         await manager.start(container.id)
         assert container.running
         await settle(0.4)
@@ -204,7 +204,7 @@ async def test_the_next_server_undoes_it(tmp_path: Path, dead: bool) -> None:
         rig.forget_launches()
     if dead:
         os.kill(pid, signal.SIGKILL)
-        await until((rig.deps.folders.exits / container.id).exists)
+        await until((rig.deps.directories.exits / container.id).exists)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
         found = rig.manager.get(container.id)

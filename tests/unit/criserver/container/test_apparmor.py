@@ -14,15 +14,15 @@ OTHERS = "mine (enforce)\n"
 class Node:
     """A kernel with a list of profiles, and a parser that adds to it."""
 
-    def __init__(self, folder: Path, code: int = 0) -> None:
-        self.listed, self.taken, parser = folder / "profiles", folder / "taken", folder / "parser"
+    def __init__(self, directory: Path, code: int = 0) -> None:
+        self.listed, self.taken, parser = directory / "profiles", directory / "taken", directory / "parser"
         self.listed.write_text(OTHERS)
         parser.write_text(
             f'#!/bin/sh\n[ {code} = 0 ] || {{ echo bad rule >&2; exit {code}; }}\necho "$@" >> {self.taken}\n'
-            f"cat > {folder}/profile\necho '{DEFAULT_PROFILE} (enforce)' >> {self.listed}\n"
+            f"cat > {directory}/profile\necho '{DEFAULT_PROFILE} (enforce)' >> {self.listed}\n"
         )
         parser.chmod(0o755)
-        self.profile = folder / "profile"
+        self.profile = directory / "profile"
         self.profiles = AppArmorProfiles(self.listed, str(parser))
 
     def loads(self) -> int:

@@ -33,7 +33,7 @@ def test_a_device_is_taken_from_the_node(tmp_path: Path) -> None:
     assert (device["fileMode"], device["uid"]) == (0o600, 5)
 
 
-def test_yaml_in_a_later_folder_wins(tmp_path: Path) -> None:
+def test_yaml_in_a_later_directory_wins(tmp_path: Path) -> None:
     _write(tmp_path / "etc" / "v.json", {"path": "/dev/x", "hostPath": "/dev/null"})
     _write(tmp_path / "run" / "v.yaml", {"path": "/dev/y", "hostPath": "/dev/zero"})
     device = _device(inject(build_container(given()), ["v.com/c=d"], [tmp_path / "etc", tmp_path / "run"]))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.ports import Folders
+from pykubelet.criserver.container.ports import Directories
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.linux.cgroups import CgroupDriver
@@ -48,9 +48,9 @@ def _container(name: str) -> Container:
 
 
 async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: Path) -> None:
-    folders = Folders(tmp_path / "bundles", tmp_path / "exits", tmp_path, tmp_path / "mapped", ())
+    directories = Directories(tmp_path / "bundles", tmp_path / "exits", tmp_path, tmp_path / "mapped", ())
     cgroups = HungCgroups()
-    cleanup = Cleanup(folders, cast(CgroupDriver, cgroups), "conmon")
+    cleanup = Cleanup(directories, cast(CgroupDriver, cgroups), "conmon")
     runtime = cast(OciRuntime, NoRuntime())
     async with asyncio.TaskGroup() as tasks:
         for number in range(_HUNG):

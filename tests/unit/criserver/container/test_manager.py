@@ -28,7 +28,7 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
         container = await rig.create()
         assert (await first).kind is EventKind.CREATED
         assert container.record.phase is ContainerPhase.CREATED
-        assert (rig.images.folder / container.id / "data").is_dir()
+        assert (rig.images.directory / container.id / "data").is_dir()
         await rig.manager.start(container.id)
         assert container.running
         assert container.record.started_at >= container.record.created_at
@@ -303,11 +303,11 @@ async def test_an_ended_container_holds_no_volume(tmp_path: Path) -> None:
         running, idle = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
         for container in (running, idle):
             container.config.mounts.add(container_path="/v", host_path="/v", uidMappings=[pb.IDMapping(length=1)])
-            (rig.deps.folders.mapped / container.id / "0").mkdir(parents=True)
-            (rig.deps.folders.mapped / container.id / "1").touch()
+            (rig.deps.directories.mapped / container.id / "0").mkdir(parents=True)
+            (rig.deps.directories.mapped / container.id / "1").touch()
         await rig.manager.start(running.id)
         await rig.manager.stop(running.id, 0)
-        assert [path.name for path in rig.deps.folders.mapped.iterdir()] == [idle.id]
+        assert [path.name for path in rig.deps.directories.mapped.iterdir()] == [idle.id]
         await rig.manager.stop_all(SANDBOX)
-        assert list(rig.deps.folders.mapped.iterdir()) == []
+        assert list(rig.deps.directories.mapped.iterdir()) == []
         await rig.manager.remove_all(SANDBOX)

@@ -27,14 +27,14 @@ def test_volumes_stay_inside_the_root(tmp_path: Path) -> None:
     "reference", ["", "../x.json", "/etc/x.json", "a/../../x.json", "missing.json", "bad.json", "fifo", ".", "large"]
 )
 def test_profiles_that_are_refused(tmp_path: Path, reference: str) -> None:
-    folder = tmp_path / "seccomp"
-    folder.mkdir()
+    directory = tmp_path / "seccomp"
+    directory.mkdir()
     (tmp_path / "x.json").write_text("{}")
-    (folder / "bad.json").write_text("[]")
-    os.mkfifo(folder / "fifo")
-    (folder / "large").write_bytes(b" " * (2 << 20) + b"{}")
+    (directory / "bad.json").write_text("[]")
+    os.mkfifo(directory / "fifo")
+    (directory / "large").write_bytes(b" " * (2 << 20) + b"{}")
     with pytest.raises(Invalid):
-        prepare.read_profile(folder, reference)
+        prepare.read_profile(directory, reference)
 
 
 def test_a_profile_is_read_by_relative_or_absolute_path(tmp_path: Path) -> None:

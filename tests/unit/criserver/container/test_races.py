@@ -98,9 +98,9 @@ async def _remove_all(rig: Rig, container: Container) -> None:
     await rig.manager.remove_all(SANDBOX)
 
 
-def _lives(container: Container, folder: Path) -> bool:
+def _lives(container: Container, directory: Path) -> bool:
     """Whether any process of it runs, or its state is there."""
-    marks = [str(folder / "bundles" / container.id), str(folder / "oci" / container.id)]
+    marks = [str(directory / "bundles" / container.id), str(directory / "oci" / container.id)]
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes().decode(errors="replace") if entry.name.isdecimal() else ""
@@ -109,7 +109,7 @@ def _lives(container: Container, folder: Path) -> bool:
             continue
         if not ended and any(mark in line for mark in marks):
             return True
-    return (folder / "oci" / container.id).exists()
+    return (directory / "oci" / container.id).exists()
 
 
 @pytest.mark.parametrize("where", [_before_launch, _before_start, _after_start, _before_note])

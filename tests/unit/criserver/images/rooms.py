@@ -1,4 +1,4 @@
-"""The image rooms on a temporary folder, with a registry that is given."""
+"""The image rooms on a temporary directory, with a registry that is given."""
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ async def import_file(
 
 
 def open_rooms(root: Path, registry: Registry | None = None, pinned: frozenset[str] = frozenset()) -> Rooms:
-    """Open the rooms on a folder, as the server does when it starts."""
+    """Open the rooms on a directory, as the server does when it starts."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = ContentStore(root / "images")
     layers = Layers(root / "storage", content.path)

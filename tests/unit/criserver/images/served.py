@@ -22,9 +22,9 @@ class NoContainers:
 
 
 @contextlib.asynccontextmanager
-async def serve(images: ImageManager, folder: Path) -> AsyncIterator[str]:
+async def serve(images: ImageManager, directory: Path) -> AsyncIterator[str]:
     """The socket's path."""
-    socket = folder / "s.sock"
+    socket = directory / "s.sock"
     server = CriServer(socket, (), (ImageCalls(images, NoContainers()),), (TransferCalls(images),))
     task = asyncio.create_task(server.run(), name="images-server")
     try:

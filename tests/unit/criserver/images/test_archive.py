@@ -76,10 +76,10 @@ def link(name: str, target: str) -> tarfile.TarInfo:
     return info
 
 
-def read(data: bytes, folder: Path) -> list[Found]:
-    store = ContentStore(folder / "images")
+def read(data: bytes, directory: Path) -> list[Found]:
+    store = ContentStore(directory / "images")
     found = read_archive(io.BytesIO(data), "the archive", store, AMD64, lambda: False)
-    assert list((folder / "images" / "ingest").iterdir()) == []
+    assert list((directory / "images" / "ingest").iterdir()) == []
     for one in found:
         assert digest_of(store.path(one.manifest.digest).read_bytes()) == one.manifest.digest
     return found
@@ -141,7 +141,7 @@ def holes(data: bytes) -> bytes:
 
 BAD: dict[str, Callable[[], bytes]] = {
     "nothing": lambda: b"",
-    "only folders": lambda: pack({}, tarfile.TarInfo("a/")),
+    "only directories": lambda: pack({}, tarfile.TarInfo("a/")),
     "a blob of another digest": lambda: pack({**oci(), blob(LAYER): b"other data"}),
     "an index that is none": lambda: pack({**oci(), "index.json": b"[]"}),
     "an index of another kind": lambda: pack({**oci(), "index.json": manifest(config())}),

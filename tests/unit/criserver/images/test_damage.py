@@ -24,7 +24,7 @@ def _fifo(path: Path) -> None:
     os.mkfifo(path)
 
 
-def _folder(path: Path) -> None:
+def _directory(path: Path) -> None:
     (path / "below").mkdir(parents=True)
 
 
@@ -60,7 +60,7 @@ async def _started(root: Path) -> AsyncIterator[tuple[ImageRooms, Repairs, Virtu
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("kind", [_fifo, _folder, _loop, _sparse, _newer, _deep])
+@pytest.mark.parametrize("kind", [_fifo, _directory, _loop, _sparse, _newer, _deep])
 async def test_index_that_cannot_be_used_is_set_aside_and_named_until_it_is_removed(
     tmp_path: Path, kind: Callable[[Path], None]
 ) -> None:
@@ -102,7 +102,7 @@ async def test_image_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path
     + [
         (place, kind)
         for place in ("blobs/sha256", "blobs/sha256/BLOB", "ingest/unnamed-1", "ingest/sha256-12")
-        for kind in (_fifo, _folder, _loop)
+        for kind in (_fifo, _directory, _loop)
     ],
 )
 async def test_whatever_lies_in_the_place_of_blobs_images_are_opened(

@@ -31,8 +31,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def registry(folder: Path, **options: object) -> AbstractContextManager[DistributionRegistry]:
-    return DistributionRegistry(folder, Options(**options))  # type: ignore[arg-type]  # its own fields
+def registry(directory: Path, **options: object) -> AbstractContextManager[DistributionRegistry]:
+    return DistributionRegistry(directory, Options(**options))  # type: ignore[arg-type]  # its own fields
 
 
 async def pull(world: World, reference: str, auth: AuthConfig | None = None) -> ImageRecord:

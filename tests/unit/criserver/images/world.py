@@ -53,7 +53,7 @@ class InstantClock(VirtualClock):
 
 
 class World:
-    """A manager on a folder that pulls from given hosts."""
+    """A manager on a directory that pulls from given hosts."""
 
     def __init__(self, root: Path, hosts: Mapping[str, Host] | None = None) -> None:
         self.clock = InstantClock()

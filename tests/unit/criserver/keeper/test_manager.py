@@ -39,10 +39,10 @@ with socket.socket(socket.AF_UNIX) as listener:
 
 
 class Stage:
-    """A run folder and the stand-ins that were started in it."""
+    """A run directory and the stand-ins that were started in it."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.settings = Settings(root=folder / "root", run=folder / "run")
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings = Settings(root=directory / "root", run=directory / "run")
         self.settings.run.mkdir()
         self.config = KeeperConfig(self.settings)
         self._monkeypatch = monkeypatch
@@ -50,9 +50,9 @@ class Stage:
 
     def program(self, text: str) -> None:
         """What is started instead of the server."""
-        folder = self.settings.run.parent / "stand-in"
-        folder.mkdir(exist_ok=True)
-        script = folder / "python"
+        directory = self.settings.run.parent / "stand-in"
+        directory.mkdir(exist_ok=True)
+        script = directory / "python"
         arguments = f"{self.settings.run} {self.wanted.settings} 1 {self.wanted.version}"
         script.write_text(f"#!/bin/sh\nexec {INTERPRETER} -S -c '{text}' {arguments}\n")
         script.chmod(0o755)

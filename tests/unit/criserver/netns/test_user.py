@@ -84,15 +84,15 @@ async def test_volumes_show_the_pod_s_ids_and_outlive_the_mount(namespaces: Pinn
         pb.Mount(container_path="/plain", host_path=str(volume)),
         _mapped("/f", file),
     ]
-    folder = tmp_path / "mapped" / "c1"
-    places = prepare.map_mounts(folder, mounts, _user(namespaces))
+    directory = tmp_path / "mapped" / "c1"
+    places = prepare.map_mounts(directory, mounts, _user(namespaces))
     assert set(places) == {"/v", "/f"}
     facts = Path(places["/v"], "a").stat()
     assert (facts.st_uid, facts.st_gid) == (IDS.uid + 7, IDS.gid + 8)
     assert Path(places["/f"]).read_text() == "one"
     for _ in range(2):
-        prepare.drop_mapped(folder)
-    assert not folder.exists()
+        prepare.drop_mapped(directory)
+    assert not directory.exists()
     assert (volume / "a").read_text() == "kept"
     assert file.read_text() == "one"
 
@@ -116,8 +116,8 @@ async def test_a_root_file_system_belongs_to_the_pod(namespaces: PinnedNamespace
 
 async def test_layers_are_shown_with_the_pod_s_ids(namespaces: PinnedNamespaces, tmp_path: Path) -> None:
     layer, target = tmp_path / "layer", tmp_path / "target"
-    for folder in (layer, target):
-        folder.mkdir()
+    for directory in (layer, target):
+        directory.mkdir()
     (layer / "bin").write_text("x")
     idmap.mount_mapped(str(layer), str(target), _user(namespaces).path)
     try:

@@ -43,9 +43,9 @@ def _let_a_tick_pass(before: ProcessRef | None) -> None:
     pytest.fail("the kernel's clock stands still")
 
 
-def _noted(folder: Path, number: int, runtime: int | None) -> Command:
-    (folder / "pid").write_text(str(number))
-    made = Command(folder / "pid", "0" * 64)
+def _noted(directory: Path, number: int, runtime: int | None) -> Command:
+    (directory / "pid").write_text(str(number))
+    made = Command(directory / "pid", "0" * 64)
     made.runtime = runtime
     return made
 

@@ -31,11 +31,11 @@ def _null() -> Iterator[int]:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    folder = tmp_path / "oci" / C1
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "exec.fifo")
-    (folder / "state.json").touch()
-    return folder
+    directory = tmp_path / "oci" / C1
+    directory.mkdir(parents=True)
+    os.mkfifo(directory / "exec.fifo")
+    (directory / "state.json").touch()
+    return directory
 
 
 async def _first(script: str, state: Path) -> "tuple[asyncio.Task[int], ProcessRef]":

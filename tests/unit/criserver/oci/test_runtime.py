@@ -100,12 +100,12 @@ def _alive(pid: str) -> bool:
 
 
 def test_arguments_of_a_command_with_streams(runtime: OciRuntime) -> None:
-    argv, command, folder = runtime.exec_command(C1, {"args": ["sh"]}, True)
+    argv, command, directory = runtime.exec_command(C1, {"args": ["sh"]}, True)
     assert argv[-2:] == ["--tty", "c1"]
     assert not command.noted()
-    (folder / "pid").write_text("1")
+    (directory / "pid").write_text("1")
     assert command.noted()
-    assert json.loads((folder / "process.json").read_text()) == {"args": ["sh"]}
+    assert json.loads((directory / "process.json").read_text()) == {"args": ["sh"]}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container.ports import ImageFacts
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive
-from pykubelet.criserver.sandbox import Sandbox, SandboxDeps, SandboxFolders
+from pykubelet.criserver.sandbox import Sandbox, SandboxDeps, SandboxDirectories
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
@@ -32,8 +32,8 @@ NO_PROGRAM = "no-such-init"
 class FakePause:
     """One image, unless it cannot be had."""
 
-    def __init__(self, folder: Path, args: tuple[str, ...], error: PykubeletError | None = None) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, args: tuple[str, ...], error: PykubeletError | None = None) -> None:
+        self._directory = directory
         self._args = args
         self._error = error
         self.asked: list[str] = []
@@ -50,7 +50,7 @@ class FakePause:
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         self.held.add(container)
         self.user = user
-        return self._folder / "rootfs"
+        return self._directory / "rootfs"
 
     async def release(self, container: ContainerID) -> None:
         self.held.discard(container)
@@ -63,19 +63,21 @@ def _script(path: Path, text: str) -> str:
 
 
 @asynccontextmanager
-async def infra_in(folder: Path, images: FakePause, program: str, pause_image: str) -> AsyncIterator[Infra]:
+async def infra_in(directory: Path, images: FakePause, program: str, pause_image: str) -> AsyncIterator[Infra]:
     for name in ("exits", "oci", "tmp", "sandboxes"):
-        (folder / name).mkdir()
-    async with rig_in(folder) as rig:
+        (directory / name).mkdir()
+    async with rig_in(directory) as rig:
         base: SandboxDeps = rig.manager._deps
         yield Infra(
             replace(
                 base,
                 images=images,
-                conmon=Conmon(_script(folder / "conmon", CONMON.format(python=sys.executable)), folder / "exits"),
-                runtimes={"runc": OciRuntime(_script(folder / "runc", RUNTIME), folder / "oci", folder / "tmp")},
+                conmon=Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits"),
+                runtimes={
+                    "runc": OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")
+                },
                 cgroups=cast(CgroupDriver, NoCgroups()),
-                folders=SandboxFolders(folder / "sandboxes", program, pause_image),
+                directories=SandboxDirectories(directory / "sandboxes", program, pause_image),
             )
         )
 
@@ -84,8 +86,10 @@ def _sandbox(config: pb.PodSandboxConfig | None = None) -> Sandbox:
     return Sandbox(SandboxRecord(ID, "web", "runc", (config or pb.PodSandboxConfig()).SerializeToString(), 1))
 
 
-def _spec(folder: Path) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = json.loads((folder / "sandboxes" / ID / "infra" / "config.json").read_bytes())
+def _spec(directory: Path) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = json.loads(
+        (directory / "sandboxes" / ID / "infra" / "config.json").read_bytes()
+    )
     return found
 
 

@@ -16,7 +16,7 @@ from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.sandbox import SandboxDeps, SandboxFolders, SandboxManager, SandboxRecovery
+from pykubelet.criserver.sandbox import SandboxDeps, SandboxDirectories, SandboxManager, SandboxRecovery
 from pykubelet.criserver.sandbox.ports import PauseImages
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import SandboxID, SandboxPhase, Spared
@@ -63,12 +63,12 @@ class FakeNetwork:
 class FakeNamespaces:
     """Notes which sandboxes have some."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.made: dict[SandboxID, NamespaceSpec] = {}
 
     def path(self, sandbox: SandboxID, kind: Kind) -> Path:
-        return self.folder / sandbox / kind.value
+        return self.directory / sandbox / kind.value
 
     def known(self) -> list[SandboxID]:
         return list(self.made)
@@ -96,26 +96,26 @@ class FakeContainers:
 class Rig:
     """The manager and what it stands on."""
 
-    def __init__(self, folder: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.store = store
         self.network = FakeNetwork()
-        self.namespaces = FakeNamespaces(folder / "ns")
+        self.namespaces = FakeNamespaces(directory / "ns")
         self.containers = FakeContainers()
         self.clock = VirtualClock()
-        self.folder = folder / "sandboxes"
+        self.directory = directory / "sandboxes"
         deps = SandboxDeps(
             store=store,
             namespaces=cast(PinnedNamespaces, self.namespaces),
             network=self.network,
             containers=self.containers,
             images=cast(PauseImages, None),
-            runtimes={"runc": OciRuntime("true", folder / "oci", folder)},
+            runtimes={"runc": OciRuntime("true", directory / "oci", directory)},
             default_handler="runc",
-            conmon=Conmon("true", folder),
+            conmon=Conmon("true", directory),
             cgroups=cast(CgroupDriver, None),
             events=EventHub(),
             host=HOST,
-            folders=SandboxFolders(self.folder, "true"),
+            directories=SandboxDirectories(self.directory, "true"),
             tasks=tasks,
             clock=self.clock,
         )
@@ -124,17 +124,17 @@ class Rig:
         self.recovery = SandboxRecovery(self.manager, deps, self.repairs)
 
     def nothing_left(self) -> bool:
-        return not self.namespaces.made and (not self.folder.exists() or not list(self.folder.iterdir()))
+        return not self.namespaces.made and (not self.directory.exists() or not list(self.directory.iterdir()))
 
 
 @asynccontextmanager
-async def rig_in(folder: Path) -> AsyncIterator[Rig]:
-    store = await Store.open(folder / "state.db")
+async def rig_in(directory: Path) -> AsyncIterator[Rig]:
+    store = await Store.open(directory / "state.db")
     try:
         # Mounts need root, and would outlive the test.
         with patch("pykubelet.criserver.sandbox.files.tmpfs"):
             async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-                yield Rig(folder, store, tasks)
+                yield Rig(directory, store, tasks)
     finally:
         await store.close()
 
@@ -154,8 +154,8 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
         sandbox = rig.manager.get(identity[:10])
         assert sandbox.record.phase is SandboxPhase.READY
         assert sandbox.record.ips == ("10.0.0.1",)
-        assert (rig.folder / identity / "etc/resolv.conf").read_text() == "nameserver 10.0.0.10\n"
-        assert (rig.folder / identity / "etc/hostname").read_text() == "web\n"
+        assert (rig.directory / identity / "etc/resolv.conf").read_text() == "nameserver 10.0.0.10\n"
+        assert (rig.directory / identity / "etc/hostname").read_text() == "web\n"
         view = rig.manager.view(identity)
         assert view.namespaces == {
             "network": str(tmp_path / "ns" / identity / "network"),
@@ -310,14 +310,14 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         assert {record.phase for record in records} == {SandboxPhase.READY, SandboxPhase.MAKING}
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
         again.namespaces.made = {SandboxID("stray"): NamespaceSpec(())}
-        (again.folder / "stray").mkdir()
+        (again.directory / "stray").mkdir()
         again.recovery.recover(records)
         await again.recovery.tidy(Spared())
         await again.repairs.tried(30)
         assert [sandbox.id for sandbox in again.manager.all()] == [whole]
         # Its namespaces are files here and no mounts, so the pod is not whole any more.
         assert again.manager.get(whole).record.phase is SandboxPhase.STOPPED
-        assert [path.name for path in again.folder.iterdir()] == [whole]
+        assert [path.name for path in again.directory.iterdir()] == [whole]
         assert again.namespaces.made == {}
         cut.cancel()
         await asyncio.gather(cut, return_exceptions=True)
@@ -348,7 +348,7 @@ async def test_what_is_spared_is_left_alone(tmp_path: Path, everything: bool) ->
         left = {lost, gone} if everything else {lost}
         assert set(again.namespaces.made) == left
         assert set(again.network.attached) == left
-        assert {path.name for path in again.folder.iterdir()} == left
+        assert {path.name for path in again.directory.iterdir()} == left
         retries.cancel()
 
 

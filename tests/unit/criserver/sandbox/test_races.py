@@ -88,7 +88,7 @@ async def test_failed_creation_that_cannot_be_undone_gives_its_name_to_the_next(
         rig.network.fail_attach = False
         identity = await rig.manager.run(config(), "")
         assert [record.id for record in (await rig.store.load())[0]] == [identity]
-        assert [path.name for path in rig.folder.iterdir()] == [identity]
+        assert [path.name for path in rig.directory.iterdir()] == [identity]
 
 
 async def test_creation_under_way_holds_its_name(tmp_path: Path) -> None:

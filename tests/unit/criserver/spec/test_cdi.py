@@ -53,12 +53,12 @@ def test_edits_of_a_file_come_once_and_first() -> None:
     assert [edit.env for edit in edits] == [("VENDOR=yes",), ("SECOND=1",), ("A=cdi",)]
 
 
-def test_a_later_folder_counts_for_more() -> None:
+def test_a_later_directory_counts_for_more() -> None:
     edits = edits_of(["vendor.com/gpu=0"], [_found(), _found(_other("B=run"), 1, "/var/run/cdi/v.json")])
     assert [edit.env for edit in edits] == [(), ("B=run",)]
 
 
-def test_two_files_of_one_folder_must_not_have_one_device() -> None:
+def test_two_files_of_one_directory_must_not_have_one_device() -> None:
     with pytest.raises(Invalid, match=r"is in /etc/cdi/.* and in /etc/cdi/"):
         edits_of(["vendor.com/gpu=0"], [_found(), _found(_other("B=2"), 0, "/etc/cdi/w.json")])
 

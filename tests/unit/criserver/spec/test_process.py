@@ -72,7 +72,7 @@ def test_no_working_directory_through_a_process(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/proc", "/proc/sys/net", "/srv/proc/1/fd"])
-def test_other_folders_may_be_working_directories(path: str) -> None:
+def test_other_directories_may_be_working_directories(path: str) -> None:
     assert build_process(given(pb.ContainerConfig(working_dir=path)))["cwd"] == path
 
 

@@ -100,13 +100,13 @@ async def test_forgotten_count_under_way_closes_its_descriptors(tmp_path: Path) 
     await until(lambda: not _held_in(upper))
 
 
-def _held_in(folder: Path) -> list[str]:
+def _held_in(directory: Path) -> list[str]:
     found = []
     for fd in os.listdir("/proc/self/fd"):  # noqa: PTH208
         try:
             target = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
         except OSError:
             continue
-        if target == str(folder):
+        if target == str(directory):
             found.append(target)
     return found

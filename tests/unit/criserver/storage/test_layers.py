@@ -1,4 +1,4 @@
-"""Hostile and odd layers against the real worker: nothing outside its folder changes, good layers come out exact."""
+"""Hostile and odd layers against the real worker: nothing outside its directory changes, good layers come out exact."""
 
 import gzip
 import hashlib
@@ -45,7 +45,7 @@ def hard(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
     return entry(name, tarfile.LNKTYPE, linkname=target)
 
 
-def folder(name: str, mode: int = 0o755) -> tuple[tarfile.TarInfo, bytes]:
+def directory(name: str, mode: int = 0o755) -> tuple[tarfile.TarInfo, bytes]:
     return entry(name, tarfile.DIRTYPE, mode=mode)
 
 
@@ -58,7 +58,7 @@ def tar(entries: Entries, kind: int = tarfile.PAX_FORMAT) -> bytes:
 
 
 class World:
-    """Layers on a folder, with files outside that must never change."""
+    """Layers on a directory, with files outside that must never change."""
 
     def __init__(self, root: Path, limits: Limits | None = None) -> None:
         self.root = root
@@ -82,7 +82,7 @@ class World:
     async def unpack(self, entries: Entries) -> Path:
         self.add(tar(entries))
         meta = await self.layers.ensure(self.stack)
-        return self.layers.folder / str(meta.folder)
+        return self.layers.directory / str(meta.directory)
 
     async def mount(self) -> Path:
         image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), tuple(self.stack), "")
@@ -114,10 +114,10 @@ def world(tmp_path: Path) -> Iterator[World]:
 UP = "../" * 12
 HOSTILE: dict[str, Callable[[Path], Entries]] = {
     "dots": lambda out: [entry(UP + str(out)[1:], data=b"evil")],
-    "dots inside": lambda out: [folder("a"), entry("a/../../../outside", data=b"evil")],
+    "dots inside": lambda out: [directory("a"), entry("a/../../../outside", data=b"evil")],
     "absolute": lambda out: [entry(str(out), data=b"evil")],
     "link then write": lambda out: [link("a", str(out)), entry("a", data=b"evil")],
-    "folder link then write": lambda out: [link("a", str(out.parent)), entry("a/outside", data=b"evil")],
+    "directory link then write": lambda out: [link("a", str(out.parent)), entry("a/outside", data=b"evil")],
     "link chain": lambda out: [link("a", "b"), link("b", UP), entry("a/outside", data=b"evil")],
     "link loop": lambda out: [link("a", "b"), link("b", "a"), entry("a/x", data=b"evil")],
     "link up": lambda out: [link("a", UP), entry(f"a{out}", data=b"evil")],
@@ -125,14 +125,18 @@ HOSTILE: dict[str, Callable[[Path], Entries]] = {
     "hard link dots": lambda out: [hard("a", "../../../outside")],
     "hard link through link": lambda out: [link("d", str(out.parent)), hard("a", "d/outside")],
     "hard link to link": lambda out: [link("l", str(out)), hard("a", "l"), entry("a", data=b"evil")],
-    "hard link to folder": lambda out: [folder("d"), hard("a", "d")],
+    "hard link to directory": lambda out: [directory("d"), hard("a", "d")],
     "whiteout outside": lambda out: [link("d", str(out.parent)), entry("d/.wh.outside")],
     "whiteout dots": lambda out: [entry("a/.wh...")],
     "whiteout dot": lambda out: [entry("a/.wh..")],
     "empty whiteout": lambda out: [entry("a/.wh.")],
     "opaque outside": lambda out: [link("d", str(out.parent)), entry("d/.wh..wh..opq")],
     "mode through link": lambda out: [link("a", str(out)), entry("a", mode=0o777, data=b"")],
-    "folder over link": lambda out: [link("a", str(out.parent)), folder("a", 0o777), entry("a/outside", data=b"evil")],
+    "directory over link": lambda out: [
+        link("a", str(out.parent)),
+        directory("a", 0o777),
+        entry("a/outside", data=b"evil"),
+    ],
     "whiteout device": lambda out: [entry("a", tarfile.CHRTYPE, devmajor=0, devminor=0)],
     "huge device": lambda out: [entry("a", tarfile.BLKTYPE, devmajor=5000, devminor=1)],
     "deep": lambda out: [entry("d/" * 600 + "f")],
@@ -154,7 +158,7 @@ async def test_hostile_layers_change_nothing_outside(world: World, name: str) ->
     try:
         root = await world.unpack(HOSTILE[name](world.outside))
     except Invalid:
-        assert [path.name for path in world.layers.folder.iterdir()] == ["0"], "a refused layer leaves nothing"
+        assert [path.name for path in world.layers.directory.iterdir()] == ["0"], "a refused layer leaves nothing"
         return
     for path in root.rglob("*"):
         if path.is_dir() and not path.is_symlink():
@@ -167,7 +171,7 @@ def _far_down() -> Entries:
     before = ""
     for number in range(12):
         path = f"{before}/" * bool(before) + "/".join(["n" * 7] * 450)
-        found += [folder(path), link(f"s{number}", f"/{path}")]
+        found += [directory(path), link(f"s{number}", f"/{path}")]
         before = f"s{number}"
     return [*found, entry(f"{before}/f/g", data=b"x"), link("n" * 7, "x")]
 
@@ -183,7 +187,15 @@ BREAKING: dict[str, Callable[[], Entries]] = {
     "NUL in an attribute": lambda: [entry("a", pax_headers={"SCHILY.xattr.user.a\0b": "v"})],
     "long attribute": lambda: [entry("a", pax_headers={"SCHILY.xattr.user." + "é" * 140: "v"})],
 }
-REFUSED = ("dots", "dots inside", "hard link outside", "hard link dots", "hard link to folder", "whiteout dots", "deep")
+REFUSED = (
+    "dots",
+    "dots inside",
+    "hard link outside",
+    "hard link dots",
+    "hard link to directory",
+    "whiteout dots",
+    "deep",
+)
 
 
 @pytest.mark.parametrize("name", [*REFUSED, "link loop", "long name", "long path", "whiteout device", "huge device"])
@@ -210,9 +222,9 @@ async def test_an_attribute_that_has_no_room_is_named(world: World, monkeypatch:
 
 
 async def test_names_that_are_no_text(world: World) -> None:
-    """Folders that nobody describes and links to the layer below, with names of another encoding than ours."""
+    """Directories that nobody describes and links to the layer below, with names of another encoding than ours."""
     odd = os.fsdecode(b"gro\xdf")
-    below = tar([folder(odd, 0o700), entry(f"{odd}/file", data=b"x")], tarfile.GNU_FORMAT)
+    below = tar([directory(odd, 0o700), entry(f"{odd}/file", data=b"x")], tarfile.GNU_FORMAT)
     world.add(below)
     world.add(tar([entry(f"{odd}/\udcff/deep", data=b"y"), hard("same", f"{odd}/file")], tarfile.GNU_FORMAT))
     await world.layers.ensure(world.stack)
@@ -224,9 +236,9 @@ async def test_names_that_are_no_text(world: World) -> None:
         await world.snapshots.remove_rootfs("c")
 
 
-async def test_more_folders_in_passing_than_are_told(world: World) -> None:
+async def test_more_directories_in_passing_than_are_told(world: World) -> None:
     """What lies below keeps its mode all the same."""
-    await world.unpack([folder("z", 0o700)])
+    await world.unpack([directory("z", 0o700)])
     many = [entry(f"{number}/" + f"{'n' * 200}/" * 19 + "f") for number in range(60)]
     await world.unpack([*many, entry("z/f")])
     assert len(many) * sum(200 * count for count in range(19)) > _MAX_IMPLICIT_LENGTH
@@ -253,7 +265,7 @@ async def test_bombs_are_stopped(tmp_path: Path, limits: Limits, plain: bytes) -
     world.add(plain, gzip.compress(plain))
     with pytest.raises(Invalid):
         await world.layers.ensure(world.stack)
-    assert [path.name for path in world.layers.folder.iterdir()] == ["0"]
+    assert [path.name for path in world.layers.directory.iterdir()] == ["0"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "checksum", "text", "diff id"])
@@ -279,7 +291,7 @@ async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: 
     long = "/".join(["n" * 100] * 3)
     capability = bytes.fromhex("0100000200000400000000000000000000000000").decode("latin-1")
     entries = [
-        folder("d", 0o1777),
+        directory("d", 0o1777),
         entry("d/suid", data=b"#!", mode=0o4755, uid=1000, gid=2000, mtime=1_234_567_890),
         hard("d/same", "d/suid"),
         link("d/link", "/no/where"),
@@ -288,7 +300,7 @@ async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: 
         entry("pipe", tarfile.FIFOTYPE),
         entry(long, data=b"long", uid=3_000_000),
         entry("großé", data=b"x", pax_headers={"SCHILY.xattr.security.capability": capability}),
-        folder("d", 0o700),
+        directory("d", 0o700),
     ]
     plain = tar(entries, kind)
     if packing == "zstd":
@@ -300,7 +312,7 @@ async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: 
         packed = {"plain": plain, "gzip": gzip.compress(plain), "members": members}[packing]
     world.add(plain, packed)
     meta = await world.layers.ensure(world.stack)
-    root = world.layers.folder / str(meta.folder)
+    root = world.layers.directory / str(meta.directory)
     facts = (root / "d/suid").stat()
     assert (facts.st_mode & 0o7777, facts.st_uid, facts.st_gid, facts.st_mtime) == (0o4755, 1000, 2000, 1_234_567_890)
     assert facts.st_nlink == 2 and (root / "d/same").samefile(root / "d/suid")
@@ -311,23 +323,25 @@ async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: 
     assert (root / "d").stat().st_mode & 0o7777 == 0o700
     if kind == tarfile.PAX_FORMAT:
         assert len(os.getxattr(root / "großé", "security.capability")) == 20
-    assert meta.inodes == len(entries) + 2, "the root and two folders that have no entry, but no hard link"
+    assert meta.inodes == len(entries) + 2, "the root and two directories that have no entry, but no hard link"
     assert tree_usage(str(root)).bytes <= meta.bytes
 
 
 async def test_whiteouts_hide_what_lies_below(world: World) -> None:
-    await world.unpack([folder("keep"), entry("keep/a", data=b"a"), folder("gone"), entry("gone/x"), folder("new")])
-    await world.unpack([entry("new/old"), folder("opaque"), entry("opaque/low")])
+    await world.unpack(
+        [directory("keep"), entry("keep/a", data=b"a"), directory("gone"), entry("gone/x"), directory("new")]
+    )
+    await world.unpack([entry("new/old"), directory("opaque"), entry("opaque/low")])
     await world.unpack(
         [
-            folder("keep"),
+            directory("keep"),
             entry("keep/.wh.a"),
             entry(".wh.gone"),
-            folder("opaque"),
+            directory("opaque"),
             entry("opaque/.wh..wh..opq"),
             entry("opaque/high"),
             entry(".wh.new"),
-            folder("new"),
+            directory("new"),
             entry("new/fresh"),
             entry(".wh..wh.plnk"),
         ]
@@ -346,9 +360,15 @@ async def test_whiteouts_hide_what_lies_below(world: World) -> None:
 
 
 async def test_a_layer_that_leans_on_those_below(world: World) -> None:
-    """Files in folders it does not describe, below links it does not have, linked to files it does not bring."""
+    """Files in directories it does not describe, below links it does not have, linked to files it does not bring."""
     await world.unpack(
-        [folder("tmp", 0o1777), folder("usr"), folder("usr/lib"), link("lib", "usr/lib"), entry("usr/lib/a", data=b"a")]
+        [
+            directory("tmp", 0o1777),
+            directory("usr"),
+            directory("usr/lib"),
+            link("lib", "usr/lib"),
+            entry("usr/lib/a", data=b"a"),
+        ]
     )
     await world.unpack(
         [entry("tmp/x", data=b"x"), entry("lib/b", data=b"b"), hard("c", "usr/lib/a"), entry("usr/.wh.none")]
@@ -411,9 +431,9 @@ async def test_a_damaged_note_passes_no_layer_off_as_another(world: World, what:
     again.load()
     assert again.get(world.stack[0].chain_id) is None
     meta = await again.ensure(world.stack[:1])
-    assert [path.name for path in (again.folder / str(meta.folder)).iterdir()] == ["a"]
+    assert [path.name for path in (again.directory / str(meta.directory)).iterdir()] == ["a"]
     meta = await again.ensure(world.stack)
-    assert [path.name for path in (again.folder / str(meta.folder)).iterdir()] == ["b"]
+    assert [path.name for path in (again.directory / str(meta.directory)).iterdir()] == ["b"]
 
 
 async def test_a_note_that_was_cut_before_it_got_its_name_is_removed(world: World) -> None:
@@ -427,7 +447,7 @@ async def test_a_note_that_was_cut_before_it_got_its_name_is_removed(world: Worl
 
 
 @pytest.mark.parametrize("name", ["..", "", "a/b", "-x", "x" * 200])
-async def test_container_names_that_are_no_folder_names(world: World, name: str) -> None:
+async def test_container_names_that_are_no_directory_names(world: World, name: str) -> None:
     with pytest.raises(PykubeletError):
         await world.snapshots.remove_rootfs(name)
 

@@ -42,33 +42,33 @@ def _refuse(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 async def test_worker_of_the_last_server_that_goes_on_is_left_alone_and_keeps_no_start(world: World) -> None:
     """It may hang in the kernel."""
-    folder = world.layers.folder / "7"
-    folder.mkdir()
-    worker = os.open(folder, os.O_RDONLY)
+    directory = world.layers.directory / "7"
+    directory.mkdir()
+    worker = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(worker, fcntl.LOCK_SH)
         again, _ = _again(world)
-        assert again.leftovers() == (folder,)
+        assert again.leftovers() == (directory,)
         with pytest.raises(Transient, match="still unpacks layer"):
-            await again.remove_leftover(folder)
+            await again.remove_leftover(directory)
         world.add(b"".ljust(10240, b"\0"))
-        assert (await again.ensure(world.stack)).folder == 8, "it gets the worker's folder"
-        assert folder.exists()
+        assert (await again.ensure(world.stack)).directory == 8, "it gets the worker's directory"
+        assert directory.exists()
     finally:
         os.close(worker)
     await again.clean()
-    assert again.leftovers() == () and not folder.exists()
+    assert again.leftovers() == () and not directory.exists()
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+def _names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
 
 
 def _fifo(path: Path) -> None:
     os.mkfifo(path)
 
 
-def _folder(path: Path) -> None:
+def _directory(path: Path) -> None:
     (path / "below").mkdir(parents=True)
 
 
@@ -76,7 +76,7 @@ def _loop(path: Path) -> None:
     path.symlink_to(path.name)
 
 
-_KINDS = (_fifo, _folder, _loop, Path.touch)
+_KINDS = (_fifo, _directory, _loop, Path.touch)
 _PLACES = (
     *("layers", "meta", "merge", "layers/0", "layers/1", "layers/2", "layers/x", "meta/RECORD", "meta/5", "merge/1"),
     *("merge/x", "containers", "containers/c1", "containers/-odd name", "containers/c1/rootfs.json"),
@@ -85,8 +85,8 @@ _PLACES = (
 
 @pytest.mark.parametrize(
     ("place", "kind"),
-    # A folder with other content in a layer's place cannot be known from the layer.
-    [(place, kind) for place in _PLACES for kind in _KINDS if (place, kind) != ("layers/1", _folder)],
+    # A directory with other content in a layer's place cannot be known from the layer.
+    [(place, kind) for place in _PLACES for kind in _KINDS if (place, kind) != ("layers/1", _directory)],
 )
 async def test_whatever_lies_in_the_place_of_layers_they_are_loaded_and_unpacked(
     world: World, place: str, kind: Callable[[Path], None]
@@ -106,7 +106,7 @@ async def test_whatever_lies_in_the_place_of_layers_they_are_loaded_and_unpacked
     assert again.leftovers() == snapshots.leftovers() == ()
     assert snapshots.containers() == ()
     meta = await again.ensure(world.stack)
-    assert (again.folder / str(meta.folder) / "a").read_bytes() == b"a"
+    assert (again.directory / str(meta.directory) / "a").read_bytes() == b"a"
     last, _ = _again(world)
     assert last.get(world.stack[0].chain_id) == meta
     assert last.leftovers() == ()
@@ -114,17 +114,17 @@ async def test_whatever_lies_in_the_place_of_layers_they_are_loaded_and_unpacked
 
 async def test_leftover_that_raises_keeps_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("2", "3", "4"):
-        (world.layers.folder / name / "in").mkdir(parents=True)
+        (world.layers.directory / name / "in").mkdir(parents=True)
     _refuse(monkeypatch, "3.gone")
     clock = VirtualClock()
     again, _ = _again(world, clock)
     await again.clean()
     assert [path.name for path in again.leftovers()] == ["3"]
-    assert _names(again.folder) == ["0", "3.gone"]
+    assert _names(again.directory) == ["0", "3.gone"]
     monkeypatch.undo()
     await clock.advance(10)
     await again.clean()
-    assert again.leftovers() == () and _names(again.folder) == ["0"]
+    assert again.leftovers() == () and _names(again.directory) == ["0"]
 
 
 async def test_unwanted_layer_that_raises_keeps_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ async def test_unwanted_layer_that_raises_keeps_no_other(world: World, monkeypat
     _refuse(monkeypatch, kept.replace(":", "-"))
     await world.layers.prune(())
     assert [layer.chain_id for layer in world.stack if world.layers.get(layer.chain_id)] == [kept]
-    assert _names(world.layers.folder) == ["0", "2"]
+    assert _names(world.layers.directory) == ["0", "2"]
 
 
 async def test_half_removed_layer_never_passes_for_a_whole_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,4 +148,4 @@ async def test_half_removed_layer_never_passes_for_a_whole_one(world: World, mon
     again, _ = _again(world)
     assert again.get(world.stack[0].chain_id) is None
     meta = await again.ensure(world.stack)
-    assert meta.folder == 2
+    assert meta.directory == 2

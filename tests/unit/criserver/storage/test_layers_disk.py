@@ -16,14 +16,14 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.fsusage import tree_usage
 from pykubelet.linux.mounts import mount, unmount
-from tests.unit.criserver.storage.test_layers import World, entry, folder, hard, link, tar
+from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link, tar
 
 pytestmark = pytest.mark.root
 
 
-def gnu_tar(folder: Path, *options: str) -> bytes:
+def gnu_tar(directory: Path, *options: str) -> bytes:
     command = ["tar", "-S", *options, "-c", "."]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout
+    return subprocess.run(command, cwd=directory, check=True, capture_output=True).stdout
 
 
 @pytest.mark.skipif(shutil.which("tar") is None, reason="needs GNU tar: apt-get install tar")
@@ -44,7 +44,7 @@ async def test_sparse_files_keep_their_holes(tmp_path: Path, version: str) -> No
     world = World(tmp_path / "world")
     world.add(packed)
     meta = await world.layers.ensure(world.stack)
-    made = world.layers.folder / str(meta.folder)
+    made = world.layers.directory / str(meta.directory)
     for name in ("disk.img", "holes"):
         assert (made / name).read_bytes() == (source / name).read_bytes()
     assert (made / "disk.img").stat().st_blocks * 512 <= 30 * 8192 and (made / "holes").stat().st_blocks == 0
@@ -57,11 +57,11 @@ async def test_a_full_disk_is_said_and_cleaned_up(tmp_path: Path) -> None:
     mount("tmpfs", str(small), "tmpfs", data="size=3m")
     try:
         world = World(small)
-        plain = tar([folder("d"), entry("d/a", data=bytes(10 << 20))])
+        plain = tar([directory("d"), entry("d/a", data=bytes(10 << 20))])
         world.add(plain, gzip.compress(plain))
         with pytest.raises(Transient, match=r"cannot unpack layer sha256:.*No space left on device"):
             await world.layers.ensure(world.stack)
-        assert [path.name for path in world.layers.folder.iterdir()] == ["0"]
+        assert [path.name for path in world.layers.directory.iterdir()] == ["0"]
     finally:
         unmount(str(small), lazy=True)
 
@@ -75,7 +75,7 @@ async def test_inodes_run_out(tmp_path: Path) -> None:
         world.add(tar([entry(f"f{number}") for number in range(300)]))
         with pytest.raises(Transient, match="No space left on device"):
             await world.layers.ensure(world.stack)
-        assert [path.name for path in world.layers.folder.iterdir()] == ["0"]
+        assert [path.name for path in world.layers.directory.iterdir()] == ["0"]
     finally:
         unmount(str(small), lazy=True)
 
@@ -86,30 +86,30 @@ async def test_of_what_comes_twice_the_last_counts(tmp_path: Path) -> None:
         [
             entry("file", data=b"one", mode=0o4755),
             entry("file", data=b"two"),
-            folder("was-folder"),
-            entry("was-folder/in", data=b"x"),
-            entry("was-folder", data=b"now a file"),
+            directory("was-directory"),
+            entry("was-directory/in", data=b"x"),
+            entry("was-directory", data=b"now a file"),
             entry("was-file", data=b"x"),
-            folder("was-file"),
+            directory("was-file"),
             entry("was-file/in", data=b"y"),
             link("was-link", "file"),
             entry("was-link", data=b"own"),
             hard("same", "file"),
             entry("same", data=b"other"),
-            folder("kept", 0o700),
+            directory("kept", 0o700),
             entry("kept/in"),
-            folder("kept", 0o711),
+            directory("kept", 0o711),
         ]
     )
     assert (root / "file").read_bytes() == b"two" and (root / "file").stat().st_mode & 0o7777 == 0o644
-    assert (root / "was-folder").read_bytes() == b"now a file" and (root / "was-file/in").read_bytes() == b"y"
+    assert (root / "was-directory").read_bytes() == b"now a file" and (root / "was-file/in").read_bytes() == b"y"
     assert (root / "was-link").read_bytes() == b"own" and (root / "same").read_bytes() == b"other"
     assert (root / "kept").stat().st_mode & 0o7777 == 0o711 and (root / "kept/in").exists()
 
 
 async def test_what_layers_take_is_counted_when_they_are_made(tmp_path: Path) -> None:
     world = World(tmp_path)
-    await world.unpack([folder("d"), entry("d/a", data=bytes(1)), entry("d/b", data=bytes(5000)), link("l", "d")])
+    await world.unpack([directory("d"), entry("d/a", data=bytes(1)), entry("d/b", data=bytes(5000)), link("l", "d")])
     names = 4 * 2 * (1 + 16)
     assert world.layers.used() == (4096 + 4096 + 4096 + 8192 + names, 5)
     await world.layers.prune(())
@@ -117,10 +117,10 @@ async def test_what_layers_take_is_counted_when_they_are_made(tmp_path: Path) ->
 
 
 async def test_hard_link_to_lower_file_is_charged_with_the_copy_it_makes(tmp_path: Path) -> None:
-    """overlayfs copies the whole file up for it, and the folders above it."""
+    """overlayfs copies the whole file up for it, and the directories above it."""
     world = World(tmp_path)
     holes = entry("in/big", data=bytes(8 << 20))
-    await world.unpack([folder("in"), holes, entry("in/small", data=b"x"), folder("deep"), folder("deep/er")])
+    await world.unpack([directory("in"), holes, entry("in/small", data=b"x"), directory("deep"), directory("deep/er")])
     links = [hard("a", "in/big"), hard("b", "in/big"), hard("deep/er/c", "in/small"), entry("deep/er/.wh.none")]
     upper = await world.unpack(links)
     meta, real = world.layers.get(world.stack[-1].chain_id), tree_usage(str(upper))
@@ -137,7 +137,7 @@ async def test_hard_links_to_lower_files_out_of_proportion_are_refused(tmp_path:
     world.add(tar([hard(f"c{part}-{number}", f"{part}-{number}") for part in range(4) for number in range(4)]))
     with pytest.raises(Invalid, match=r"more than 8388608 bytes on the disk"):
         await world.layers.ensure(world.stack)
-    assert len(list(world.layers.folder.iterdir())) == 5, "the refused layer leaves nothing"
+    assert len(list(world.layers.directory.iterdir())) == 5, "the refused layer leaves nothing"
 
 
 async def test_sparse_file_of_many_small_parts_is_charged_by_blocks(tmp_path: Path) -> None:
@@ -152,24 +152,24 @@ async def test_sparse_file_of_many_small_parts_is_charged_by_blocks(tmp_path: Pa
     shutil.rmtree(source)
     world.add(packed)
     meta = await world.layers.ensure(world.stack)
-    assert 2000 * 8192 <= tree_usage(str(world.layers.folder / str(meta.folder))).bytes <= meta.bytes
+    assert 2000 * 8192 <= tree_usage(str(world.layers.directory / str(meta.directory))).bytes <= meta.bytes
 
 
 async def test_layer_of_more_files_than_allowed_is_refused_whether_named_or_not(tmp_path: Path) -> None:
-    """Folders that only the names of others mention take inodes too."""
+    """Directories that only the names of others mention take inodes too."""
     world = World(tmp_path, Limits(max_inodes=1000))
     world.add(tar([entry("/".join(f"{number}{part}" for part in range(100))) for number in range(11)]))
     with pytest.raises(Invalid, match="more than 1000 files"):
         await world.layers.ensure(world.stack)
 
 
-async def test_default_acl_of_a_folder_is_not_passed_on_to_what_lies_in_it(tmp_path: Path) -> None:
+async def test_default_acl_of_a_directory_is_not_passed_on_to_what_lies_in_it(tmp_path: Path) -> None:
     acl = struct.pack("<I" + "HHI" * 4, 2, 1, 7, 2**32 - 1, 2, 7, 1000, 4, 5, 2**32 - 1, 16, 7, 2**32 - 1)
     acl += struct.pack("<HHI", 32, 5, 2**32 - 1)
     given = {"SCHILY.xattr.system.posix_acl_default": acl.decode(errors="surrogateescape")}
     world = World(tmp_path)
     attributed = entry("d", tarfile.DIRTYPE, pax_headers=given)
-    root = await world.unpack([attributed, entry("d/file"), folder("d/in")])
+    root = await world.unpack([attributed, entry("d/file"), directory("d/in")])
     assert os.getxattr(root / "d", "system.posix_acl_default") == acl
     assert os.listxattr(root / "d/file") == os.listxattr(root / "d/in") == []
 

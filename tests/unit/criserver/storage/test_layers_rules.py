@@ -1,4 +1,4 @@
-"""Rules of layers, each by itself: attributes, hard links, whiteouts, and what of a folder is set last."""
+"""Rules of layers, each by itself: attributes, hard links, whiteouts, and what of a directory is set last."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from tests.unit.criserver.storage.test_layers import World, entry, folder, hard, link
+from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link
 
 pytestmark = pytest.mark.root
 
@@ -42,14 +42,14 @@ async def test_hard_link_to_a_symbolic_link_is_that_link(world: World) -> None:
 async def test_hard_link_to_a_whiteout_is_refused(world: World, lower: bool) -> None:
     """It would be another whiteout, under a name that no whiteout was meant for."""
     if lower:
-        await world.unpack([entry("x", data=b"x"), folder("d"), entry("d/a")])
+        await world.unpack([entry("x", data=b"x"), directory("d"), entry("d/a")])
     with pytest.raises(Invalid, match=r"hard link to '/x', which (is no file|does not exist)"):
         await world.unpack([entry("d/b"), entry(".wh.x"), hard("y", "x")])
 
 
-async def test_opaque_folder_of_a_merged_layer_keeps_what_the_layer_brings(world: World) -> None:
+async def test_opaque_directory_of_a_merged_layer_keeps_what_the_layer_brings(world: World) -> None:
     """However its entries are ordered: whiteouts concern the layers below only."""
-    await world.unpack([folder("d"), entry("d/old"), folder("d/in"), entry("d/in/old"), entry("single")])
+    await world.unpack([directory("d"), entry("d/old"), directory("d/in"), entry("d/in/old"), entry("single")])
     upper = await world.unpack(
         [
             entry("d/own", data=b"own"),
@@ -70,38 +70,38 @@ async def test_opaque_folder_of_a_merged_layer_keeps_what_the_layer_brings(world
 
 @pytest.mark.parametrize("name", [".wh..wh.plnk", ".wh..wh.aufs", ".wh..wh.orph", "d/.wh..wh.plnk"])
 async def test_files_of_aufs_leave_no_trace(world: World, name: str) -> None:
-    root = await world.unpack([folder("d"), entry(name, data=b"x"), folder(f"{name}x")])
+    root = await world.unpack([directory("d"), entry(name, data=b"x"), directory(f"{name}x")])
     assert [path.relative_to(root).as_posix() for path in root.rglob("*")] == ["d"]
 
 
-async def test_folder_has_its_own_time_whatever_is_put_into_it(world: World) -> None:
+async def test_directory_has_its_own_time_whatever_is_put_into_it(world: World) -> None:
     root = await world.unpack(
         [
-            folder_at("d", 1_000),
+            directory_at("d", 1_000),
             entry("d/file", mtime=2_000),
-            folder_at("d/in", 3_000),
+            directory_at("d/in", 3_000),
             entry("d/in/.wh.gone"),
             hard("d/in/hard", "d/file"),
-            folder_at("twice", 4_000),
-            folder_at("twice", 5_000),
+            directory_at("twice", 4_000),
+            directory_at("twice", 5_000),
         ]
     )
     times = {path: int((root / path).stat().st_mtime) for path in ("d", "d/file", "d/in", "twice")}
     assert times == {"d": 1_000, "d/file": 2_000, "d/in": 3_000, "twice": 5_000}
 
 
-async def test_what_takes_the_place_of_a_folder_gets_nothing_of_it(world: World) -> None:
-    """Neither its time, nor through a link in its place the folder that this leads to."""
+async def test_what_takes_the_place_of_a_directory_gets_nothing_of_it(world: World) -> None:
+    """Neither its time, nor through a link in its place the directory that this leads to."""
     root = await world.unpack(
         [
-            folder_at("other", 1_000),
-            folder_at("other/in", 2_000),
-            folder_at("file", 9_000),
+            directory_at("other", 1_000),
+            directory_at("other/in", 2_000),
+            directory_at("file", 9_000),
             entry("file", mtime=3_000),
-            folder_at("linked", 9_000),
-            folder_at("linked/in", 9_000),
+            directory_at("linked", 9_000),
+            directory_at("linked/in", 9_000),
             link("linked", "other"),
-            folder_at("hard", 9_000),
+            directory_at("hard", 9_000),
             entry("first", mtime=4_000),
             hard("hard", "first"),
         ]
@@ -110,20 +110,20 @@ async def test_what_takes_the_place_of_a_folder_gets_nothing_of_it(world: World)
     assert times == {"other": 1_000, "other/in": 2_000, "file": 3_000, "hard": 4_000}
 
 
-async def test_folder_removed_and_made_again_shows_nothing_of_the_old_one(world: World) -> None:
-    await world.unpack([folder("d"), entry("d/old")])
-    upper = await world.unpack([entry(".wh.d"), folder("d"), entry("d/new")])
+async def test_directory_removed_and_made_again_shows_nothing_of_the_old_one(world: World) -> None:
+    await world.unpack([directory("d"), entry("d/old")])
+    upper = await world.unpack([entry(".wh.d"), directory("d"), entry("d/new")])
     assert os.getxattr(upper / "d", "trusted.overlay.opaque") == b"y"
     assert stat.S_ISDIR((upper / "d").lstat().st_mode)
 
 
-async def test_chain_of_links_to_a_folder_of_lower_layers_is_followed_or_refused(world: World) -> None:
+async def test_chain_of_links_to_a_directory_of_lower_layers_is_followed_or_refused(world: World) -> None:
     """In a layer that is merged with those below, too."""
     links = [link(f"c{number}", f"c{number + 1}") for number in range(1500)]
-    await world.unpack([folder("d"), *links])
+    await world.unpack([directory("d"), *links])
     with pytest.raises(Invalid, match="layer sha256:"):
         await world.unpack([entry("d/x"), entry("c0/y", data=b"y")])
 
 
-def folder_at(name: str, mtime: int) -> tuple[tarfile.TarInfo, bytes]:
+def directory_at(name: str, mtime: int) -> tuple[tarfile.TarInfo, bytes]:
     return entry(name, tarfile.DIRTYPE, mtime=mtime)

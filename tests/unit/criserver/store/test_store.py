@@ -188,24 +188,24 @@ async def test_what_is_damaged_twice_is_left_to_nobody(tmp_path: Path) -> None:
 
 
 async def test_copies_follow_a_sound_file(tmp_path: Path) -> None:
-    path, folder = tmp_path / "state.db", tmp_path / "records" / "containers"
+    path, directory = tmp_path / "state.db", tmp_path / "records" / "containers"
     ready, running = await _two(path)
-    right = (folder / "c1.json").read_bytes()
-    (folder / "c1.json").write_bytes(b"old")
-    (folder / "c2.json").write_bytes(right)
+    right = (directory / "c1.json").read_bytes()
+    (directory / "c1.json").write_bytes(b"old")
+    (directory / "c2.json").write_bytes(right)
     store = await Store.open(path)
     assert await store.load() == ([ready], [running])
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"c1.json": right}
+    assert {file.name: file.read_bytes() for file in directory.iterdir()} == {"c1.json": right}
     await store.delete_container(CONTAINER.id)
-    assert list(folder.iterdir()) == []
+    assert list(directory.iterdir()) == []
     await store.close()
 
 
 async def test_of_two_copies_of_one_name_the_newer_counts(tmp_path: Path) -> None:
-    path, folder = tmp_path / "state.db", tmp_path / "records" / "containers"
+    path, directory = tmp_path / "state.db", tmp_path / "records" / "containers"
     _, running = await _two(path)
     old = replace(running, id=ContainerID("a1"), created_at=1)
-    (folder / "a1.json").write_bytes(msgspec.json.encode(old))
+    (directory / "a1.json").write_bytes(msgspec.json.encode(old))
     path.unlink()
     store = await Store.open(path)
     assert (await store.load())[1] == [running]
@@ -284,8 +284,8 @@ async def test_nobody_else_can_read_the_records(tmp_path: Path) -> None:
     try:
         modes = {str(file.relative_to(tmp_path)): file.stat().st_mode & 0o777 for file in tmp_path.rglob("*")}
         files = ("state.db", "state.db-wal", "state.db-shm", "records/sandboxes/s1.json")
-        folders = ("records", "records/sandboxes", "records/containers")
-        assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(folders, 0o700)
+        directories = ("records", "records/sandboxes", "records/containers")
+        assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(directories, 0o700)
     finally:
         await store.close()
 

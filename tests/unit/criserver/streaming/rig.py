@@ -22,8 +22,8 @@ TERMINAL = Streams(stdin=True, stdout=True, stderr=False, terminal=True)
 class PlainExecutor:
     """Runs the command on the machine; a shell stands for the OCI runtime."""
 
-    def __init__(self, folder: Path, runtime: str) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, runtime: str) -> None:
+        self._directory = directory
         self._runtime = runtime
         self._count = 0
 
@@ -31,18 +31,18 @@ class PlainExecutor:
         if execution.container == "ended":
             raise Permanent("container ended is exited, not running")
         self._count += 1
-        folder = self._folder / str(self._count)
-        folder.mkdir()
-        argv = ["/bin/sh", "-c", self._runtime, str(folder / "pid"), *execution.command]
-        return argv, Command(folder / "pid", execution.container * 64), folder
+        directory = self._directory / str(self._count)
+        directory.mkdir()
+        argv = ["/bin/sh", "-c", self._runtime, str(directory / "pid"), *execution.command]
+        return argv, Command(directory / "pid", execution.container * 64), directory
 
 
 @asynccontextmanager
 async def served(
-    folder: Path, runtime: str = 'echo $$ > "$0"; exec "$@"', seconds: float = 30
+    directory: Path, runtime: str = 'echo $$ > "$0"; exec "$@"', seconds: float = 30
 ) -> AsyncIterator[tuple[StreamingServer, aiohttp.ClientSession]]:
     """``runtime``: the shell's words that stand for the OCI runtime; $0 is the file for the process number."""
-    server = StreamingServer(PlainExecutor(folder, runtime), SystemClock())
+    server = StreamingServer(PlainExecutor(directory, runtime), SystemClock())
     ready = asyncio.Event()
     task = asyncio.ensure_future(server.run(ready))
     try:

@@ -99,11 +99,11 @@ async def _exec_spdy(server: StreamingServer, _: aiohttp.ClientSession, __: Path
 
 @asynccontextmanager
 async def _attach_websocket(
-    server: StreamingServer, session: aiohttp.ClientSession, folder: Path
+    server: StreamingServer, session: aiohttp.ClientSession, directory: Path
 ) -> AsyncIterator[Send]:
-    (folder / "bundle").mkdir()
-    async with _deaf(socket.AF_UNIX, socket.SOCK_SEQPACKET, str(folder / "bundle" / "attach")):
-        url = server.url(AttachTo("c", folder / "bundle", INPUT))
+    (directory / "bundle").mkdir()
+    async with _deaf(socket.AF_UNIX, socket.SOCK_SEQPACKET, str(directory / "bundle" / "attach")):
+        url = server.url(AttachTo("c", directory / "bundle", INPUT))
         async with _websocket(session, url) as send:
             yield send
         await until(lambda: not server._serving)

@@ -75,10 +75,10 @@ def test_another_kind_is_refused(tmp_path: Path, head: str) -> None:
         load_configuration(write(tmp_path / "c.yaml", "", head))
 
 
-def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
+def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="nowhere"):
         load_configuration(tmp_path / "nowhere")
-    with pytest.raises(Invalid, match="drop-in folder"):
+    with pytest.raises(Invalid, match="drop-in directory"):
         load_configuration(None, tmp_path / "nowhere")
 
 

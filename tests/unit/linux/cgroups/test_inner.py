@@ -1,4 +1,4 @@
-"""Where the limits of a container are, in folders laid out as runc and crun leave them."""
+"""Where the limits of a container are, in directories laid out as runc and crun leave them."""
 
 from pathlib import Path
 

@@ -132,6 +132,6 @@ def socket_path(endpoint: str) -> str:
     if len(path.encode()) > _MAX_SOCKET_PATH:
         raise Invalid(
             f"container runtime endpoint {endpoint!r}: the path is longer than {_MAX_SOCKET_PATH} bytes,"
-            " which no unix socket can have; use a shorter folder"
+            " which no unix socket can have; use a shorter directory"
         )
     return path

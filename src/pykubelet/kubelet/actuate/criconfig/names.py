@@ -1,4 +1,4 @@
-"""Names that the agent gives things: hostnames, log folders and files.
+"""Names that the agent gives things: hostnames, log directories and files.
 
 The log layout is a contract with log collectors: ``/var/log/pods/NS_NAME_UID/CONTAINER/N.log``, with N the
 restart count, and links ``/var/log/containers/NAME_NS_CONTAINER-ID.log`` to them.
@@ -82,28 +82,28 @@ def is_dns_subdomain(text: str) -> bool:
 
 
 def pod_log_dir(log_root: str, ref: PodRef) -> str:
-    """The folder of all logs of a pod."""
+    """The directory of all logs of a pod."""
     return f"{log_root}/{pod_log_name(ref)}"
 
 
 def pod_log_name(ref: PodRef) -> str:
-    """The name of that folder."""
+    """The name of that directory."""
     return f"{ref.namespace}_{ref.name}_{ref.uid}"
 
 
 def container_log_dir(log_root: str, ref: PodRef, container: str) -> str:
-    """The folder of a container's logs, one file for each start."""
+    """The directory of a container's logs, one file for each start."""
     return f"{pod_log_dir(log_root, ref)}/{container}"
 
 
 def container_log_path(container: str, restart_count: int) -> str:
-    """The log file of one start, relative to the pod's folder, as CRI wants it."""
+    """The log file of one start, relative to the pod's directory, as CRI wants it."""
     return f"{container}/{restart_count}{_LOG_SUFFIX}"
 
 
-def uid_of_log_dir(folder_name: str) -> PodUID:
-    """The uid in the name of a pod's log folder."""
-    return PodUID(folder_name.rpartition("_")[2])
+def uid_of_log_dir(directory_name: str) -> PodUID:
+    """The uid in the name of a pod's log directory."""
+    return PodUID(directory_name.rpartition("_")[2])
 
 
 def restart_count_from_logs(file_names: Iterable[str]) -> int:

@@ -212,13 +212,13 @@ def _seccomp(shared: PodSecurityContext, own: SecurityContext | None, config: Se
 
 
 def _profile_path(path: str | None) -> str:
-    # An empty name would mean the folder, which some runtimes took for "unconfined" (CVE-2023-2431).
+    # An empty name would mean the directory, which some runtimes took for "unconfined" (CVE-2023-2431).
     if not path:
         raise container_error("localhostProfile must be set if seccompProfile type is Localhost.")
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or not any(part not in ("", ".") for part in parts):
         raise container_error(
-            f'seccompProfile localhostProfile "{path}" must be a path below the folder of profiles, without ".."'
+            f'seccompProfile localhostProfile "{path}" must be a path below the directory of profiles, without ".."'
         )
     return path
 

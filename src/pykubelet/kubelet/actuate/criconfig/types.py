@@ -148,7 +148,7 @@ class SecurityConfig:
     seccomp_default: bool = False
     """Containers without a profile get the runtime's own instead of none."""
     seccomp_root: str = "/var/lib/kubelet/seccomp"
-    """Folder of the profiles that `localhostProfile` names."""
+    """Directory of the profiles that `localhostProfile` names."""
     masked_paths: tuple[str, ...] = ()
     """Paths of this node to hide besides the usual ones (``…/cpuN/thermal_throttle``)."""
 

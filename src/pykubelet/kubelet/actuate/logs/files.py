@@ -46,8 +46,8 @@ def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[st
     """
     places: list[LogPlace] = []
     failed: dict[str, OSError] = {}
-    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod) as folder:
-        for container in _directories(folder):
+    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod) as directory:
+        for container in _directories(directory):
             try:
                 place = _overgrown(config, pod, container)
             except OSError as error:
@@ -71,24 +71,24 @@ def _is_worth_a_look(config: RotationConfig, pod: str) -> bool:
 
 
 def _overgrown(config: RotationConfig, pod: str, container: str) -> LogPlace | None:
-    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod, container) as folder:
-        names = _names(folder)
+    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod, container) as directory:
+        names = _names(directory)
         attempt = decide.current_attempt(names)
         if attempt is not None:
             place = LogPlace(config.root, pod, uid_of_log_dir(pod), container, attempt)
-            return place if _is_due(folder, names, place.name, config.max_size) else None
+            return place if _is_due(directory, names, place.name, config.max_size) else None
     return None
 
 
 def tidy(place: LogPlace, max_files: int) -> None:
     """Remove the oldest files and compress what readers have had time to finish. Raises OSError, Invalid."""
-    with _opened(place) as folder:
-        plan = decide.tidying(_names(folder), place.name, max_files)
+    with _opened(place) as directory:
+        plan = decide.tidying(_names(directory), place.name, max_files)
         for name in plan.remove:
             with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
+                os.unlink(name, dir_fd=directory)
         for name in plan.compress:
-            _compress(folder, name)
+            _compress(directory, name)
 
 
 def put_aside(place: LogPlace, now: datetime) -> str | None:
@@ -96,11 +96,11 @@ def put_aside(place: LogPlace, now: datetime) -> str | None:
 
     Only a pod that makes files of the logs' names by itself can have one overwritten, which is its own.
     """
-    with _opened(place) as folder:
-        with os.scandir(folder) as entries:
+    with _opened(place) as directory:
+        with os.scandir(directory) as entries:
             rotated = decide.next_name((entry.name for entry in entries), place.name, now)
         try:
-            os.rename(place.name, rotated, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(place.name, rotated, src_dir_fd=directory, dst_dir_fd=directory)
         except FileNotFoundError:
             return None
     return rotated
@@ -108,58 +108,58 @@ def put_aside(place: LogPlace, now: datetime) -> str | None:
 
 def put_back(place: LogPlace, rotated: str) -> None:
     """Undo `put_aside`, unless there is a new log already. Raises OSError."""
-    with _opened(place) as folder, suppress(FileExistsError):
-        os.link(rotated, place.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        os.unlink(rotated, dir_fd=folder)
+    with _opened(place) as directory, suppress(FileExistsError):
+        os.link(rotated, place.name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        os.unlink(rotated, dir_fd=directory)
 
 
 def _opened(place: LogPlace) -> AbstractContextManager[int]:
     return directory_in_root(place.root, place.pod, place.container)
 
 
-def _names(folder: int) -> list[str]:
+def _names(directory: int) -> list[str]:
     """The files of logs in a directory; at most ``_MOST_NAMES``, which no container of its own accord has."""
-    with os.scandir(folder) as entries:
+    with os.scandir(directory) as entries:
         ours = (e.name for e in entries if decide.is_log(e.name) and not e.is_dir(follow_symlinks=False))
         return list(islice(ours, _MOST_NAMES))
 
 
-def _directories(folder: int) -> list[str]:
-    with os.scandir(folder) as entries:
+def _directories(directory: int) -> list[str]:
+    with os.scandir(directory) as entries:
         return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
-def _is_due(folder: int, names: list[str], name: str, max_size: int) -> bool:
+def _is_due(directory: int, names: list[str], name: str, max_size: int) -> bool:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return decide.is_lost(names, name)
     return stat.S_ISREG(found.st_mode) and found.st_size >= max_size
 
 
-def _compress(folder: int, name: str) -> None:
+def _compress(directory: int, name: str) -> None:
     """Put a compressed file in the place of a rotated one; what is no regular file is removed instead."""
     try:
-        source = os.fdopen(open_regular_at(folder, name), "rb")
+        source = os.fdopen(open_regular_at(directory, name), "rb")
     except Invalid:
-        os.unlink(name, dir_fd=folder)
+        os.unlink(name, dir_fd=directory)
         return
     temporary = f"{name}{decide.TEMPORARY}"
     new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with source:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary, dir_fd=directory)
         try:
-            with os.fdopen(os.open(temporary, new, 0o600, dir_fd=folder), "wb") as target:
+            with os.fdopen(os.open(temporary, new, 0o600, dir_fd=directory), "wb") as target:
                 os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode) & _MODE)
                 with gzip.GzipFile(filename="", fileobj=target, mode="wb") as packed:
                     _copy(source, packed)
             packed_name = f"{name}{decide.COMPRESSED}"
-            os.rename(temporary, packed_name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(temporary, packed_name, src_dir_fd=directory, dst_dir_fd=directory)
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
-    os.unlink(name, dir_fd=folder)
+                os.unlink(temporary, dir_fd=directory)
+    os.unlink(name, dir_fd=directory)
 
 
 def _copy(source: BinaryIO, target: gzip.GzipFile) -> None:

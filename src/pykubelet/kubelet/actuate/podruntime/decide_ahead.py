@@ -37,7 +37,7 @@ def _reaches_out(containers: Iterable[Container]) -> bool:
 
 
 def _looks_into_volumes(pod: Pod, container: AnyContainer) -> bool:
-    """Whether making the container depends on what is in its volumes, or in the node's folders."""
+    """Whether making the container depends on what is in its volumes, or in the node's directories."""
     outside = {v.name for v in pod.spec.volumes if v.host_path is not None or v.image is not None}
     return bool(env_files(container)) or any(
         mount.sub_path or mount.sub_path_expr or mount.mount_propagation not in _PRIVATE or mount.name in outside

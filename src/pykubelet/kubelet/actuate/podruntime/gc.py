@@ -71,9 +71,9 @@ class Collector:
             with self._sandboxes.item(sandbox.id):
                 if error := await self._remove_sandbox(sandbox.id):
                     raise Transient(f"cannot remove sandbox {sandbox.id}: {error}")
-        for folder in self._dirs.due([folder for folder, uid in dirs.items() if uid not in wanted]):
-            with self._dirs.item(str(folder)):
-                await blocking.call_to_end(f"pod/{dirs[folder]}", self._logs.remove_dir, folder)
+        for directory in self._dirs.due([directory for directory, uid in dirs.items() if uid not in wanted]):
+            with self._dirs.item(str(directory)):
+                await blocking.call_to_end(f"pod/{dirs[directory]}", self._logs.remove_dir, directory)
         # The log of a living container may be missing for a moment, while it is rotated or not yet begun.
         living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
         for link in self._links.due([link for link, container in links.items() if container not in living]):

@@ -1,8 +1,9 @@
 """The record of what pods were allotted and what of it has not been applied yet; it survives the agent.
 
-One small file in the pod's folder, so that it goes with the pod. It says what was allotted, and for containers that run
-with another size than that, which. A container that is not named runs as allotted: so nothing has to be written when
-containers start, and whoever is interrupted between two steps of a resize finds here which of them are done.
+One small file in the pod's directory, so that it goes with the pod. It says what was allotted, and for containers
+that run with another size than that, which. A container that is not named runs as allotted: so nothing has to be
+written when containers start, and whoever is interrupted between two steps of a resize finds here which of them are
+done.
 
 Static pods have no record: a changed manifest makes a new pod of them.
 """
@@ -151,7 +152,7 @@ class Ledger:
             self._records[uid] = replace(record, saved=True)
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone, and its folder with it."""
+        """The pod is gone, and its directory with it."""
         self._records.pop(uid, None)
 
     def _write(self, uid: PodUID, record: _Record) -> None:

@@ -58,7 +58,7 @@ class LogFiles:
         """Make a container's directory; gives the restart count that follows from its logs. Raises OSError."""
         self._make_root()
         made = directory_in_root(self._root, pod_log_name(ref), container, make=_DIR_MODE)
-        with made as folder, os.scandir(folder) as entries:
+        with made as directory, os.scandir(directory) as entries:
             return restart_count_from_logs(entry.name for entry in entries)
 
     def link(self, ref: PodRef, container: str, container_id: ContainerID, path: str) -> None:
@@ -83,26 +83,26 @@ class LogFiles:
 
         The log itself goes after it (``remove_attempt``): should it run after all, its log is still there.
         """
-        with suppress(FileNotFoundError), self._container(ref, container) as folder, suppress(FileExistsError):
+        with suppress(FileNotFoundError), self._container(ref, container) as directory, suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(unstarted_mark(restart_count), flags, _MARK_MODE, dir_fd=folder))
+            os.close(os.open(unstarted_mark(restart_count), flags, _MARK_MODE, dir_fd=directory))
 
     def unmark(self, ref: PodRef, attempts: Iterable[tuple[str, int]]) -> None:
         """Attempts, by container and restart count, that have run after all or stay: their logs count."""
         for container, restart_count in attempts:
-            with suppress(FileNotFoundError), self._container(ref, container) as folder:
-                os.unlink(unstarted_mark(restart_count), dir_fd=folder)
+            with suppress(FileNotFoundError), self._container(ref, container) as directory:
+                os.unlink(unstarted_mark(restart_count), dir_fd=directory)
 
     def remove_attempt(self, ref: PodRef, container: str, container_id: ContainerID, restart_count: int) -> None:
         """Remove the link to and the log of one attempt, its rotated parts and its mark included. Raises OSError."""
         self.unlink(ref, container, container_id)
         log = Path(container_log_path(container, restart_count)).name
-        with suppress(FileNotFoundError), self._container(ref, container) as folder:
-            with os.scandir(folder) as entries:
+        with suppress(FileNotFoundError), self._container(ref, container) as directory:
+            with os.scandir(directory) as entries:
                 for entry in entries:
                     if entry.name == log or entry.name.startswith(f"{log}."):
-                        _unlink(entry.name, folder)
-            _unlink(unstarted_mark(restart_count), folder)
+                        _unlink(entry.name, directory)
+            _unlink(unstarted_mark(restart_count), directory)
 
     def unlink(self, ref: PodRef, container: str, container_id: ContainerID) -> None:
         """Remove the link to the log of a container. Raises OSError."""
@@ -123,19 +123,19 @@ class LogFiles:
             }
         return {}
 
-    def remove_dir(self, folder: Path) -> None:
+    def remove_dir(self, directory: Path) -> None:
         """Remove a pod's log directory, of any depth, and the links into it. Raises OSError, Conflict."""
         for link, target in self._all_links():
-            if target.parent.parent == folder:
+            if target.parent.parent == directory:
                 self.remove_link(link)
-        with suppress(FileNotFoundError), directory_in_root(folder.parent) as top:
-            remove_tree_at(top, folder.name)
+        with suppress(FileNotFoundError), directory_in_root(directory.parent) as top:
+            remove_tree_at(top, directory.name)
 
     def read_tail(self, ref: PodRef, container: str, restart_count: int, limit: int) -> bytes | None:
         """The last ``limit`` bytes of the log of an attempt; None if there is none, or no regular file. OSError."""
         log = Path(container_log_path(container, restart_count)).name
-        with suppress(FileNotFoundError, Invalid), self._container(ref, container) as folder:
-            return tail_of(open_regular_at(folder, log), limit)
+        with suppress(FileNotFoundError, Invalid), self._container(ref, container) as directory:
+            return tail_of(open_regular_at(directory, log), limit)
         return None
 
     def dead_links(self) -> dict[Path, ContainerID | None]:
@@ -158,8 +158,8 @@ class LogFiles:
         if len(names) != 3 or ".." in names:
             return is_log_link_name(link.name)
         try:
-            with directory_in_root(self._root, *names[:2]) as folder:
-                os.stat(names[2], dir_fd=folder, follow_symlinks=False)
+            with directory_in_root(self._root, *names[:2]) as directory:
+                os.stat(names[2], dir_fd=directory, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return True
         return False
@@ -181,6 +181,6 @@ class LogFiles:
                         yield Path(entry.path), Path(entry.path).readlink()
 
 
-def _unlink(name: str, folder: int) -> None:
+def _unlink(name: str, directory: int) -> None:
     with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
+        os.unlink(name, dir_fd=directory)

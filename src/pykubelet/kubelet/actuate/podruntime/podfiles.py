@@ -1,6 +1,6 @@
 """Files that the agent shares with a pod's containers: last words, logs, /etc/hosts.
 
-What a container can write is read as hostile: regular files only, never out of the folder, never more than a cap.
+What a container can write is read as hostile: regular files only, never out of the directory, never more than a cap.
 Everything here blocks; callers run it in a thread. Errors are OSError, and ``Invalid`` for what is no plain file.
 """
 
@@ -13,12 +13,12 @@ from pykubelet.base.safe_path import open_regular_in_root
 _HOSTS_MODE = 0o644
 
 
-def read_tail(folder: Path, relative: str, limit: int) -> bytes | None:
-    """The last ``limit`` bytes of a file below a folder; None if there is none."""
+def read_tail(directory: Path, relative: str, limit: int) -> bytes | None:
+    """The last ``limit`` bytes of a file below a directory; None if there is none."""
     if not relative:
-        raise Invalid(f"a file of {folder} has no name")
+        raise Invalid(f"a file of {directory} has no name")
     try:
-        fd = open_regular_in_root(folder, relative, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular_in_root(directory, relative, os.O_RDONLY | os.O_CLOEXEC)
     except NotFound:
         return None
     return tail_of(fd, limit)

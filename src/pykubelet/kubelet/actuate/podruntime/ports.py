@@ -144,13 +144,13 @@ class PodFiles(Protocol):
     """Where a pod's files are (``actuate.volumes.PodDirs``)."""
 
     def etc_hosts(self, uid: PodUID) -> Path:
-        """The pod's /etc/hosts; its folder exists."""
+        """The pod's /etc/hosts; its directory exists."""
 
     def resources(self, uid: PodUID) -> Path:
-        """The file that says what the pod was allotted; its folder may be missing."""
+        """The file that says what the pod was allotted; its directory may be missing."""
 
     def container(self, uid: PodUID, container: str) -> Path:
-        """The folder of a container's termination logs; it may be missing."""
+        """The directory of a container's termination logs; it may be missing."""
 
     def termination_log(self, uid: PodUID, container: str) -> Path:
         """Make an empty termination log for one attempt. Blocks; raises OSError."""

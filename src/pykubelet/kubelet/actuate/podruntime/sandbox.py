@@ -1,4 +1,4 @@
-"""Makes the sandbox of a pod: its log folder, network and namespaces."""
+"""Makes the sandbox of a pod: its log directory, network and namespaces."""
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError

@@ -177,7 +177,7 @@ class StatusReader:
         content = tail = None
         try:
             if file is not None:
-                # Only the name is taken from the runtime: the folder is known, and nothing outside it is read.
+                # Only the name is taken from the runtime: the directory is known, and nothing outside it is read.
                 content = read_tail(self._files.container(noted.ref.uid, noted.name), file, MAX_FILE_BYTES)
             if _wants_log(status, noted, content):
                 tail = self._logs.read_tail(noted.ref, noted.name, noted.restart_count, LOG_TAIL_BYTES)

@@ -93,7 +93,7 @@ class PodActions:
 
 @dataclass(frozen=True, slots=True)
 class PodRuntimeConfig:
-    """Folders and delays of the pod runtime."""
+    """Directories and delays of the pod runtime."""
 
     pod_logs_dir: str = "/var/log/pods"
     container_logs_dir: str = "/var/log/containers"

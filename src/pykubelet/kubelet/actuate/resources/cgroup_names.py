@@ -79,11 +79,11 @@ def from_path(path: str, style: NameStyle = NameStyle.CGROUPFS) -> CgroupName:
             return tuple(part.replace("_", "-") for part in parts[-1].removesuffix(_SLICE).split("-"))
 
 
-def component(folder: str, style: NameStyle = NameStyle.CGROUPFS) -> str:
-    """The last component behind the name of a folder, which with systemd repeats those above. Never fails."""
+def component(directory: str, style: NameStyle = NameStyle.CGROUPFS) -> str:
+    """The last component behind the name of a directory, which with systemd repeats those above. Never fails."""
     if style is NameStyle.CGROUPFS:
-        return folder
-    return folder.removesuffix(_SLICE).rpartition("-")[2].replace("_", "-") if folder.endswith(_SLICE) else ""
+        return directory
+    return directory.removesuffix(_SLICE).rpartition("-")[2].replace("_", "-") if directory.endswith(_SLICE) else ""
 
 
 def cri_parent(name: CgroupName, style: NameStyle = NameStyle.CGROUPFS) -> str:

@@ -1,4 +1,4 @@
-"""Deals out ranges of ids to pods, and remembers in each pod's folder which one it has."""
+"""Deals out ranges of ids to pods, and remembers in each pod's directory which one it has."""
 
 import logging
 import pwd
@@ -81,7 +81,7 @@ class UserNamespaces:
         return None if first is None else namespace(first, self._pool.per_pod)
 
     async def allot(self, pod: Pod, handler: str) -> None:
-        """See to it that the pod has ids, if it wants any of its own; its folder has to be there.
+        """See to it that the pod has ids, if it wants any of its own; its directory has to be there.
 
         Raises Invalid where the runtime's ``handler`` cannot do that, Transient when no ids are left or the disk fails.
         """

@@ -2,7 +2,7 @@
 
 The layout is Kubernetes' own, on which programs in containers rely (they watch `..data`):
 
-    ..2026_11_21_04_05_06.1234567890/key      the files, in a folder made for one version of the content
+    ..2026_11_21_04_05_06.1234567890/key      the files, in a directory made for one version of the content
     ..data -> ..2026_11_21_04_05_06.1234567890
     key -> ..data/key                         what users open; one link for each first component of a path
 
@@ -27,7 +27,7 @@ from pykubelet.linux.removal import remove_tree_at
 DATA: Final = "..data"
 _NEW_DATA: Final = "..data_tmp"
 _VERSION = re.compile(r"\.\.\d{4}(?:_\d\d){5}\.\d+")
-_FOLDER_MODE: Final = 0o755
+_DIRECTORY_MODE: Final = 0o755
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,11 +36,11 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 def write_payload(
     target: str | os.PathLike[str], payload: Payload, *, now: Seconds, fs_group: int | None = None
 ) -> bool:
-    """Make the folder show exactly these files; returns whether its content changed. Blocks.
+    """Make the directory show exactly these files; returns whether its content changed. Blocks.
 
     With `fs_group` the files belong to that group and it may read them. `now` (Unix seconds) goes into the
     name of the version. Raises Invalid for a path that may not be, OSError from the kernel. Only one call at
-    a time for one folder.
+    a time for one directory.
     """
     files = clean_payload(payload)
     with _opened(target) as root:
@@ -68,7 +68,7 @@ def _opened(path: str | os.PathLike[str], dir_fd: int | None = None) -> Iterator
 
 
 def _current_version(root: int) -> str | None:
-    """The folder that `..data` points at; None if there is none or it is not one of ours."""
+    """The directory that `..data` points at; None if there is none or it is not one of ours."""
     try:
         target = os.readlink(DATA, dir_fd=root)
     except FileNotFoundError:
@@ -77,22 +77,22 @@ def _current_version(root: int) -> str | None:
 
 
 def _holds(root: int, version: str, files: Payload) -> bool:
-    """Whether the version's folder has exactly these files with this content."""
+    """Whether the version's directory has exactly these files with this content."""
     try:
-        with _opened(version, root) as folder:
-            return set(_walk(folder)) == files.keys() and all(
-                _same(folder, path, projection.data) for path, projection in files.items()
+        with _opened(version, root) as directory:
+            return set(_walk(directory)) == files.keys() and all(
+                _same(directory, path, projection.data) for path, projection in files.items()
             )
     except (FileNotFoundError, NotADirectoryError):
         return False
 
 
-def _walk(folder: int) -> Iterator[str]:
+def _walk(directory: int) -> Iterator[str]:
     """Paths of everything but directories, below one that we wrote ourselves. A pod says how deep its files are."""
     todo = [""]
     while todo:
         prefix = todo.pop()
-        with _opened(prefix or ".", folder) as inner, os.scandir(inner) as entries:
+        with _opened(prefix or ".", directory) as inner, os.scandir(inner) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     todo.append(f"{prefix}{entry.name}/")
@@ -100,9 +100,9 @@ def _walk(folder: int) -> Iterator[str]:
                     yield prefix + entry.name
 
 
-def _same(folder: int, path: str, data: bytes) -> bool:
+def _same(directory: int, path: str, data: bytes) -> bool:
     try:
-        fd = os.open(path, _READ, dir_fd=folder)
+        fd = os.open(path, _READ, dir_fd=directory)
     except OSError:
         return False
     with os.fdopen(fd, "rb") as file:
@@ -111,32 +111,32 @@ def _same(folder: int, path: str, data: bytes) -> bool:
 
 
 def _new_version(root: int, files: Payload, now: Seconds, fs_group: int | None) -> str:
-    """Write all files into a new folder and return its name; nobody looks at it yet."""
+    """Write all files into a new directory and return its name; nobody looks at it yet."""
     name = utc(now).strftime("..%Y_%m_%d_%H_%M_%S.") + str(secrets.randbelow(2**32))
-    _make_folder(root, name, fs_group)
-    with _opened(name, root) as folder:
+    _make_directory(root, name, fs_group)
+    with _opened(name, root) as directory:
         made: set[str] = set()
         for path, projection in files.items():
             for end in (i for i, char in enumerate(path) if char == "/"):
                 if path[:end] not in made:
                     made.add(path[:end])
-                    _make_folder(folder, path[:end], fs_group)
-            _write_file(folder, path, projection, fs_group)
+                    _make_directory(directory, path[:end], fs_group)
+            _write_file(directory, path, projection, fs_group)
     return name
 
 
-def _make_folder(parent: int, name: str, fs_group: int | None) -> None:
+def _make_directory(parent: int, name: str, fs_group: int | None) -> None:
     os.mkdir(name, 0o700, dir_fd=parent)
-    mode = _FOLDER_MODE
+    mode = _DIRECTORY_MODE
     if fs_group is not None:
         os.chown(name, -1, fs_group, dir_fd=parent, follow_symlinks=False)
         mode |= 0o550 | stat.S_ISGID
     os.chmod(name, mode, dir_fd=parent)
 
 
-def _write_file(folder: int, path: str, projection: FileProjection, fs_group: int | None) -> None:
+def _write_file(directory: int, path: str, projection: FileProjection, fs_group: int | None) -> None:
     mode = projection.mode
-    fd = os.open(path, _CREATE, 0o600, dir_fd=folder)
+    fd = os.open(path, _CREATE, 0o600, dir_fd=directory)
     with os.fdopen(fd, "wb", buffering=0) as file:
         data = memoryview(projection.data)
         while data:
@@ -157,8 +157,8 @@ def _link(root: int, names: set[str]) -> None:
 
 def _tidy(root: int, current: str) -> None:
     """Remove links whose file is gone, and versions that are no more shown."""
-    with os.scandir(root) as entries, _opened(current, root) as folder:
-        with os.scandir(folder) as inside:
+    with os.scandir(root) as entries, _opened(current, root) as directory:
+        with os.scandir(directory) as inside:
             shown = {entry.name for entry in inside}
         for entry in entries:
             if entry.is_symlink():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.safe_path import close_quietly, mkdir_in_root
-from pykubelet.kubelet.actuate.volumes import decide, folders
+from pykubelet.kubelet.actuate.volumes import decide, directories
 from pykubelet.kubelet.actuate.volumes.atomic_writer import write_payload
 from pykubelet.kubelet.actuate.volumes.empty_dir import make_in_memory
 from pykubelet.kubelet.actuate.volumes.payload import (
@@ -26,21 +26,21 @@ _MOUNT_POINT_MODE = 0o755
 
 
 def on_disk(request: Request) -> None:
-    """The folder of a configMap volume, which is not secret."""
-    folders.make_on_disk(request.path, request.fs_group)
+    """The directory of a configMap volume, which is not secret."""
+    directories.make_on_disk(request.path, request.fs_group)
 
 
 def in_memory(request: Request) -> None:
-    """The folder of volumes that hold secrets or facts that go stale with a reboot."""
+    """The directory of volumes that hold secrets or facts that go stale with a reboot."""
     make_in_memory(request)
 
 
-def content_work(request: Request, payload: Payload, make_folder: Callable[[Request], None]) -> Work:
+def content_work(request: Request, payload: Payload, make_directory: Callable[[Request], None]) -> Work:
     """The work for a volume that shows these files. Invalid for impossible paths."""
     files = clean_payload(payload)
 
     def run() -> None:
-        make_folder(request)
+        make_directory(request)
         for relative in decide.nested_mount_points(request.pod, request.volume.name):
             close_quietly(mkdir_in_root(request.path, relative, _MOUNT_POINT_MODE))
         write_payload(request.path, files, now=request.now, fs_group=request.fs_group)

@@ -89,7 +89,7 @@ def _page_sizes(names: Iterable[str]) -> Iterator[Bytes]:
 
 
 def nested_mount_points(pod: Pod, volume: str) -> tuple[str, ...]:
-    """Folders that must exist in a volume because containers mount others below the place of this one.
+    """Directories that must exist in a volume because containers mount others below the place of this one.
 
     Relative to the volume's root. Read-only volumes need them made beforehand: the runtime could not.
     """

@@ -68,7 +68,7 @@ def persistent(pv: PersistentVolume) -> PersistentVolume:
 def inline(volume: Volume, namespace: str) -> PersistentVolume | None:
     """A volume of a pod's own spec as a PersistentVolume of its CSI driver; None if it is of another kind.
 
-    It is named after the pod's volume, which its folder is named after too: other than the reference's name for it,
+    It is named after the pod's volume, which its directory is named after too: other than the reference's name for it,
     that is always one component of a path. Invalid, Unsupported.
     """
     found = _source_inline(volume, namespace)

@@ -1,4 +1,4 @@
-"""emptyDir: an empty folder that lives as long as the pod, on disk, in memory or in huge pages.
+"""emptyDir: an empty directory that lives as long as the pod, on disk, in memory or in huge pages.
 
 The size limit binds volumes in memory here; for those on disk it is for the eviction manager to watch.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.volumes import decide, folders
+from pykubelet.kubelet.actuate.volumes import decide, directories
 from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
 from pykubelet.kubelet.types.podresources import MEMORY
 from pykubelet.models.core_v1 import EmptyDirVolumeSource
@@ -16,7 +16,7 @@ _MEMORY: Final = "Memory"
 
 
 class EmptyDir:
-    """The plugin. Work is done once; what the pod made of the folder since then is its own."""
+    """The plugin. Work is done once; what the pod made of the directory since then is its own."""
 
     name = "kubernetes.io/empty-dir"
     attributes = Attributes()
@@ -31,17 +31,17 @@ def _maker(request: Request, source: EmptyDirVolumeSource) -> Callable[[], None]
     if source.medium == "":
         security = request.pod.spec.security_context
         policy = security.fs_group_change_policy if security else ""
-        return lambda: folders.make_on_disk(path, group, policy)
+        return lambda: directories.make_on_disk(path, group, policy)
     if source.medium == _MEMORY:
         return lambda: make_in_memory(request, source)
     if source.medium == decide.HUGE_PAGES or source.medium.startswith(f"{decide.HUGE_PAGES}-"):
         size = decide.huge_page_size(request.pod, source.medium)
-        return lambda: folders.make_of_huge_pages(path, group, size)
+        return lambda: directories.make_of_huge_pages(path, group, size)
     raise Invalid(f'unknown storage medium "{source.medium}"')
 
 
 def make_in_memory(request: Request, source: EmptyDirVolumeSource | None = None) -> None:
-    """The folder in memory that secrets and the like are kept in; bounded as an emptyDir would be."""
+    """The directory in memory that secrets and the like are kept in; bounded as an emptyDir would be."""
     allocatable = request.context.downward.allocatable.get(MEMORY)
     size = decide.tmpfs_size(request.pod, allocatable, source.size_limit if source else None)
-    folders.make_in_memory(request.path, request.fs_group, size)
+    directories.make_in_memory(request.path, request.fs_group, size)

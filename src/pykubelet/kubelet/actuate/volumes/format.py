@@ -39,7 +39,7 @@ class Formatter:
     places: str = _PLACES
 
     async def mount(self, device: Device, target: Path) -> None:
-        """Mount the device on a folder that is there. Base errors say what was in the way."""
+        """Mount the device on a directory that is there. Base errors say what was in the way."""
         found = await self._probe(device.path)
         if not found:
             if device.read_only:

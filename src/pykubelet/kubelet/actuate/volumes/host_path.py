@@ -1,4 +1,4 @@
-"""hostPath: a file or folder of the node itself.
+"""hostPath: a file or directory of the node itself.
 
 The path is checked, or made, once before the first container starts. It may lie on anything, a dead NFS server
 included, so it is never looked at on the event loop. Nothing of it is removed with the pod.
@@ -14,7 +14,7 @@ from typing import Final
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
 
-_FOLDER_MODE: Final = 0o755
+_DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 
 _Test = Callable[[int], bool]
@@ -29,7 +29,7 @@ _CREATE: Final = "OrCreate"
 
 
 class HostPath:
-    """The plugin. Without a type nothing is checked; the runtime makes a folder where there is nothing."""
+    """The plugin. Without a type nothing is checked; the runtime makes a directory where there is nothing."""
 
     name = "kubernetes.io/host-path"
     attributes = Attributes(selinux_relabel=False)
@@ -56,7 +56,7 @@ def check(path: str, kind: str) -> None:
     mode = _mode_of(path)
     if mode is None and basic != kind:
         if basic == "Directory":
-            _make_folder(Path(path))
+            _make_directory(Path(path))
         else:
             _make_file(path)
         mode = _mode_of(path)
@@ -72,17 +72,17 @@ def _mode_of(path: str) -> int | None:
         return None
 
 
-def _make_folder(path: Path) -> None:
-    """Make the folder and its missing parents, all with the same mode whatever the umask."""
+def _make_directory(path: Path) -> None:
+    """Make the directory and its missing parents, all with the same mode whatever the umask."""
     if not path.parent.exists():
-        _make_folder(path.parent)
+        _make_directory(path.parent)
     with suppress(FileExistsError):
         path.mkdir()
-        path.chmod(_FOLDER_MODE)
+        path.chmod(_DIRECTORY_MODE)
 
 
 def _make_file(path: str) -> None:
-    """Make an empty file; its folder has to exist."""
+    """Make an empty file; its directory has to exist."""
     with suppress(FileExistsError):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
         try:

@@ -41,7 +41,7 @@ def set_up_all(
 
 
 def not_set_up(source: Source | None, text: str) -> str:
-    """What is said of a volume that could not be set up; without a source it was the pod's folder."""
+    """What is said of a volume that could not be set up; without a source it was the pod's directory."""
     if source is None:
         return f"error making pod data directories: {text}"
     claim = f" (of claim {source.claim})" if source.claim else ""

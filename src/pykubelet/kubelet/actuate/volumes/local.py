@@ -1,6 +1,6 @@
-"""local: a folder or device of this node that a PersistentVolume gives away; shown by a bind mount in the pod's folder.
+"""local: a directory or device of this node behind a PersistentVolume; bind-mounted in the pod's directory.
 
-The folder has to be there; nothing of it is removed with the pod. A device is handed to containers as it is with
+The directory has to be there; nothing of it is removed with the pod. A device is handed to containers as it is with
 `volumeMode: Block`; else its file system is shown, which `local_devices.py` has mounted.
 """
 
@@ -15,7 +15,7 @@ from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point
 
-_FOLDER_MODE: Final = 0o750
+_DIRECTORY_MODE: Final = 0o750
 
 
 class LocalVolume:
@@ -56,7 +56,7 @@ def _show(request: Request, link: str, policy: str, *, read_only: bool) -> None:
         raise Conflict(f"{path}: only directory and block device are supported")
     if is_mount_point(request.path):
         return
-    request.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    request.path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     if request.fs_group is not None and not read_only:
         give_to_group(path, request.fs_group, policy)
     mounts.bind(path, str(request.path), read_only=read_only)

@@ -16,13 +16,13 @@ from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import at_or_below, is_mount_point
 from pykubelet.linux.mountinfo import mounts as all_mounts
 
-_FOLDER: Final = "plugins/kubernetes.io/local-volume/mounts"
-_FOLDER_MODE: Final = 0o750
+_DIRECTORY: Final = "plugins/kubernetes.io/local-volume/mounts"
+_DIRECTORY_MODE: Final = 0o750
 
 
 def mounted_at(root: Path, name: str) -> Path:
-    """Where the device of a PersistentVolume is mounted, below the agent's root folder."""
-    return root / _FOLDER / component(name)
+    """Where the device of a PersistentVolume is mounted, below the agent's root directory."""
+    return root / _DIRECTORY / component(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LocalDevices:
         def is_needed() -> bool:
             if not stat.S_ISBLK(Path(path).stat().st_mode) or is_mount_point(target):
                 return False
-            target.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            target.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
             return True
 
         key = f"volume/local {source.name}"
@@ -58,14 +58,14 @@ class LocalDevices:
 
         Raises base errors, OSError.
         """
-        folder = self.dirs.root / _FOLDER
-        if folder.is_dir():
-            await self.blocking.run("volume/local", lambda: self._release(folder, wanted))
+        directory = self.dirs.root / _DIRECTORY
+        if directory.is_dir():
+            await self.blocking.run("volume/local", lambda: self._release(directory, wanted))
 
-    def _release(self, folder: Path, wanted: frozenset[str]) -> None:
+    def _release(self, directory: Path, wanted: frozenset[str]) -> None:
         table = all_mounts()
         used = {mount.device for mount in at_or_below(table, str(self.dirs.pods))}
-        for mount in at_or_below(table, str(folder)):
+        for mount in at_or_below(table, str(directory)):
             if mount.device not in used and Path(mount.path).name not in wanted:
                 mounts.unmount(mount.path)
                 Path(mount.path).rmdir()

@@ -81,7 +81,7 @@ class _PodState:
     since: Seconds
     """On the monotonic clock: when it was asked for first."""
     prepared: bool = False
-    """The pod's folders are there."""
+    """The pod's directories are there."""
     sources: dict[str, Source] = field(default_factory=dict)
     """By volume name, as far as they could be found."""
     ready: dict[str, Ready | None] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class VolumeManager:
         """Of pods whose volumes are held up by drivers."""
 
     async def mount(self, pod: Pod, context: VolumeContext) -> None:
-        """Set up the pod's folders and volumes, and bring files up to date whose source has changed.
+        """Set up the pod's directories and volumes, and bring files up to date whose source has changed.
 
         May be repeated; takes well under a millisecond when there is nothing to do. Raises VolumeError naming
         the volumes that could not be set up. One that is set up already but cannot be refreshed (its ConfigMap
@@ -240,7 +240,7 @@ class VolumeManager:
         return {key: number for key, number in found.items() if number}
 
     def pods_on_disk(self) -> set[PodUID]:
-        """Pods that have a folder here; those nobody knows any more should be given to `remove`."""
+        """Pods that have a directory here; those nobody knows any more should be given to `remove`."""
         return self._dirs.uids()
 
     async def _let_go(self, uid: PodUID) -> None:

@@ -1,4 +1,4 @@
-"""nfs: an export of a file server, mounted into the pod's folder by `mount.nfs`, which talks to the server first.
+"""nfs: an export of a file server, mounted into the pod's directory by `mount.nfs`, which talks to the server first.
 
 A server that does not answer holds up the pods that want it, and no others.
 """
@@ -34,7 +34,7 @@ def mount_command(source: Source, target: Path) -> Sequence[str]:
 
 
 async def mount(source: Source, target: Path, timeout: Seconds, places: str = _PLACES) -> None:
-    """Mount the export on a folder that is there. Base errors say what `mount.nfs` said."""
+    """Mount the export on a directory that is there. Base errors say what `mount.nfs` said."""
     _, *arguments = mount_command(source, target)
     helper = shutil.which(_HELPER, path=places)
     if helper is None:

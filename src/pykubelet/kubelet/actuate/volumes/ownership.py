@@ -1,7 +1,7 @@
 """Gives a volume to the pod's fsGroup, so that its processes may use it whatever user they run as.
 
 Rule: Kubernetes API, `PodSecurityContext.fsGroup` and `fsGroupChangePolicy`: everything in the volume gets the
-group, read (and write) permission for it, and folders the setgid bit, so that new files belong to it too.
+group, read (and write) permission for it, and directories the setgid bit, so that new files belong to it too.
 """
 
 import logging
@@ -23,7 +23,7 @@ _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def group_mode(mode: int, *, read_only: bool = False) -> int:
-    """Permission bits (setgid included) of a file or folder after it was given to the group."""
+    """Permission bits (setgid included) of a file or directory after it was given to the group."""
     mask = _READ if read_only else _READ_WRITE
     if stat.S_ISDIR(mode):
         mask |= _ENTER | stat.S_ISGID
@@ -31,14 +31,14 @@ def group_mode(mode: int, *, read_only: bool = False) -> int:
 
 
 def needs_change(root: os.stat_result, group: int, *, read_only: bool = False) -> bool:
-    """Whether the volume's root folder shows that the volume does not yet belong to the group."""
+    """Whether the volume's root directory shows that the volume does not yet belong to the group."""
     return root.st_gid != group or group_mode(root.st_mode, read_only=read_only) != stat.S_IMODE(root.st_mode)
 
 
 def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *, read_only: bool = False) -> int:
-    """Give the volume to the group; returns how many files and folders were changed. Blocks.
+    """Give the volume to the group; returns how many files and directories were changed. Blocks.
 
-    With the policy OnRootMismatch nothing is done if the root folder is right already; it is changed last, so
+    With the policy OnRootMismatch nothing is done if the root directory is right already; it is changed last, so
     that an interrupted run starts again. Links are not followed. Files that refuse are logged and skipped, as
     in the reference. Raises OSError if the root cannot be read.
     """
@@ -48,9 +48,9 @@ def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *,
             return 0
         changed = 0
 
-        def visit(folder: int, name: str) -> None:
+        def visit(directory: int, name: str) -> None:
             nonlocal changed
-            changed += _change(name, folder, group, read_only)
+            changed += _change(name, directory, group, read_only)
 
         for _ in TreeWalk(os.dup(root), visit).steps():  # a pod may nest directories as deep as it likes
             pass
@@ -59,9 +59,9 @@ def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *,
         os.close(root)
 
 
-def _change(name: str, folder: int, group: int, read_only: bool) -> int:
+def _change(name: str, directory: int, group: int, read_only: bool) -> int:
     try:
-        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except OSError as error:
         _log.warning("cannot give a file to the fsGroup", extra={"file": name, "error": str(error)})
         return 0

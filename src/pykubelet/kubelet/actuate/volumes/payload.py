@@ -79,7 +79,7 @@ def encode(text: str) -> bytes:
 
 
 def clean_payload(payload: Payload) -> dict[str, FileProjection]:
-    """The payload with normalised paths. Invalid for paths that leave the folder or stand in each other's way."""
+    """The payload with normalised paths. Invalid for paths that leave the directory or stand in each other's way."""
     files: dict[str, FileProjection] = {}
     for path, projection in payload.items():
         files[_clean_path(path)] = projection
@@ -87,7 +87,7 @@ def clean_payload(payload: Payload) -> dict[str, FileProjection]:
         parent = path.rpartition("/")[0]
         while parent:
             if parent in files:
-                raise Invalid(f"invalid path: {parent} cannot be a file and the folder of {path}")
+                raise Invalid(f"invalid path: {parent} cannot be a file and the directory of {path}")
             parent = parent.rpartition("/")[0]
     return files
 

@@ -38,10 +38,10 @@ def component(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodDirs:
-    """Paths below the agent's root folder. Only `prepare` and `termination_log` touch the disk."""
+    """Paths below the agent's root directory. Only `prepare` and `termination_log` touch the disk."""
 
     root: Path
-    """The agent's root folder, free of symbolic links, as the kernel's mount table shows it."""
+    """The agent's root directory, free of symbolic links, as the kernel's mount table shows it."""
 
     @classmethod
     def at(cls, root: str | os.PathLike[str]) -> "PodDirs":
@@ -108,9 +108,9 @@ class PodDirs:
 
     def termination_log(self, uid: PodUID, container: str) -> Path:
         """Make an empty termination log for one attempt of a container, writable by any user of the container."""
-        folder = self.container(uid, container)
-        folder.mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
-        path = folder / secrets.token_hex(4)
+        directory = self.container(uid, container)
+        directory.mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
+        path = directory / secrets.token_hex(4)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             os.fchmod(fd, 0o666)
@@ -119,6 +119,6 @@ class PodDirs:
         return path
 
     def uids(self) -> set[PodUID]:
-        """Pods that have a folder here."""
+        """Pods that have a directory here."""
         with os.scandir(self.pods) as entries:
             return {PodUID(e.name) for e in entries if _COMPONENT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)}

@@ -1,4 +1,4 @@
-"""projected: several sources in one folder, in memory. Where two have the same path, the later one wins."""
+"""projected: several sources in one directory, in memory. Where two have the same path, the later one wins."""
 
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
 from pykubelet.kubelet.actuate.volumes.content import (

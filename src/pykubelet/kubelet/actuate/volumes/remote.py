@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 KINDS: Final = frozenset({CSI, NFS})
-_FOLDER_MODE: Final = 0o750
-_FOLDERS: Final = ("volumes/kubernetes.io~csi", "volumes/kubernetes.io~nfs", "volumeDevices")
+_DIRECTORY_MODE: Final = 0o750
+_DIRECTORIES: Final = ("volumes/kubernetes.io~csi", "volumes/kubernetes.io~nfs", "volumeDevices")
 
 
 def _filesystem_sizes(path: str) -> VolumeSizes:
@@ -76,14 +76,16 @@ class RemoteVolumes:
     def has_any(self, uid: PodUID) -> bool:
         """Whether a pod may have volumes of this kind, by what is on the disk and by what is under way."""
         pod = self.dirs.pod(uid)
-        return any((pod / folder).is_dir() for folder in _FOLDERS) or (self.csi is not None and self.csi.holds(uid))
+        return any((pod / directory).is_dir() for directory in _DIRECTORIES) or (
+            self.csi is not None and self.csi.holds(uid)
+        )
 
     async def tear_down(self, uid: PodUID) -> None:
         """Have drivers let go of a pod's volumes, unmount exports. Repeatable; raises Transient naming what stays."""
         if self.csi is not None:
             await self.csi.tear_down(uid)
-        folder = self.dirs.volumes(uid) / nfs.NAME.replace("/", "~")
-        for mount in await self.blocking.run(f"pod/{uid}/nfs", lambda: mounts_below(str(folder))):
+        directory = self.dirs.volumes(uid) / nfs.NAME.replace("/", "~")
+        for mount in await self.blocking.run(f"pod/{uid}/nfs", lambda: mounts_below(str(directory))):
             await self._unmount_nfs(mount.path)
 
     async def _unmount_nfs(self, path: str) -> None:
@@ -127,10 +129,10 @@ class RemoteVolumes:
         target = self.dirs.volume(uid, nfs.NAME, source.name)
 
         def is_needed() -> bool:
-            # By the mount table alone: looking at the folder itself may hang.
+            # By the mount table alone: looking at the directory itself may hang.
             if mounts_below(str(target)):
                 return False
-            target.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            target.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
             return True
 
         if await self.blocking.run(f"pod/{uid}/nfs/{source.name}", is_needed):

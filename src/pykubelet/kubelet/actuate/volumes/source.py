@@ -17,7 +17,7 @@ class Source:
     kind: str
     """The field that says what it is: of the volume, or of the PersistentVolume (`config_map`, `csi`, `local`, …)."""
     name: str
-    """Its folder's: that in the pod's spec, or the PersistentVolume's."""
+    """Its directory's: that in the pod's spec, or the PersistentVolume's."""
     volume: Volume
     """The volume in the pod's spec; for a claim one made of the PersistentVolume."""
     pv: PersistentVolume | None = None

@@ -1,4 +1,4 @@
-"""subPath: mounts one file or folder of a volume, without letting the pod choose which.
+"""subPath: mounts one file or directory of a volume, without letting the pod choose which.
 
 The pod can change the volume while we look at it (CVE-2021-25741), so the path is opened step by step with
 `base.safe_path`, and what is bind-mounted for the container is the open descriptor. The runtime then gets the
@@ -17,7 +17,7 @@ from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root,
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point
 
-_FOLDER_MODE: Final = 0o750
+_DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o640
 
 
@@ -33,7 +33,7 @@ class SubPath:
 
 
 def bind_sub_path(sub: SubPath) -> None:
-    """Make the target show that part of the volume; a missing one is made as a folder. Blocks, may be repeated.
+    """Make the target show that part of the volume; a missing one is made as a directory. Blocks, may be repeated.
 
     A mount of an earlier run is kept if it shows the same thing, else replaced. Raises base errors and OSError.
     """
@@ -44,7 +44,7 @@ def bind_sub_path(sub: SubPath) -> None:
             if os.path.samestat(info, sub.target.lstat()):
                 return
             mounts.unmount(str(sub.target), lazy=True)
-        _make_target(sub.target, is_folder=stat.S_ISDIR(info.st_mode))
+        _make_target(sub.target, is_directory=stat.S_ISDIR(info.st_mode))
         mounts.bind(proc_path(source), str(sub.target), recursive=False)
     finally:
         close_quietly(source)
@@ -61,7 +61,7 @@ def bind_all(sub_paths: Iterable[tuple[str, SubPath]]) -> tuple[str, str] | None
 
 
 def _open(sub: SubPath) -> int:
-    """A descriptor of the part; a folder that has to be made gets the permissions of the volume's root."""
+    """A descriptor of the part; a directory that has to be made gets the permissions of the volume's root."""
     try:
         return open_in_root(sub.volume, sub.relative, os.O_PATH)
     except NotFound:
@@ -69,14 +69,14 @@ def _open(sub: SubPath) -> int:
         return mkdir_in_root(sub.volume, sub.relative, mode)
 
 
-def _make_target(target: Path, *, is_folder: bool) -> None:
-    """An empty folder or file to mount on; one of the wrong kind from an earlier run is replaced."""
-    target.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-    if target.is_dir() and not is_folder:
+def _make_target(target: Path, *, is_directory: bool) -> None:
+    """An empty directory or file to mount on; one of the wrong kind from an earlier run is replaced."""
+    target.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    if target.is_dir() and not is_directory:
         target.rmdir()
-    elif target.exists() and is_folder and not target.is_dir():
+    elif target.exists() and is_directory and not target.is_dir():
         target.unlink()
-    if is_folder:
-        target.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    if is_directory:
+        target.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
     else:
         target.touch(mode=_FILE_MODE)

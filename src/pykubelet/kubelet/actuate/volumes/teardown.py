@@ -1,4 +1,4 @@
-"""Takes down what a pod has on this node: first the mounts, then the folders. All of it blocks and may be repeated.
+"""Takes down what a pod has on this node: first the mounts, then the directories. All of it blocks and may be repeated.
 
 Works from the disk and the kernel's mount table alone, so it also clears what an agent that was killed left.
 """
@@ -16,7 +16,7 @@ from pykubelet.linux.removal import remove_tree
 _log = logging.getLogger(__name__)
 
 _SUB_PATHS: Final = "volume-subpaths"
-_VOLUME_FOLDERS: Final = (_SUB_PATHS, "volumes", "volume-devices", "volumeDevices")
+_VOLUME_DIRECTORIES: Final = (_SUB_PATHS, "volumes", "volume-devices", "volumeDevices")
 
 
 def unmount_sub_paths(dirs: PodDirs, uid: PodUID) -> None:
@@ -31,7 +31,7 @@ def remove_volumes(dirs: PodDirs, uid: PodUID) -> None:
     """
     pod = dirs.pod(uid)
     _unmount(pod)
-    for name in _VOLUME_FOLDERS:
+    for name in _VOLUME_DIRECTORIES:
         remove_tree(pod / name)
 
 
@@ -42,10 +42,10 @@ def remove_pod(dirs: PodDirs, uid: PodUID) -> None:
     remove_tree(pod)
 
 
-def _unmount(folder: Path) -> None:
-    """Unmount all that is mounted in the folder; what is busy is detached, which is logged."""
+def _unmount(directory: Path) -> None:
+    """Unmount all that is mounted in the directory; what is busy is detached, which is logged."""
     try:
-        mounts.unmount_all_under(str(folder))
+        mounts.unmount_all_under(str(directory))
     except Transient as error:
-        _log.warning("a mount is busy, detaching it", extra={"path": str(folder), "error": str(error)})
-        mounts.unmount_all_under(str(folder), lazy=True)
+        _log.warning("a mount is busy, detaching it", extra={"path": str(directory), "error": str(error)})
+        mounts.unmount_all_under(str(directory), lazy=True)

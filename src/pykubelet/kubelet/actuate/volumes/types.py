@@ -105,7 +105,7 @@ class Plugin(Protocol):
     """One kind of volume."""
 
     name: str
-    """As the reference names it: `kubernetes.io/empty-dir`; folders are named after it."""
+    """As the reference names it: `kubernetes.io/empty-dir`; directories are named after it."""
     attributes: Attributes
 
     def prepare(self, request: Request) -> Work:

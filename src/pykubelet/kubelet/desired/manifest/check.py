@@ -56,7 +56,7 @@ def read_manifest(path: str) -> bytes:
     try:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
-            what = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+            what = "a directory" if stat.S_ISDIR(mode) else "a pipe, socket or device"
             raise Invalid(f"is {what}, not a regular file")
         with os.fdopen(fd, "rb", closefd=False) as file:
             return file.read(MAX_BYTES + 1)  # one more than allowed, so that the reader sees that it is too large

@@ -64,7 +64,7 @@ class LocalObjects:
 
     def _missing(self, kind: str, namespace: str, name: str) -> NotFound:
         others = sorted(key.namespace for key in self._objects if key.kind == kind and key.name == name)
-        advice = f"put a {kind} of that name into the manifest folder"
+        advice = f"put a {kind} of that name into the manifest directory"
         if others:
             advice = f"there is one in namespace {others[0]!r}; a pod can only use those of its own namespace"
         return NotFound(f"{kind.lower()} {name!r} not found in namespace {namespace!r}: {advice}")

@@ -1,4 +1,4 @@
-"""Where pods come from without a cluster: a folder of manifests and a URL, merged into one stream of changes.
+"""Where pods come from without a cluster: a directory of manifests and a URL, merged into one stream of changes.
 
 :class:`Sources` runs them; :class:`PodMux` compares and tells the sync loop; :class:`ManifestStates` remembers
 each manifest's problems for the CLI. Made and wired in ``kubelet/main.py``.

@@ -19,15 +19,15 @@ _MAX_FILE: Final = 16 << 20
 
 
 class Backup:
-    """A folder (0700) of copies, one per origin. A copy that cannot be written is only logged."""
+    """A directory (0700) of copies, one per origin. A copy that cannot be written is only logged."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def save(self, origin: str, data: bytes) -> None:
         """Keep this version."""
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             make_place(self._file(origin))
             write_atomic(self._file(origin), data)
         except OSError as error:
@@ -47,12 +47,12 @@ class Backup:
         """Remove the copies of all others: their manifests are gone."""
         wanted = {self._file(origin) for origin in origins}
         try:
-            unwanted = [file for file in self._folder.iterdir() if file not in wanted and ASIDE not in file.name]
+            unwanted = [file for file in self._directory.iterdir() if file not in wanted and ASIDE not in file.name]
         except FileNotFoundError:
             return
         except OSError as error:
             _log.warning(
-                "cannot tidy the copies of manifests", extra={"folder": str(self._folder), "error": str(error)}
+                "cannot tidy the copies of manifests", extra={"directory": str(self._directory), "error": str(error)}
             )
             return
         for file in unwanted:
@@ -60,4 +60,4 @@ class Backup:
                 file.unlink(missing_ok=True)
 
     def _file(self, origin: str) -> Path:
-        return self._folder / hashlib.sha256(origin.encode()).hexdigest()
+        return self._directory / hashlib.sha256(origin.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Reads a folder of manifests, or a single file. Blocks: it runs in a thread."""
+"""Reads a directory of manifests, or a single file. Blocks: it runs in a thread."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ def look(
 
     ``busy`` files are left as they are known, and not read if they are not.
 
-    Raises Transient if the folder itself cannot be read now.
+    Raises Transient if the directory itself cannot be read now.
     """
     records: dict[str, FileRecord] = {}
     try:
@@ -53,15 +53,15 @@ def is_manifest_name(name: str) -> bool:
 
 
 def _names(path: Path) -> dict[str, Path]:
-    """The files by name, sorted; sub-folders are not looked into."""
+    """The files by name, sorted; subdirectories are not looked into."""
     if not stat.S_ISDIR(path.stat().st_mode):
         return {path.name: path}
     with os.scandir(path) as entries:
-        names = sorted(entry.name for entry in entries if is_manifest_name(entry.name) and not _is_folder(entry))
+        names = sorted(entry.name for entry in entries if is_manifest_name(entry.name) and not _is_directory(entry))
     return {name: path / name for name in names}
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:

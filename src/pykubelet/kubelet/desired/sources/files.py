@@ -1,4 +1,4 @@
-"""The file source: a folder of manifests, or a single one, followed live.
+"""The file source: a directory of manifests, or a single one, followed live.
 
 inotify says at once what changed; every 20 s all files are read anyhow, so that a lost event or a file system
 without inotify only costs time. What is in force when a file is broken or half written is decided in
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 class FileSource:
     """Delivers everything the manifests want, first when they have been read and then after each change.
 
-    A folder that is not there wants nothing, which counts as read. One that cannot be read is not read: what it
+    A directory that is not there wants nothing, which counts as read. One that cannot be read is not read: what it
     gave before stays in force, and the agent does not clean up in its name.
     """
 

@@ -10,7 +10,7 @@ from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 
 RESCAN_SECONDS: Final = 20.0
-"""How often a folder or URL is looked at without a cause, as in the reference."""
+"""How often a directory or URL is looked at without a cause, as in the reference."""
 
 RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 20.0
@@ -19,13 +19,13 @@ HTTP_TIMEOUT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class FileSourceConfig:
-    """A folder of manifests, or a single one."""
+    """A directory of manifests, or a single one."""
 
     path: Path
     node_name: str
     rescan: Seconds = RESCAN_SECONDS
     backup: Path | None = None
-    """A folder for copies of the last good manifests, so that a broken one survives a restart; None: no copies."""
+    """A directory for copies of the last good manifests, so that a broken one survives a restart; None: no copies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""inotify on a folder of manifests or a single one. The only place here that knows inotify."""
+"""inotify on a directory of manifests or a single one. The only place here that knows inotify."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +17,10 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
     """Report changes until the watch no longer fits the path (moved, removed, replaced); then start anew.
 
     ``everything`` is called when all files must be looked at: first when the watch stands, and whenever events
-    were lost. If there is nothing at ``path`` yet, its folder is watched. Raises Transient if there can be no
+    were lost. If there is nothing at ``path`` yet, its directory is watched. Raises Transient if there can be no
     watch now.
     """
-    from asyncinotify import Inotify, Mask  # costs memory only where a folder is watched
+    from asyncinotify import Inotify, Mask  # costs memory only where a directory is watched
 
     whole = Mask.MOVED_TO | Mask.CLOSE_WRITE | Mask.MODIFY | Mask.CREATE | Mask.ATTRIB | Mask.MOVED_FROM | Mask.DELETE
     ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
@@ -31,19 +31,19 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
         (Mask.MOVED_FROM | Mask.DELETE, Change.VANISHED),
         (Mask.ATTRIB, Change.TOUCHED),
     )
-    is_folder = path.is_dir()
-    folder = path if is_folder else path.parent
+    is_directory = path.is_dir()
+    directory = path if is_directory else path.parent
     try:
         inotify = Inotify()
     except OSError as error:
         raise Transient(f"no inotify: {error.strerror}; is fs.inotify.max_user_instances too low?") from error
     with inotify:
         try:
-            inotify.add_watch(folder, whole | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR)
+            inotify.add_watch(directory, whole | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR)
         except OSError as error:
-            raise Transient(f"{folder}: cannot be watched: {error.strerror}") from error
+            raise Transient(f"{directory}: cannot be watched: {error.strerror}") from error
         everything()
-        if path.is_dir() != is_folder:
+        if path.is_dir() != is_directory:
             return
         while True:
             event = await inotify.get()
@@ -51,11 +51,11 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
             if event.mask & ended:
                 everything()
                 return
-            if event.mask & Mask.Q_OVERFLOW or (is_folder and name == DATA_LINK):
+            if event.mask & Mask.Q_OVERFLOW or (is_directory and name == DATA_LINK):
                 everything()
-            elif not is_folder and name == path.name and path.is_dir():
+            elif not is_directory and name == path.name and path.is_dir():
                 return
-            elif is_manifest_name(name) if is_folder else name == path.name:
+            elif is_manifest_name(name) if is_directory else name == path.name:
                 change = next((change for mask, change in changes if event.mask & mask), None)
                 if change is not None and not event.mask & Mask.ISDIR:
                     note(name, change)

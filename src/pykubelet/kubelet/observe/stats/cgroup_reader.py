@@ -50,11 +50,11 @@ class CgroupReader:
 
     def read(self, path: str, at: Seconds, *, full: bool) -> CgroupUsage | None:
         """The usage of a cgroup; ``full`` for all that /metrics/cadvisor shows. ``at`` is noted as the time."""
-        folders = self.folders(path)
-        created = _created(folders)
+        directories = self.directories(path)
+        created = _created(directories)
         if created is None:
             return None
-        files = self._texts(folders, full)
+        files = self._texts(directories, full)
         v2 = self._layout.mode is Mode.V2
         return CgroupUsage(
             path=path,
@@ -65,20 +65,20 @@ class CgroupReader:
             threads=compute.number(files.get("pids.current", "")),
             pressure=compute.pressure(files),
             io=(compute.io_v2 if v2 else compute.io_v1)(files, self._device) if full else (),
-            processes=self._processes(folders, files) if full and path != "/" else None,
+            processes=self._processes(directories, files) if full and path != "/" else None,
         )
 
     def cpu_ns(self, path: str) -> int | None:
         """The CPU time alone: one file."""
         if self._layout.mode is Mode.V2:
-            files = {"cpu.stat": _text(self.folders(path)[""] / "cpu.stat")}
+            files = {"cpu.stat": _text(self.directories(path)[""] / "cpu.stat")}
             usage = compute.cpu_v2(files)
             return None if usage is None else usage.total_ns
-        folder = self.folders(path).get("cpuacct")
-        return None if folder is None else compute.number(_text(folder / "cpuacct.usage"))
+        directory = self.directories(path).get("cpuacct")
+        return None if directory is None else compute.number(_text(directory / "cpuacct.usage"))
 
-    def folders(self, path: str) -> dict[str, Path]:
-        """Folder by controller; with version 2 the only one, under an empty name, where the limits are."""
+    def directories(self, path: str) -> dict[str, Path]:
+        """Directory by controller; with version 2 the only one, under an empty name, where the limits are."""
         relative = path.strip("/")
         if self._layout.mode is Mode.V2 and self._layout.unified is not None:
             return {"": inner(self._layout.unified / relative)}
@@ -86,36 +86,36 @@ class CgroupReader:
 
     def children(self, path: str) -> list[str]:
         """Names of the cgroups directly below; empty when there is no such cgroup."""
-        folders = self.folders(path)
-        folder = folders.get("") or folders.get("memory") or folders.get("cpuacct")
-        if folder is None:
+        directories = self.directories(path)
+        directory = directories.get("") or directories.get("memory") or directories.get("cpuacct")
+        if directory is None:
             return []
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(directory) as entries:
                 return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return []
 
     def pids(self, path: str) -> list[int]:
         """Processes in the cgroup itself and in those below."""
-        folders = self.folders(path)
-        folder = folders.get("") or folders.get("pids") or folders.get("cpuacct")
-        return [] if folder is None else list(_pids(folder))
+        directories = self.directories(path)
+        directory = directories.get("") or directories.get("pids") or directories.get("cpuacct")
+        return [] if directory is None else list(_pids(directory))
 
-    def _texts(self, folders: dict[str, Path], full: bool) -> dict[str, str]:
-        if "" in folders:
-            return {name: _text(folders[""] / name) for name in (_V2_FULL if full else _V2_LIGHT)}
+    def _texts(self, directories: dict[str, Path], full: bool) -> dict[str, str]:
+        if "" in directories:
+            return {name: _text(directories[""] / name) for name in (_V2_FULL if full else _V2_LIGHT)}
         wanted = _V1_FULL if full else _V1_LIGHT
         return {
-            name: _text(folders[controller] / name)
+            name: _text(directories[controller] / name)
             for controller, names in wanted.items()
-            if controller in folders
+            if controller in directories
             for name in names
         }
 
-    def _processes(self, folders: dict[str, Path], files: dict[str, str]) -> Processes:
-        folder = folders.get("") or folders.get("pids") or folders["memory"]
-        pids = list(_pids(folder))
+    def _processes(self, directories: dict[str, Path], files: dict[str, str]) -> Processes:
+        directory = directories.get("") or directories.get("pids") or directories["memory"]
+        pids = list(_pids(directory))
         opened = [_open_files(pid) for pid in pids]
         return Processes(
             processes=len(pids),
@@ -133,12 +133,12 @@ class CgroupReader:
         return self._devices[numbers]
 
 
-def _created(folders: dict[str, Path]) -> Seconds | None:
+def _created(directories: dict[str, Path]) -> Seconds | None:
     """When the cgroup was made; None if it is in no hierarchy."""
     for name in ("", "memory", "cpuacct"):
-        if name in folders:
+        if name in directories:
             try:
-                return folders[name].stat().st_ctime
+                return directories[name].stat().st_ctime
             except OSError:
                 continue
     return None
@@ -158,10 +158,10 @@ def _text(path: Path) -> str:
         os.close(fd)
 
 
-def _pids(folder: Path) -> list[int]:
-    found = [int(line) for line in _text(folder / "cgroup.procs").split()]
+def _pids(directory: Path) -> list[int]:
+    found = [int(line) for line in _text(directory / "cgroup.procs").split()]
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return found

@@ -38,7 +38,7 @@ _LONGEST: Final[Seconds] = 120.0
 _SHARE: Final = 20
 """A pod's count is kept for so many times as long as it took."""
 _NOT_WALKED: Final = frozenset({"kubernetes.io~csi", "kubernetes.io~nfs", "kubernetes.io~local-volume"})
-"""Folders with volumes of storage systems; who set them up says how full they are."""
+"""Directories with volumes of storage systems; who set them up says how full they are."""
 
 
 Turns = Generator[None, bool | None, PodFiles]
@@ -153,10 +153,10 @@ class _PodWalk:
     def walk(self, pod: Pod) -> Turns:
         """Count everything of one pod."""
         ref = ref_of(pod)
-        folder = self._pods_dir / ref.uid
+        directory = self._pods_dir / ref.uid
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         found: list[VolumeStats] = []
-        for path in sorted(folder.glob("volumes/*/*")):
+        for path in sorted(directory.glob("volumes/*/*")):
             volume = volumes.get(path.name)
             if path.parent.name not in _NOT_WALKED and volume is not None:
                 stats = yield from self._volume(volume, path)
@@ -165,7 +165,7 @@ class _PodWalk:
             volumes=tuple(found),
             ephemeral=tuple(stats.name for stats in found if is_ephemeral(volumes[stats.name])),
             logs=(yield from self._logs(ref)),
-            own=(yield from self._own(folder)),
+            own=(yield from self._own(directory)),
         )
 
     def _volume(self, volume: Volume, path: Path) -> Generator[None, bool | None, VolumeStats | None]:
@@ -190,18 +190,18 @@ class _PodWalk:
         )
 
     def _logs(self, ref: PodRef) -> Generator[None, bool | None, dict[str, FsStats]]:
-        folder = self._logs_dir / f"{ref.namespace}_{ref.name}_{ref.uid}"
+        directory = self._logs_dir / f"{ref.namespace}_{ref.name}_{ref.uid}"
         found: dict[str, FsStats] = {}
-        for path in _directories(folder):
+        for path in _directories(directory):
             stats = yield from self._tree(path)
             if stats is not None:
                 found[path.name] = stats
         return found
 
-    def _own(self, folder: Path) -> Generator[None, bool | None, FsStats | None]:
+    def _own(self, directory: Path) -> Generator[None, bool | None, FsStats | None]:
         parts: list[FsStats] = []
         for name in ("etc-hosts", "containers"):
-            stats = yield from self._tree(folder / name)
+            stats = yield from self._tree(directory / name)
             parts += [stats] if stats is not None else []
         if not parts:
             return None
@@ -219,9 +219,9 @@ class _PodWalk:
         return FsStats(time=self._time, used_bytes=tree.bytes, inodes_used=tree.inodes)
 
 
-def _directories(folder: Path) -> Iterator[Path]:
+def _directories(directory: Path) -> Iterator[Path]:
     with suppress(OSError):
-        yield from sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+        yield from sorted(path for path in directory.iterdir() if path.is_dir() and not path.is_symlink())
 
 
 def _of_storage(name: str, sizes: VolumeSizes, now: Seconds) -> VolumeStats:

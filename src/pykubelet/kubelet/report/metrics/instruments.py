@@ -132,9 +132,9 @@ class Instruments:
         self.image_volumes_requested = self._counter("image_volume_requested_total", "Image volumes asked for.")
         self.image_volumes_mounted = self._counter("image_volume_mounted_succeed_total", "Image volumes mounted.")
         self.image_volumes_failed = self._counter("image_volume_mounted_errors_total", "Image volumes not mounted.")
-        text = "Pods that were gone and whose folders the last sweep removed, or tried to."
+        text = "Pods that were gone and whose directories the last sweep removed, or tried to."
         self.orphans_cleaned = self._gauge("orphan_pod_cleaned_volumes", text)
-        text = "Those of them whose folders could not be removed."
+        text = "Those of them whose directories could not be removed."
         self.orphans_left = self._gauge("orphan_pod_cleaned_volumes_errors", text)
 
     def _node(self) -> None:

@@ -42,7 +42,7 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """The logs of services, or one file below the log folder."""
+    """The logs of services, or one file below the log directory."""
 
     services: tuple[str, ...] = ()
     file: str = ""
@@ -89,7 +89,7 @@ def journal_command(query: LogQuery) -> list[str]:
 
 
 def file_names(service: str) -> tuple[str, ...]:
-    """Where a service that does not log to the journal may have its file, below the log folder."""
+    """Where a service that does not log to the journal may have its file, below the log directory."""
     return service, f"{service}.log", f"{service}/{service}.log"
 
 

@@ -25,13 +25,13 @@ _MAX_OUTPUT: Final = 64 * MIB
 
 
 class LogQueries:
-    """The handler where ``enableSystemLogQuery`` is on; files and folders are the node logs' own."""
+    """The handler where ``enableSystemLogQuery`` is on; files and directories are the node logs' own."""
 
     def __init__(self, logs: NodeLogs) -> None:
         self._logs = logs
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a query, or send a file or folder where there is none."""
+        """Answer a query, or send a file or directory where there is none."""
         asked = {name: request.query.getall(name) for name in request.query}
         try:
             query = log_query(asked)

@@ -1,7 +1,7 @@
-"""``/logs/``: the node's own log files, as the reference serves /var/log; nothing outside that folder is reached.
+"""``/logs/``: the node's own log files, as the reference serves /var/log; nothing outside that directory is reached.
 
-Links are followed within the folder only, and only regular files and folders are shown: a pod that may write there
-(a log collector, say) must not be able to lead us to other files of the node.
+Links are followed within the directory only, and only regular files and directories are shown: a pod that may write
+there (a log collector, say) must not be able to lead us to other files of the node.
 """
 
 import html
@@ -24,7 +24,7 @@ _CHUNK: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file to be sent, or the listing of a folder."""
+    """A file to be sent, or the listing of a directory."""
 
     fd: int = -1
     size: int = 0
@@ -36,17 +36,17 @@ class _Opened:
 
 
 class NodeLogs:
-    """The node's log folder over HTTP."""
+    """The node's log directory over HTTP."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Send what the path names: a file, or a folder's names as links. NotFound; Invalid for what is neither."""
+        """Send what the path names: a file, or a directory's names as links. NotFound; Invalid for what is neither."""
         return await self.send(request, request.match_info.get("path", ""))
 
     async def send(self, request: web.Request, path: str) -> web.StreamResponse:
-        """Send what is at a path below the folder. Errors as of ``handle``."""
+        """Send what is at a path below the directory. Errors as of ``handle``."""
         try:
             opened = await blocking.call("node-logs", _open, self.root, path)
         except PermissionError as error:
@@ -68,8 +68,8 @@ def _open(root: Path, path: str) -> _Opened:
     return _Opened(fd, os.fstat(fd).st_size)
 
 
-def _listing(folder: str) -> str:
-    with os.scandir(folder) as entries:
+def _listing(directory: str) -> str:
+    with os.scandir(directory) as entries:
         names = sorted(e.name + ("/" if e.is_dir(follow_symlinks=False) else "") for e in entries)
     return "<pre>\n" + "".join(f'<a href="{quote(n)}">{html.escape(n)}</a>\n' for n in names) + "</pre>\n"
 

@@ -17,15 +17,15 @@ _BACKDATED: Final = timedelta(hours=1)
 """For clients whose clock is behind."""
 
 
-def ensure_self_signed(folder: Path, host: str, addresses: Sequence[str], now: float) -> CertFiles:
-    """``kubelet.crt`` and ``kubelet.key`` in the folder, as the reference names them. Blocks (makes a key).
+def ensure_self_signed(directory: Path, host: str, addresses: Sequence[str], now: float) -> CertFiles:
+    """``kubelet.crt`` and ``kubelet.key`` in the directory, as the reference names them. Blocks (makes a key).
 
     Kept while they are valid for another month and name this host and its addresses. ``now`` is Unix time.
     """
-    files = CertFiles(folder / "kubelet.crt", folder / "kubelet.key")
+    files = CertFiles(directory / "kubelet.crt", directory / "kubelet.key")
     moment = datetime.fromtimestamp(now, UTC)
     if not _still_good(files, host, addresses, moment):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         certificate, key = _make(host, addresses, moment)
         write_atomic(files.key, key, 0o600)
         write_atomic(files.certificate, certificate, 0o644)

@@ -38,10 +38,10 @@ def check_target(target: str) -> None:
 def _fault(path: str) -> str | None:
     if not path.startswith("/"):
         return "it does not begin with a slash"
-    *folders, last = path[1:].split("/")
-    if "" in folders:
+    *directories, last = path[1:].split("/")
+    if "" in directories:
         return "it has an empty segment (//)"
-    segments = (*folders, last)
+    segments = (*directories, last)
     if "." in segments or ".." in segments:
         return "it has a dot segment"
     return next(filter(None, map(_escape_fault, _ESCAPE.finditer(path))), None) or _character_fault(segments)

@@ -10,7 +10,7 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.report.server.compute_logs import choose_attempt
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
-from pykubelet.kubelet.report.server.logfiles import LogFolder
+from pykubelet.kubelet.report.server.logfiles import LogDirectory
 from pykubelet.kubelet.report.server.logs import LogSession, LogTarget, copy_log
 from pykubelet.kubelet.report.server.pods_view import PodsView
 from pykubelet.kubelet.report.server.types import LogOptions
@@ -36,10 +36,10 @@ async def log_response(request: web.Request, pod: Pod, options: LogOptions, sour
     Errors before the first byte: Invalid, NotFound, Transient. Later the connection is closed without the answer's end.
     """
     name, ref = options.container, ref_of(pod)
-    target = LogTarget(ref.uid, name, LogFolder(source.root, ref, name))
+    target = LogTarget(ref.uid, name, LogDirectory(source.root, ref, name))
     session = LogSession(target, options)
     try:
-        attempts = await blocking.call_to_end(target.owner, target.folder.attempts)
+        attempts = await blocking.call_to_end(target.owner, target.directory.attempts)
         await blocking.call_to_end(
             target.owner, session.open, choose_attempt(pod, name, attempts, previous=options.previous)
         )

@@ -1,7 +1,7 @@
 """Reading the log files of containers from the disk. Blocks: called in threads.
 
-The folder is the runtime's, but what is in it must not be trusted: a log file that is a symbolic link, or anything but
-a regular file, is refused, and so are links on the way to it.
+The directory is the runtime's, but what is in it must not be trusted: a log file that is a symbolic link, or anything
+but a regular file, is refused, and so are links on the way to it.
 """
 
 import errno
@@ -26,7 +26,7 @@ _MAX_LINE_BYTES: Final = 1 << 20
 _NAME: Final = re.compile(r"(\d{1,9})\.log", re.ASCII)
 
 
-class LogFolder:
+class LogDirectory:
     """The log files of one container: ``N.log`` for its N-th restart, and rotated ones beside them."""
 
     def __init__(self, root: Path, ref: PodRef, container: str) -> None:
@@ -35,7 +35,7 @@ class LogFolder:
 
     @contextmanager
     def opened(self) -> Iterator[str]:
-        """A path to the folder that is valid within the block, whatever happens to its name. NotFound, Invalid."""
+        """A path to the directory that is valid within the block, whatever happens to its name. NotFound, Invalid."""
         fd = open_beneath_no_symlinks(self._root, self._relative, os.O_PATH | os.O_DIRECTORY)
         try:
             yield proc_path(fd)
@@ -43,7 +43,7 @@ class LogFolder:
             os.close(fd)
 
     def attempts(self) -> list[int]:
-        """The numbers N that there are, the newest first; empty if there is no folder."""
+        """The numbers N that there are, the newest first; empty if there is no directory."""
         try:
             with self.opened() as path:
                 names = os.listdir(path)  # noqa: PTH208 - the path is one of a descriptor

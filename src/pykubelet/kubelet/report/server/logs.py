@@ -1,7 +1,7 @@
 """From a container's log files to a client: the present content, and with ``follow`` what comes.
 
-Following waits for the kernel's events on the folder and for changes of the pod's status, never for a time. It goes on
-through rotations and restarts of the container, and ends when the container cannot write any more.
+Following waits for the kernel's events on the directory and for changes of the pod's status, never for a time. It
+goes on through rotations and restarts of the container, and ends when the container cannot write any more.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pykubelet.kubelet.report.broadcast import Subscription
 from pykubelet.kubelet.report.server.compute_lines import LineWriter
 from pykubelet.kubelet.report.server.compute_logs import may_go_on
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
-from pykubelet.kubelet.report.server.logfiles import LogFile, LogFolder
+from pykubelet.kubelet.report.server.logfiles import LogDirectory, LogFile
 from pykubelet.kubelet.report.server.pods_view import PodsView
 from pykubelet.kubelet.report.server.types import LogOptions
 from pykubelet.kubelet.report.watchtable import Change
@@ -30,7 +30,7 @@ class LogTarget:
 
     uid: PodUID
     container: str
-    folder: LogFolder
+    directory: LogDirectory
 
     @property
     def owner(self) -> str:
@@ -68,7 +68,7 @@ class LogSession:
     def open(self, attempt: int) -> None:
         """Begin with that attempt's file, at its beginning or its last lines. NotFound, Invalid."""
         self._attempt = attempt
-        self._file = self._target.folder.open(attempt)
+        self._file = self._target.directory.open(attempt)
         if self._tail is not None:
             self._file.seek_tail(self._tail)
 
@@ -99,7 +99,7 @@ class LogSession:
             return self._successor is not None
         successor, self._successor = self._successor, None
         try:
-            file = self._target.folder.open(successor)
+            file = self._target.directory.open(successor)
         except NotFound:
             return False
         self._file.close()
@@ -110,9 +110,9 @@ class LogSession:
         return True
 
     def _find_successor(self, file: LogFile) -> int | None:
-        if self._target.folder.is_rotated(self._attempt, file):
+        if self._target.directory.is_rotated(self._attempt, file):
             return self._attempt
-        newer = [n for n in self._target.folder.attempts() if n > self._attempt]
+        newer = [n for n in self._target.directory.attempts() if n > self._attempt]
         return min(newer) if newer else None
 
     def _taken(self) -> bytes:
@@ -126,7 +126,7 @@ async def copy_log(session: LogSession, target: LogTarget, pods: PodsView, watch
         await _drain(session, write)
         await write(session.finish())
         return
-    with target.folder.opened() as path, watcher.watch(path) as changed, pods.table.subscribe() as changes:
+    with target.directory.opened() as path, watcher.watch(path) as changed, pods.table.subscribe() as changes:
         async with asyncio.TaskGroup() as group:
             waker = group.create_task(_wake(changes, target.uid, changed), name="log-follow-wake")
             await _follow(session, target, pods, changed, write)

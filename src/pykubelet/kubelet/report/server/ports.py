@@ -94,7 +94,7 @@ class LocalConfig:
     """Where the local API server listens and reads."""
 
     socket: Path
-    """Its folder is made with mode 0700 if it is not there."""
+    """Its directory is made with mode 0700 if it is not there."""
     pod_logs_dir: Path
     connections: ConnectionLimits = ConnectionLimits(total=640, strangers=64, strangers_per_source=64)
     slots: SlotLimits = SlotLimits(short=96, short_per_user=96, streams=448, streams_per_user=448)

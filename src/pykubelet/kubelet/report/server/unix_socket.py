@@ -23,8 +23,8 @@ def listening(path: Path) -> Iterator[socket.socket]:
     socket, which the kernel drops with the process, so neither a crash nor a kill leaves it taken.
     """
     if len(os.fsencode(path)) > _MAX_PATH:
-        raise Invalid(f"the socket path {path} is longer than {_MAX_PATH} bytes; choose a shorter folder")
-    _make_folder(path.parent)
+        raise Invalid(f"the socket path {path} is longer than {_MAX_PATH} bytes; choose a shorter directory")
+    _make_directory(path.parent)
     with _locked(path.with_name(f"{path.name}.lock"), path):
         path.unlink(missing_ok=True)
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
@@ -38,16 +38,18 @@ def listening(path: Path) -> Iterator[socket.socket]:
             path.unlink(missing_ok=True)
 
 
-def _make_folder(folder: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Invalid(f"cannot make the folder {folder} for the local socket: {error.strerror}") from error
-    found = folder.stat()
+        raise Invalid(f"cannot make the directory {directory} for the local socket: {error.strerror}") from error
+    found = directory.stat()
     if found.st_uid != os.geteuid():
-        raise Invalid(f"the folder {folder} of the local socket belongs to user {found.st_uid}, not to the agent's")
+        raise Invalid(
+            f"the directory {directory} of the local socket belongs to user {found.st_uid}, not to the agent's"
+        )
     if found.st_mode & 0o077:
-        folder.chmod(0o700)
+        directory.chmod(0o700)
 
 
 @contextmanager
@@ -59,7 +61,7 @@ def _locked(lock: Path, path: Path) -> Iterator[None]:
         except BlockingIOError as error:
             holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
             raise Conflict(
-                f"another agent (process {holder}) serves {path}; stop it, or give this one a folder of its own"
+                f"another agent (process {holder}) serves {path}; stop it, or give this one a directory of its own"
             ) from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -41,11 +41,11 @@ def test_a_path_too_long_for_a_socket_is_refused() -> None:
 
 
 @asynccontextmanager
-async def served(folder: Path, options: CriOptions | None = None) -> AsyncIterator[tuple[FakeCri, CriClient]]:
+async def served(directory: Path, options: CriOptions | None = None) -> AsyncIterator[tuple[FakeCri, CriClient]]:
     """A runtime behind a socket and a client of it."""
     async with (
         FakeCri(SystemClock()) as cri,
-        serve(cri, folder / "cri.sock") as endpoint,
+        serve(cri, directory / "cri.sock") as endpoint,
         CriClient.connect(endpoint, options) as client,
     ):
         yield cri, client
@@ -92,7 +92,7 @@ async def test_a_runtime_that_comes_back_is_found_again(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def _slow(folder: Path, delay: float) -> AsyncIterator[str]:
+async def _slow(directory: Path, delay: float) -> AsyncIterator[str]:
     """A socket whose connections are let through to the runtime's only after a while, as on a saturated machine."""
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,15 +103,15 @@ async def _slow(folder: Path, delay: float) -> AsyncIterator[str]:
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(delay)
-        inner_reader, inner_writer = await asyncio.open_unix_connection(folder / "cri.sock")
+        inner_reader, inner_writer = await asyncio.open_unix_connection(directory / "cri.sock")
         passed_on.append(writer)
         await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
         passed_on.remove(writer)
 
     passed_on: list[asyncio.StreamWriter] = []
-    server = await asyncio.start_unix_server(serve_one, folder / "slow.sock")
+    server = await asyncio.start_unix_server(serve_one, directory / "slow.sock")
     async with server:
-        yield str(folder / "slow.sock")
+        yield str(directory / "slow.sock")
         await until(lambda: not passed_on)  # they end with the client's
 
 

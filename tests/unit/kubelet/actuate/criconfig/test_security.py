@@ -230,9 +230,9 @@ def test_seccomp(own: Fields | None, shared: Fields | None, default: bool, expec
     [
         ({"type": "Localhost"}, "localhostProfile must be set"),
         ({"type": "Localhost", "localhostProfile": ""}, "localhostProfile must be set"),
-        ({"type": "Localhost", "localhostProfile": "../../etc/x"}, "must be a path below the folder of profiles"),
-        ({"type": "Localhost", "localhostProfile": "/etc/x"}, "must be a path below the folder of profiles"),
-        ({"type": "Localhost", "localhostProfile": "./"}, "must be a path below the folder of profiles"),
+        ({"type": "Localhost", "localhostProfile": "../../etc/x"}, "must be a path below the directory of profiles"),
+        ({"type": "Localhost", "localhostProfile": "/etc/x"}, "must be a path below the directory of profiles"),
+        ({"type": "Localhost", "localhostProfile": "./"}, "must be a path below the directory of profiles"),
         ({"type": "runtimeDefault"}, "unknown seccomp profile type"),
     ],
 )

@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> LogPlace:
     return LogPlace(tmp_path / "pods", POD, PodUID("u1"), "app", 0)
 
 
-def _folder(place: LogPlace) -> Path:
+def _directory(place: LogPlace) -> Path:
     return place.root / place.pod / place.container
 
 
@@ -44,52 +44,52 @@ def _assert_untouched(shadow: Path) -> None:
 
 
 def test_rotated_log_that_is_a_link_is_removed_and_not_read(place: LogPlace, shadow: Path) -> None:
-    (_folder(place) / OLD).symlink_to(shadow)
+    (_directory(place) / OLD).symlink_to(shadow)
     files.tidy(place, 5)
-    assert list(_folder(place).iterdir()) == []
+    assert list(_directory(place).iterdir()) == []
     _assert_untouched(shadow)
 
 
 def test_rotated_log_that_is_a_fifo_is_removed_and_never_opened(place: LogPlace) -> None:
-    os.mkfifo(_folder(place) / OLD)
+    os.mkfifo(_directory(place) / OLD)
     files.tidy(place, 5)
-    assert list(_folder(place).iterdir()) == []
+    assert list(_directory(place).iterdir()) == []
 
 
 def test_directory_with_the_name_of_a_rotated_log_is_left_alone(place: LogPlace) -> None:
-    (_folder(place) / OLD).mkdir()
-    (_folder(place) / f"{OLD}1").write_text("no log of ours")
+    (_directory(place) / OLD).mkdir()
+    (_directory(place) / f"{OLD}1").write_text("no log of ours")
     files.tidy(place, 2)
-    assert sorted(path.name for path in _folder(place).iterdir()) == [OLD, f"{OLD}1"]
+    assert sorted(path.name for path in _directory(place).iterdir()) == [OLD, f"{OLD}1"]
 
 
 def test_compressed_log_is_not_written_through_a_link(place: LogPlace, shadow: Path) -> None:
-    (_folder(place) / OLD).write_text("content")
-    (_folder(place) / f"{OLD}.tmp").symlink_to(shadow)
+    (_directory(place) / OLD).write_text("content")
+    (_directory(place) / f"{OLD}.tmp").symlink_to(shadow)
     files.tidy(place, 5)
-    packed = _folder(place) / f"{OLD}.gz"
+    packed = _directory(place) / f"{OLD}.gz"
     assert gzip.decompress(packed.read_bytes()) == b"content"
-    assert [path.name for path in _folder(place).iterdir()] == [packed.name]
+    assert [path.name for path in _directory(place).iterdir()] == [packed.name]
     _assert_untouched(shadow)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0o600, 0o600), (0o640, 0o640), (0o4755, 0o644), (0o777, 0o666)])
 def test_compressed_log_keeps_who_may_read_and_loses_the_rest(place: LogPlace, before: int, after: int) -> None:
-    log = _folder(place) / OLD
+    log = _directory(place) / OLD
     log.write_text("content")
     log.chmod(before)
     files.tidy(place, 5)
-    assert (_folder(place) / f"{OLD}.gz").stat().st_mode & 0o7777 == after
+    assert (_directory(place) / f"{OLD}.gz").stat().st_mode & 0o7777 == after
 
 
 def test_huge_hole_is_given_up(place: LogPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = _folder(place) / OLD
+    log = _directory(place) / OLD
     log.touch()
     os.truncate(log, 1 << 40)
     monkeypatch.setattr(files, "_LONGEST", 0.05)
     with pytest.raises(TimeoutError, match="took longer"):
         files.tidy(place, 5)
-    assert [path.name for path in _folder(place).iterdir()] == [OLD]
+    assert [path.name for path in _directory(place).iterdir()] == [OLD]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_directory_that_has_become_a_link_is_refused(
     place: LogPlace, tmp_path: Path, use: Callable[[LogPlace], object]
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
-    _folder(place).rename(elsewhere)
-    _folder(place).symlink_to(elsewhere)
+    _directory(place).rename(elsewhere)
+    _directory(place).symlink_to(elsewhere)
     for name in ("0.log", OLD):
         (elsewhere / name).touch()
     with pytest.raises(NotADirectoryError):
@@ -110,19 +110,19 @@ def test_directory_that_has_become_a_link_is_refused(
 
 def test_log_that_is_a_link_gets_no_other_name(place: LogPlace, shadow: Path) -> None:
     """Between the look and the rotation: the link is renamed, its target is not, and a look passes it over."""
-    (_folder(place) / "0.log").symlink_to(shadow)
+    (_directory(place) / "0.log").symlink_to(shadow)
     assert files.overgrown(RotationConfig(place.root, Bytes(1)), POD) == ([], {})
     rotated = files.put_aside(place, NOW)
     assert rotated == OLD
     files.put_back(place, rotated)
-    assert (_folder(place) / "0.log").is_symlink()
+    assert (_directory(place) / "0.log").is_symlink()
     _assert_untouched(shadow)
 
 
 def test_million_strange_names_are_not_collected(place: LogPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_MOST_NAMES", 10)
     for number in range(50):
-        (_folder(place) / f"{number}.log").write_text("x" * 10)
+        (_directory(place) / f"{number}.log").write_text("x" * 10)
     (places, failed) = files.overgrown(RotationConfig(place.root, Bytes(1)), POD)
     assert len(places) == 1
     assert failed == {}

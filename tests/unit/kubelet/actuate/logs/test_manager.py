@@ -43,9 +43,9 @@ class Writer:
     """Set when the log has been put aside and the runtime is asked to open it anew."""
 
     def __post_init__(self) -> None:
-        self.folder = self.root / "default_web_u1" / "app"
-        self.folder.mkdir(parents=True)
-        self.path = self.folder / f"{self.attempt}.log"
+        self.directory = self.root / "default_web_u1" / "app"
+        self.directory.mkdir(parents=True)
+        self.path = self.directory / f"{self.attempt}.log"
         self.file = self.path.open("ab")
 
     def write(self, text: str) -> None:
@@ -80,7 +80,7 @@ class Writer:
         """Content by name."""
         return {
             path.name: (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
-            for path in sorted(self.folder.iterdir())
+            for path in sorted(self.directory.iterdir())
         }
 
 
@@ -150,7 +150,7 @@ async def test_a_log_that_nobody_writes_to_is_left_alone(writer: Writer) -> None
 
 async def test_only_the_last_start_is_looked_at(writer: Writer) -> None:
     writer.write("x" * LIMIT)
-    (writer.folder / "1.log").write_text("small")
+    (writer.directory / "1.log").write_text("small")
     await writer.rotation().look()
     assert writer.listed == 0
     writer.close()
@@ -186,7 +186,7 @@ async def test_being_cancelled_leaves_the_log_in_its_place(writer: Writer) -> No
 
 async def test_a_rotation_that_a_kill_interrupted_is_finished(writer: Writer) -> None:
     writer.write("before")
-    writer.path.rename(writer.folder / "0.log.20260102-030405")
+    writer.path.rename(writer.directory / "0.log.20260102-030405")
     await writer.rotation().look()
     writer.write("after")
     assert writer.files()["0.log"] == "after"
@@ -194,13 +194,13 @@ async def test_a_rotation_that_a_kill_interrupted_is_finished(writer: Writer) ->
     writer.close()
 
 
-async def test_links_and_foreign_folders_are_passed_over(writer: Writer, tmp_path: Path) -> None:
+async def test_links_and_foreign_directories_are_passed_over(writer: Writer, tmp_path: Path) -> None:
     big = tmp_path / "big"
     big.write_text("x" * LIMIT)
     writer.path.unlink()
     writer.path.symlink_to(big)
     (tmp_path / "lost+found").mkdir()
-    (tmp_path / "default_other_u2").symlink_to(writer.folder.parent)
+    (tmp_path / "default_other_u2").symlink_to(writer.directory.parent)
     await writer.rotation().look()
     assert writer.listed == 0
     writer.close()

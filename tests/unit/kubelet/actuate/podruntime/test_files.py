@@ -1,4 +1,4 @@
-"""Log folders, links and files shared with a pod."""
+"""Log directories, links and files shared with a pod."""
 
 import os
 import sys
@@ -44,16 +44,16 @@ def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
 
 def test_the_log_of_an_attempt_that_never_ran_counts_for_nothing(logs: LogFiles, tmp_path: Path) -> None:
     logs.prepare_container(REF, "app")
-    folder = next((tmp_path / "pods").glob("*/app"))
-    (folder / "0.log").touch()
+    directory = next((tmp_path / "pods").glob("*/app"))
+    (directory / "0.log").touch()
     logs.mark_unstarted(REF, "app", 0)
     assert logs.prepare_container(REF, "app") == 0
-    assert (folder / "0.log").exists()
+    assert (directory / "0.log").exists()
     logs.unmark(REF, [("app", 0), ("other", 0)])
     assert logs.prepare_container(REF, "app") == 1
     logs.mark_unstarted(REF, "app", 0)
     logs.remove_attempt(REF, "app", ID, 0)
-    assert list(folder.iterdir()) == []
+    assert list(directory.iterdir()) == []
 
 
 def test_nothing_there(logs: LogFiles) -> None:
@@ -64,7 +64,7 @@ def test_nothing_there(logs: LogFiles) -> None:
     logs.remove_attempt(REF, "app", ID, 0)
 
 
-def test_only_folders_of_pods_are_taken_for_such(logs: LogFiles, tmp_path: Path) -> None:
+def test_only_directories_of_pods_are_taken_for_such(logs: LogFiles, tmp_path: Path) -> None:
     logs.make_pod_dir(REF)
     (tmp_path / "pods" / "lost+found").mkdir()
     (tmp_path / "pods" / "a_b_c").touch()
@@ -189,7 +189,7 @@ async def test_a_pod_with_a_hosts_file_of_its_own(world: World) -> None:
     assert "/etc/hosts" not in mounts(world)
 
 
-async def test_a_log_folder_that_cannot_be_made(world: World) -> None:
+async def test_a_log_directory_that_cannot_be_made(world: World) -> None:
     Path(world.config.pod_logs_dir).touch()
     outcome = await world.sync(pod_of())
     assert [f.reason for f in outcome.failures] == ["CreatePodSandboxError"]

@@ -185,10 +185,10 @@ async def test_a_pod_that_comes_during_the_round_is_safe(world: World) -> None:
 async def test_dead_links_and_strange_files(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
-    folder = Path(world.config.container_logs_dir)
-    (folder / "web_ns_app-0123456789abcdef.log").symlink_to("/nowhere/x/0.log")
-    (folder / "mine.txt").write_text("keep me")
-    (folder / "mine.log").write_text("keep me")
+    directory = Path(world.config.container_logs_dir)
+    (directory / "web_ns_app-0123456789abcdef.log").symlink_to("/nowhere/x/0.log")
+    (directory / "mine.txt").write_text("keep me")
+    (directory / "mine.log").write_text("keep me")
     log = world.runtime_logs(pod) / "app" / "0.log"
     log.rename(log.with_suffix(".rotated"))
     await world.runtime.gc(lambda: {ref_of(pod).uid})
@@ -305,7 +305,7 @@ async def test_a_runtime_that_cannot_list(world: World) -> None:
         await world.runtime.gc(frozenset)
 
 
-async def test_without_a_folder_for_links(world: World) -> None:
+async def test_without_a_directory_for_links(world: World) -> None:
     world.config = type(world.config)(pod_logs_dir=world.config.pod_logs_dir, container_logs_dir="")
     world.restart()
     pod = pod_of()

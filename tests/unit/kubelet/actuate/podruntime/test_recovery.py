@@ -100,9 +100,9 @@ async def test_killed_at_every_call_of_a_start(tmp_path: Path, name: str, after:
     deaths = True
     while deaths:
         fatal += 1
-        folder = tmp_path / str(fatal)
-        folder.mkdir()
-        async with make_world(folder, FakeCriOptions(write_logs=True)) as world:
+        directory = tmp_path / str(fatal)
+        directory.mkdir()
+        async with make_world(directory, FakeCriOptions(write_logs=True)) as world:
             world.cri.script(Script(exit_after=0), container="i")
             world.cri.script(Script(exit_after=0), container="j")
             deaths = await dies(world, partial(world.settle, pod), fatal, after=after)
@@ -134,9 +134,9 @@ async def test_killed_at_every_call_of_a_restart(tmp_path: Path, after: bool) ->
     deaths = True
     while deaths:
         fatal += 1
-        folder = tmp_path / str(fatal)
-        folder.mkdir()
-        async with make_world(folder) as world:
+        directory = tmp_path / str(fatal)
+        directory.mkdir()
+        async with make_world(directory) as world:
             await world.settle(pod)
             world.cri.end_container(world.cri.container("ns/web/a"), 1)
             deaths = await dies(world, partial(world.settle, pod), fatal, after=after)
@@ -161,9 +161,9 @@ async def test_killed_at_every_call_of_an_end(tmp_path: Path, after: bool) -> No
     deaths = True
     while deaths:
         fatal += 1
-        folder = tmp_path / str(fatal)
-        folder.mkdir()
-        async with make_world(folder) as world:
+        directory = tmp_path / str(fatal)
+        directory.mkdir()
+        async with make_world(directory) as world:
             await world.settle(pod)
             deaths = await dies(world, partial(end, world, pod), fatal, after=after)
             world.restart()
@@ -219,23 +219,23 @@ async def test_a_container_that_was_only_thought_not_to_run_keeps_its_log(world:
     """The agent was killed when it had asked for the removal of one that the runtime was just starting."""
     pod = pod_of()
     await world.settle(pod)
-    folder = world.runtime_logs(pod) / "app"
-    (folder / "0.log").touch()
-    (folder / "0.unstarted").touch()
+    directory = world.runtime_logs(pod) / "app"
+    (directory / "0.log").touch()
+    (directory / "0.unstarted").touch()
     world.restart()
     await world.settle(pod)
-    assert [path.name for path in folder.iterdir()] == ["0.log"]
+    assert [path.name for path in directory.iterdir()] == ["0.log"]
 
 
 async def test_successor_of_an_unstarted_container_that_was_half_removed_keeps_no_mark(world: World) -> None:
     """The agent was killed when the runtime had removed the container, and its log was still there."""
     pod = pod_of()
-    folder = world.runtime_logs(pod) / "app"
-    folder.mkdir(parents=True)
-    (folder / "0.log").touch()
-    (folder / "0.unstarted").touch()
+    directory = world.runtime_logs(pod) / "app"
+    directory.mkdir(parents=True)
+    (directory / "0.log").touch()
+    (directory / "0.unstarted").touch()
     await world.settle(pod)
-    assert [path.name for path in folder.iterdir()] == ["0.log"]
+    assert [path.name for path in directory.iterdir()] == ["0.log"]
     assert (await world.status(pod)).containers[0].restart_count == 0
 
 
@@ -243,16 +243,16 @@ async def test_container_whose_start_ends_after_the_first_look_keeps_its_log(wor
     """The agent that was to remove it was killed, and the runtime was still starting it when the next one looked."""
     pod = pod_of()
     await world.settle(pod)
-    folder = world.runtime_logs(pod) / "app"
-    (folder / "0.log").touch()
-    (folder / "0.unstarted").touch()
+    directory = world.runtime_logs(pod) / "app"
+    (directory / "0.log").touch()
+    (directory / "0.unstarted").touch()
     world.restart()
     status = await world.status(pod)
     starting = replace(status, containers=tuple(replace(c, state=ContainerState.CREATED) for c in status.containers))
     await world.runtime._meet(ref_of(pod), starting)
-    assert (folder / "0.unstarted").exists()
+    assert (directory / "0.unstarted").exists()
     await world.settle(pod)
-    assert [path.name for path in folder.iterdir()] == ["0.log"]
+    assert [path.name for path in directory.iterdir()] == ["0.log"]
 
 
 async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: World) -> None:

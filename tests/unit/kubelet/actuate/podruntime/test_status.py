@@ -196,7 +196,7 @@ async def test_last_words_with_the_runtimes_own(world: World) -> None:
     assert await message(world, pod) == "no such file: but I lived"
 
 
-@pytest.mark.parametrize("trick", ["symlink", "fifo", "folder", "gone"])
+@pytest.mark.parametrize("trick", ["symlink", "fifo", "directory", "gone"])
 async def test_a_hostile_message_file(world: World, tmp_path: Path, trick: str) -> None:
     secret = tmp_path / "secret"
     secret.write_text("root:x:0:0")
@@ -209,12 +209,12 @@ async def test_a_hostile_message_file(world: World, tmp_path: Path, trick: str) 
             file.symlink_to(secret)
         case "fifo":
             os.mkfifo(file)
-        case "folder":
+        case "directory":
             file.mkdir()
     world.cri.end_container(world.cri.containers[-1], 1)
     shown = await message(world, pod)
     assert "root:x" not in shown
-    assert bool(shown) is (trick in ("fifo", "folder")), "what cannot be read is said"
+    assert bool(shown) is (trick in ("fifo", "directory")), "what cannot be read is said"
 
 
 async def test_a_hostile_log(world: World, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ class World:
         self.runtime = PodRuntime(self.deps, self.config)
 
     def runtime_logs(self, pod: Pod) -> Path:
-        """The pod's log folder."""
+        """The pod's log directory."""
         ref = ref_of(pod)
         return Path(self.config.pod_logs_dir) / f"{ref.namespace}_{ref.name}_{ref.uid}"
 
@@ -310,7 +310,7 @@ class World:
 
 @asynccontextmanager
 async def make_world(root: Path, options: FakeCriOptions | None = None) -> AsyncIterator[World]:
-    """A world in an empty folder."""
+    """A world in an empty directory."""
     asyncio.get_running_loop().set_default_executor(InlineExecutor(1))
     clock = VirtualClock()
     node_hosts = root / "hosts"

@@ -300,7 +300,7 @@ async def test_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> Non
     await manager.start()
     assert manager.problem is None
     assert await manager.ensure_pod(BURSTABLE) == ""
-    assert files.subfolders(files.root) == []
+    assert files.subdirectories(files.root) == []
 
 
 async def test_a_hostile_uid_is_refused(manager: ResourceManager) -> None:

@@ -170,8 +170,8 @@ async def test_a_runtime_that_cannot(tmp_path: Path, handler: str, supported: bo
 
 async def test_a_disk_that_does_not_take_it(users: UserNamespaces) -> None:
     with pytest.raises(Transient, match="create user namespace"):
-        await users.allot(pod("no-folder"), "")
-    assert users.given(pod("no-folder")) is None
+        await users.allot(pod("no-directory"), "")
+    assert users.given(pod("no-directory")) is None
 
 
 async def test_a_broken_file_and_ids_given_twice_harm_no_other_pod(users: UserNamespaces, tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ def payload(files: dict[str, str], mode: int = 0o644) -> dict[str, FileProjectio
     return {path: FileProjection(text.encode(), mode) for path, text in files.items()}
 
 
-def read(folder: Path) -> dict[str, str]:
-    """All files of a folder, links to folders followed, hidden names of the layout left out."""
+def read(directory: Path) -> dict[str, str]:
+    """All files of a directory, links to directories followed, hidden names of the layout left out."""
     return {
-        str(Path(top, name).relative_to(folder)): Path(top, name).read_text()
-        for top, _, names in os.walk(folder, followlinks=True)
+        str(Path(top, name).relative_to(directory)): Path(top, name).read_text()
+        for top, _, names in os.walk(directory, followlinks=True)
         for name in names
-        if ".." not in str(Path(top, name).relative_to(folder))
+        if ".." not in str(Path(top, name).relative_to(directory))
     }
 
 
@@ -83,7 +83,7 @@ def test_few_files(tmp_path: Path, files: dict[str, str]) -> None:
     assert not write_payload(tmp_path, payload(files), now=NOW)
 
 
-def test_a_file_may_become_a_folder_and_back(tmp_path: Path) -> None:
+def test_a_file_may_become_a_directory_and_back(tmp_path: Path) -> None:
     for files in ({"a": "1"}, {"a/b": "2"}, {"a": "3"}):
         write_payload(tmp_path, payload(files), now=NOW)
         check_layout(tmp_path, files)
@@ -115,7 +115,7 @@ def test_a_bad_path_changes_nothing(tmp_path: Path) -> None:
     check_layout(tmp_path, OLD)
 
 
-def test_the_folder_itself_must_not_be_a_link(tmp_path: Path) -> None:
+def test_the_directory_itself_must_not_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     with pytest.raises(OSError):
@@ -157,25 +157,25 @@ def test_links_of_someone_else_stay(tmp_path: Path) -> None:
 
 
 def test_owners_are_those_of_the_pod_and_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders: list[tuple[str, int, int, bool]] = []
+    directories: list[tuple[str, int, int, bool]] = []
     files: list[tuple[int, int]] = []
 
     def chown(path: str, uid: int, gid: int, *, dir_fd: int, follow_symlinks: bool) -> None:
         assert stat.S_ISDIR(os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode)
-        folders.append((path, uid, gid, follow_symlinks))
+        directories.append((path, uid, gid, follow_symlinks))
 
     monkeypatch.setattr(os, "chown", chown)
     monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: files.append((uid, gid)))
     mine = {"d/token": FileProjection(b"", 0o600, uid=7)}
     plain = {"plain": FileProjection(b"", 0o644)}
     write_payload(tmp_path, plain, now=NOW)
-    assert (folders, files) == ([], [])
+    assert (directories, files) == ([], [])
     write_payload(tmp_path, mine, now=NOW)
-    assert (folders, files) == ([], [(7, -1)])
+    assert (directories, files) == ([], [(7, -1)])
     files.clear()
     write_payload(tmp_path, plain | mine, now=NOW, fs_group=99)
     version = str((tmp_path / "..data").readlink())
-    assert folders == [(version, -1, 99, False), ("d", -1, 99, False)]
+    assert directories == [(version, -1, 99, False), ("d", -1, 99, False)]
     assert sorted(files) == [(-1, 99), (7, 99)]
 
 
@@ -203,7 +203,7 @@ class Crash(BaseException):
 
 
 class CrashingOs:
-    """The `os` module, which looks at the folder after each call and dies before the n-th that changes something."""
+    """The `os` module, which looks at the directory after each call and dies before the n-th that changes something."""
 
     CHANGES = ("mkdir", "symlink", "rename", "unlink", "rmdir", "write", "chmod", "fchmod", "open")
 
@@ -234,8 +234,8 @@ def test_a_crash_at_any_step_leaves_old_or_new_in_full(tmp_path: Path, monkeypat
         target.mkdir()
         write_payload(target, payload(OLD), now=NOW)
 
-        def look(folder: Path = target / "..data") -> None:
-            shown = read(folder.resolve())
+        def look(directory: Path = target / "..data") -> None:
+            shown = read(directory.resolve())
             assert shown in (OLD, NEW)
             seen.add("old" if shown == OLD else "new")
 
@@ -294,7 +294,7 @@ def test_any_sequence_of_versions_ends_with_the_last(
             write_payload(target, payload(files), now=NOW)
             shown = files
         except Invalid:
-            pass  # a file that would be a folder too
+            pass  # a file that would be a directory too
     if shown is not None:
         check_layout(target, shown)
 

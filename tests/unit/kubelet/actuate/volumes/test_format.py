@@ -9,15 +9,15 @@ from pykubelet.kubelet.actuate.volumes.format import Device, Formatter
 
 
 class Programs:
-    """A folder of programs, and what was run."""
+    """A directory of programs, and what was run."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.log = folder / "log"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.log = directory / "log"
         self.log.touch()
 
     def add(self, name: str, says: str = "", code: int = 0) -> None:
-        path = self.folder / name
+        path = self.directory / name
         path.write_text(f'#!/bin/sh\necho "{name} $*" >> {self.log}\nprintf "{says}"\nexit {code}\n')
         path.chmod(0o755)
 
@@ -55,7 +55,7 @@ DEVICE = Device("/dev/x")
 async def test_what_is_run(programs: Programs, device: Device, found: str, runs: list[str]) -> None:
     if found:
         programs.add("blkid", f"DEVNAME=/dev/x\\n{found}\\n")
-    await Formatter(10.0, str(programs.folder)).mount(device, Path("/t"))
+    await Formatter(10.0, str(programs.directory)).mount(device, Path("/t"))
     assert programs.runs == runs
 
 
@@ -83,12 +83,12 @@ async def test_nothing_is_written_over_and_nothing_mounted(
     programs.add("blkid", *blkid)
     programs.add("fsck", code=fsck)
     with pytest.raises(error, match=message):
-        await Formatter(10.0, str(programs.folder)).mount(device, Path("/t"))
+        await Formatter(10.0, str(programs.directory)).mount(device, Path("/t"))
     assert not [run for run in programs.runs if not run.startswith("fsck")]
 
 
 async def test_what_fsck_has_corrected_is_mounted(programs: Programs) -> None:
     programs.add("blkid", "TYPE=ext4\\n")
     programs.add("fsck", code=1)
-    await Formatter(10.0, str(programs.folder)).mount(DEVICE, Path("/t"))
+    await Formatter(10.0, str(programs.directory)).mount(DEVICE, Path("/t"))
     assert programs.runs[-1].startswith("mount")

@@ -36,7 +36,7 @@ def test_each_type_takes_its_own_kind_only(kind: str, actual: str | None, monkey
 
 @pytest.fixture
 def places(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "folder").mkdir()
+    (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("file")
     with socket.socket(socket.AF_UNIX) as server:
@@ -53,8 +53,8 @@ def places(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("folder", "Directory"),
-        ("folder", "DirectoryOrCreate"),
+        ("directory", "Directory"),
+        ("directory", "DirectoryOrCreate"),
         ("file", "File"),
         ("file", "FileOrCreate"),
         ("link", "File"),
@@ -71,13 +71,15 @@ def test_a_device_is_known() -> None:
     check("/dev/null", "CharDevice")
 
 
-@pytest.mark.parametrize(("name", "kind"), [("file", "DirectoryOrCreate"), ("folder", "FileOrCreate"), ("no", "File")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("file", "DirectoryOrCreate"), ("directory", "FileOrCreate"), ("no", "File")]
+)
 def test_what_is_wrong_is_refused(places: Path, name: str, kind: str) -> None:
     with pytest.raises(Conflict, match="hostPath type check failed"):
         check(str(places / name), kind)
 
 
-def test_missing_folders_are_made_whatever_the_umask(tmp_path: Path) -> None:
+def test_missing_directories_are_made_whatever_the_umask(tmp_path: Path) -> None:
     mask = os.umask(0o077)
     try:
         check(str(tmp_path / "a/b"), "DirectoryOrCreate")
@@ -86,7 +88,7 @@ def test_missing_folders_are_made_whatever_the_umask(tmp_path: Path) -> None:
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o755] * 2
 
 
-def test_missing_files_are_made_but_not_their_folder(tmp_path: Path) -> None:
+def test_missing_files_are_made_but_not_their_directory(tmp_path: Path) -> None:
     check(str(tmp_path / "f"), "FileOrCreate")
     assert (tmp_path / "f").read_bytes() == b""
     assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o644

@@ -27,7 +27,7 @@ def kit(tmp_path: Path) -> Kit:
     return kit
 
 
-async def test_a_pod_without_volumes_gets_its_folders(kit: Kit) -> None:
+async def test_a_pod_without_volumes_gets_its_directories(kit: Kit) -> None:
     await kit.mount(make_pod())
     assert kit.dirs.volumes(UID).is_dir()
     assert kit.manager.pods_on_disk() == {UID}

@@ -77,7 +77,7 @@ def test_the_root_tells_by_group_mode_and_setgid(volume: Path) -> None:
     assert needs_change(volume.stat(), GROUP)
 
 
-def test_the_root_must_be_a_folder(tmp_path: Path) -> None:
+def test_the_root_must_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(OSError):
         give_to_group(tmp_path / "link", GROUP)

@@ -124,8 +124,8 @@ def test_bad_paths_are_refused(path: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-def test_a_file_cannot_be_a_folder_too() -> None:
-    with pytest.raises(Invalid, match="a/b cannot be a file and the folder of a/b/c"):
+def test_a_file_cannot_be_a_directory_too() -> None:
+    with pytest.raises(Invalid, match="a/b cannot be a file and the directory of a/b/c"):
         clean_payload({"a/b": FileProjection(b"", 0), "a/b/c": FileProjection(b"", 0)})
 
 

@@ -24,7 +24,7 @@ def test_the_layout_is_the_references(tmp_path: Path) -> None:
     assert dirs.container(UID, "app") == pod / "containers/app"
 
 
-def test_folders_are_closed_to_others(tmp_path: Path) -> None:
+def test_directories_are_closed_to_others(tmp_path: Path) -> None:
     dirs = PodDirs.at(tmp_path / "kubelet")
     dirs.prepare(UID)
     dirs.prepare(UID)

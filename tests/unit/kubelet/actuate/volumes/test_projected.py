@@ -44,7 +44,7 @@ def files(*sources: Mapping[str, Any], **security: object) -> dict[str, tuple[by
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
 
-        def note(_request: object, payload: Mapping[str, Any], _folder: object) -> None:
+        def note(_request: object, payload: Mapping[str, Any], _directory: object) -> None:
             written.update({path: (file.data, file.mode, file.uid) for path, file in payload.items()})
 
         patch.setattr("pykubelet.kubelet.actuate.volumes.projected.content_work", note)

@@ -57,7 +57,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(sock))
         expected = {
-            tmp_path: "is a folder, not a regular file",
+            tmp_path: "is a directory, not a regular file",
             fifo: "is a pipe, socket or device, not a regular file",
             Path("/dev/zero"): "is a pipe, socket or device, not a regular file",
             dangling: "the file does not exist",

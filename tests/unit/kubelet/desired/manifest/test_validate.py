@@ -115,7 +115,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"metadata/name": "Web"}, "metadata.name", "no DNS subdomain"),
     ({"metadata/name": "a" * 254}, "metadata.name", "254 characters"),
     ({"metadata/namespace": "a.b"}, "metadata.namespace", "no DNS label"),
-    ({"metadata/uid": "../x"}, "metadata.uid", "cannot name a folder"),
+    ({"metadata/uid": "../x"}, "metadata.uid", "cannot name a directory"),
     ({"metadata/labels": {"-a": "b"}}, "metadata.labels[-a]", "no qualified name"),
     ({"metadata/labels": {"A/b/c": "b"}}, "metadata.labels[A/b/c]", "before '/'"),
     ({"metadata/labels": {"a": "b c"}}, "metadata.labels[a]", "no label value"),

@@ -1,4 +1,4 @@
-"""Reading a folder of manifests, and copies of the last good ones."""
+"""Reading a directory of manifests, and copies of the last good ones."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_which_names_count(name: str, counts: bool) -> None:
     assert is_manifest_name(name) == counts
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_a_directory(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(pod("b"))
     (tmp_path / "a.yaml").write_text(pod("a"))
     (tmp_path / ".hidden").write_text(pod("h"))
@@ -107,30 +107,30 @@ def test_what_cannot_be_read_keeps_what_it_gave(tmp_path: Path) -> None:
     assert scan(tmp_path, records)["a.yaml"].manifest.problems == ()
 
 
-def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     with pytest.raises(Transient, match="Not a directory"):
         scan(tmp_path / "a" / "b")
 
 
 def test_a_copy_of_the_last_good_version_outlives_the_agent(tmp_path: Path) -> None:
-    folder, backup = tmp_path / "m", Backup(tmp_path / "state" / "copies")
-    folder.mkdir()
-    (folder / "a.yaml").write_text(pod("a", "good"))
-    look(folder, {}, frozenset(), backup)
+    directory, backup = tmp_path / "m", Backup(tmp_path / "state" / "copies")
+    directory.mkdir()
+    (directory / "a.yaml").write_text(pod("a", "good"))
+    look(directory, {}, frozenset(), backup)
     assert (tmp_path / "state" / "copies").stat().st_mode & 0o777 == 0o700
-    (folder / "a.yaml").write_text("half: [")
+    (directory / "a.yaml").write_text("half: [")
     # The agent was restarted: it knows nothing.
-    record = look(folder, {}, frozenset(), backup)["a.yaml"]
+    record = look(directory, {}, frozenset(), backup)["a.yaml"]
     assert [item.value.spec.containers[0].image for item in record.wanted if item.key.kind == "Pod"] == ["good"]  # type: ignore[union-attr] # it is a Pod
     assert record.kept
     assert record.manifest.problems
     # A broken version never becomes the copy, a good one does.
-    (folder / "a.yaml").write_text(pod("b"))
-    look(folder, {}, frozenset(), backup)
-    (folder / "a.yaml").unlink()
-    os.mkfifo(folder / "a.yaml")
-    assert names(look(folder, {}, frozenset(), backup)) == {"a.yaml": ["b"]}
+    (directory / "a.yaml").write_text(pod("b"))
+    look(directory, {}, frozenset(), backup)
+    (directory / "a.yaml").unlink()
+    os.mkfifo(directory / "a.yaml")
+    assert names(look(directory, {}, frozenset(), backup)) == {"a.yaml": ["b"]}
 
 
 def test_copies_of_removed_manifests_are_removed(tmp_path: Path) -> None:
@@ -156,21 +156,21 @@ def test_a_copy_that_cannot_be_written_is_only_logged(tmp_path: Path, caplog: py
 
 def test_look_at_a_file_name_that_is_no_utf8_reads_it_and_shows_escapes(tmp_path: Path) -> None:
     backup = Backup(tmp_path / "copies")
-    folder = tmp_path / "m"
-    folder.mkdir()
-    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.yaml")).write_text(pod("a"))
-    Path(os.fsdecode(os.fsencode(folder) + b"/br\xff.yaml")).write_text("half: [")
-    (folder / "good.yaml").write_text(pod("b"))
-    records = look(folder, {}, frozenset(), backup)
+    directory = tmp_path / "m"
+    directory.mkdir()
+    Path(os.fsdecode(os.fsencode(directory) + b"/caf\xe9.yaml")).write_text(pod("a"))
+    Path(os.fsdecode(os.fsencode(directory) + b"/br\xff.yaml")).write_text("half: [")
+    (directory / "good.yaml").write_text(pod("b"))
+    records = look(directory, {}, frozenset(), backup)
     content = assemble(records.values(), Source.FILE, "n")
     assert sorted(images(content)) == ["a-n", "b-n"]
     assert [state.origin for state in content.states] == [
-        f"{folder}/br\\xff.yaml",
-        f"{folder}/caf\\xe9.yaml",
-        f"{folder}/good.yaml",
+        f"{directory}/br\\xff.yaml",
+        f"{directory}/caf\\xe9.yaml",
+        f"{directory}/good.yaml",
     ]
     assert all(str(problem).encode() for state in content.states for problem in state.problems)
-    assert backup.load(f"{folder}/caf\\xe9.yaml") == pod("a").encode()
+    assert backup.load(f"{directory}/caf\\xe9.yaml") == pod("a").encode()
 
 
 def test_look_at_names_that_are_shown_alike_gives_each_object_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The file source, first by hand on a virtual clock, then on a real folder with real inotify."""
+"""The file source, first by hand on a virtual clock, then on a real directory with real inotify."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ class ByHand:
         return images(self.delivered[-1])
 
 
-async def test_a_missing_folder_wants_nothing_and_is_read(tmp_path: Path) -> None:
+async def test_a_missing_directory_wants_nothing_and_is_read(tmp_path: Path) -> None:
     hand = ByHand(tmp_path / "none")
     assert await hand.look() == {}
     assert hand.delivered[0].read
@@ -88,27 +88,27 @@ async def test_a_file_that_comes_back_in_time_never_went(tmp_path: Path) -> None
     assert len(hand.delivered) == 1
 
 
-async def test_a_folder_that_vanishes_takes_its_pods_along(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    folder.mkdir()
-    (folder / "a.yaml").write_text(pod("a"))
-    hand = ByHand(folder)
+async def test_a_directory_that_vanishes_takes_its_pods_along(tmp_path: Path) -> None:
+    directory = tmp_path / "m"
+    directory.mkdir()
+    (directory / "a.yaml").write_text(pod("a"))
+    hand = ByHand(directory)
     await hand.look()
-    (folder / "a.yaml").unlink()
-    folder.rmdir()
+    (directory / "a.yaml").unlink()
+    directory.rmdir()
     await hand.look()
     await hand.clock.advance(VANISHED)
     assert await hand.look() == {}
 
 
 async def test_copies_are_tidied(tmp_path: Path) -> None:
-    folder, copies = tmp_path / "m", tmp_path / "copies"
-    folder.mkdir()
-    (folder / "a.yaml").write_text(pod("a"))
-    hand = ByHand(folder, copies)
+    directory, copies = tmp_path / "m", tmp_path / "copies"
+    directory.mkdir()
+    (directory / "a.yaml").write_text(pod("a"))
+    hand = ByHand(directory, copies)
     await hand.look()
     assert len(list(copies.iterdir())) == 1
-    (folder / "a.yaml").unlink()
+    (directory / "a.yaml").unlink()
     await hand.look()
     assert len(list(copies.iterdir())) == 1
     await hand.clock.advance(VANISHED)
@@ -116,7 +116,7 @@ async def test_copies_are_tidied(tmp_path: Path) -> None:
     assert list(copies.iterdir()) == []
 
 
-async def test_an_unreadable_folder_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_directory_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.yaml").write_text(pod("a"))
     clock, delivered = VirtualClock(), list[SourceContent]()
     source = FileSource(FileSourceConfig(tmp_path, "n"), delivered.append, clock)
@@ -177,7 +177,7 @@ async def running(source: FileSource) -> AsyncIterator[None]:
 
 
 class Live:
-    """A source on a real folder, clock and inotify."""
+    """A source on a real directory, clock and inotify."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.delivered: list[SourceContent] = []
@@ -236,19 +236,19 @@ async def test_live_a_file_written_in_two_pieces(tmp_path: Path) -> None:
         assert len(live.delivered) == 2, "the first half was taken for the whole"
 
 
-async def test_live_a_folder_that_comes_later_and_goes(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    live = Live(folder)
+async def test_live_a_directory_that_comes_later_and_goes(tmp_path: Path) -> None:
+    directory = tmp_path / "m"
+    live = Live(directory)
     async with running(live.source):
         await live.until({})
-        folder.mkdir()
-        (folder / "a.yaml").write_text(pod("a"))
+        directory.mkdir()
+        (directory / "a.yaml").write_text(pod("a"))
         await live.until({"a-n": "busybox:1"})
-        (folder / "b.yaml").write_text(pod("b"))
+        (directory / "b.yaml").write_text(pod("b"))
         await live.until({"a-n": "busybox:1", "b-n": "busybox:1"})
-        folder.rename(tmp_path / "moved")
+        directory.rename(tmp_path / "moved")
         await live.until({})
-        (tmp_path / "moved").rename(folder)
+        (tmp_path / "moved").rename(directory)
         await live.until({"a-n": "busybox:1", "b-n": "busybox:1"})
 
 

@@ -6,10 +6,10 @@ from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.linux.cgroups import Layout, Mode
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
-    folder.mkdir(parents=True)
+def _write(directory: Path, files: dict[str, str]) -> None:
+    directory.mkdir(parents=True)
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (directory / name).write_text(text)
 
 
 def test_limits_of_a_container_that_is_below_its_scope(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ POD = "/kubepods/poduid-web"
 class FakeCri:
     """Knows writable layers."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self.asked = 0
         self.away = False
         self.cpu_ns: int | None = None
@@ -47,7 +47,7 @@ class FakeCri:
 
     def _usage(self, used: int, inodes: int) -> pb.FilesystemUsage:
         return pb.FilesystemUsage(
-            fs_id=pb.FilesystemIdentifier(mountpoint=str(self._folder)),
+            fs_id=pb.FilesystemIdentifier(mountpoint=str(self._directory)),
             used_bytes=pb.UInt64Value(value=used),
             inodes_used=pb.UInt64Value(value=inodes),
         )

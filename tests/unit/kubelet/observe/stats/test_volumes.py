@@ -1,4 +1,4 @@
-"""What pods' files take, on a real folder."""
+"""What pods' files take, on a real directory."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ POD = running_pod("web", "app", volumes=(DISK, RAM))
 
 
 class Disks:
-    """A node's folders, and what counts them."""
+    """A node's directories, and what counts them."""
 
     def __init__(self, base: Path, period: float = 60.0) -> None:
         self.clock = VirtualClock()
@@ -85,7 +85,7 @@ async def test_pods_that_are_gone_are_forgotten(tmp_path: Path) -> None:
         assert await disks.used() >= 300_000, "counted anew"
 
 
-async def test_a_pod_without_folders_takes_nothing(tmp_path: Path) -> None:
+async def test_a_pod_without_directories_takes_nothing(tmp_path: Path) -> None:
     disks = Disks(tmp_path)
     async with disks.running():
         files = (await disks.usage.of([running_pod("new", "app")]))[PodUID("uid-new")]
@@ -111,7 +111,7 @@ def test_what_counts_as_the_pods_own_storage(volume: Volume, expected: bool) -> 
 
 
 async def test_volumes_of_storage_systems_are_told_of_by_others(tmp_path: Path) -> None:
-    """Their folders are never looked at: they may hang."""
+    """Their directories are never looked at: they may hang."""
 
     async def sizes(pod: core.Pod) -> dict[str, VolumeSizes]:
         assert pod is POD

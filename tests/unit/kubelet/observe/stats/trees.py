@@ -1,4 +1,4 @@
-"""Cgroup trees in a temporary folder, of both versions, and pods to find in them."""
+"""Cgroup trees in a temporary directory, of both versions, and pods to find in them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,10 +54,10 @@ class Tree:
         self._write("pids" if self.version == 1 else "", path, {"cgroup.procs": text})
 
     def _write(self, controller: str, path: str, files: Mapping[str, str]) -> None:
-        folder = self._base / controller / path.strip("/")
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self._base / controller / path.strip("/")
+        directory.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (folder / name).write_text(text)
+            (directory / name).write_text(text)
 
 
 def running_pod(name: str, *containers: str, **spec: object) -> Pod:

@@ -16,8 +16,8 @@ NOW = 1_795_000_000.0
 DAY = 86400.0
 
 
-def made(folder: Path, host: str = "node-1", addresses: tuple[str, ...] = ("10.0.0.1",), now: float = NOW) -> bytes:
-    return ensure_self_signed(folder, host, addresses, now).certificate.read_bytes()
+def made(directory: Path, host: str = "node-1", addresses: tuple[str, ...] = ("10.0.0.1",), now: float = NOW) -> bytes:
+    return ensure_self_signed(directory, host, addresses, now).certificate.read_bytes()
 
 
 def test_a_node_signs_for_its_name_and_addresses(tmp_path: Path) -> None:

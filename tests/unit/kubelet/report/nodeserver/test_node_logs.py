@@ -61,7 +61,7 @@ async def test_nothing_else_is_reached(world: NodeWorld, path: str, status: int)
         assert response.status in (status, 400), text
 
 
-async def test_a_folder_is_a_list_of_links(world: NodeWorld) -> None:
+async def test_a_directory_is_a_list_of_links(world: NodeWorld) -> None:
     async with as_admin(world) as client, client.get("/logs/") as response:
         assert response.content_type == "text/html"
         lines = (await response.text()).splitlines()

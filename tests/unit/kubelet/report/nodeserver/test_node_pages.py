@@ -130,8 +130,8 @@ async def test_queries_for_logs(world: NodeWorld) -> None:
     expected = {
         "/logs/?query=sshd&tailLines=3": (200, "--lines=3 --unit=sshd\n"),
         "/logs/?query=web": (200, "web in a file\n"),
-        "/logs/?query=deep": (200, "deep in a folder\n"),
-        "/logs/?query=web&query=deep": (200, "web in a file\ndeep in a folder\n"),
+        "/logs/?query=deep": (200, "deep in a directory\n"),
+        "/logs/?query=web&query=deep": (200, "web in a file\ndeep in a directory\n"),
         "/logs/?query=none": (200, "\nlog not found for none\n"),
         "/logs/?query=web&boot=0": (200, "try without specifying options"),
         "/logs/?query=/web.log": (200, "web in a file\n"),
@@ -147,11 +147,11 @@ async def test_queries_for_logs(world: NodeWorld) -> None:
             assert found[0] == status and text in found[1], (path, found)
 
 
-def _write_logs(folder: Path) -> None:
-    (folder / "web.log").write_text("web in a file\n")
-    (folder / "deep").mkdir()
-    (folder / "deep" / "deep.log").write_text("deep in a folder\n")
-    (folder.parent / "secret").write_text("not for you")
+def _write_logs(directory: Path) -> None:
+    (directory / "web.log").write_text("web in a file\n")
+    (directory / "deep").mkdir()
+    (directory / "deep" / "deep.log").write_text("deep in a directory\n")
+    (directory.parent / "secret").write_text("not for you")
 
 
 async def test_without_a_journal_there_are_files(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,8 +87,8 @@ class FakeStats:
 class Pki:
     """An authority and what it issued: made once for many tests, since keys take long."""
 
-    def __init__(self, folder: Path) -> None:
-        self.authority = Authority(folder)
+    def __init__(self, directory: Path) -> None:
+        self.authority = Authority(directory)
         self.serving = self.authority.issue("node-1", ["node-1", "127.0.0.1"])
         self.admin = self.authority.issue("admin", group="system:masters")
 

@@ -37,7 +37,7 @@ async def fires(event: asyncio.Event) -> bool:
     return True
 
 
-async def test_changes_are_told_to_those_of_the_folder(tmp_path: Path) -> None:
+async def test_changes_are_told_to_those_of_the_directory(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -52,7 +52,7 @@ async def test_changes_are_told_to_those_of_the_folder(tmp_path: Path) -> None:
             assert await fires(first)
 
 
-async def test_one_of_two_watchers_of_a_folder_leaves(tmp_path: Path) -> None:
+async def test_one_of_two_watchers_of_a_directory_leaves(tmp_path: Path) -> None:
     async with watching() as watcher:
         with watcher.watch(str(tmp_path)) as stays:
             with watcher.watch(str(tmp_path)):
@@ -64,16 +64,16 @@ async def test_one_of_two_watchers_of_a_folder_leaves(tmp_path: Path) -> None:
             assert await fires(again)
 
 
-async def test_a_folder_that_goes_away(tmp_path: Path) -> None:
-    folder = tmp_path / "gone"
-    folder.mkdir()
+async def test_a_directory_that_goes_away(tmp_path: Path) -> None:
+    directory = tmp_path / "gone"
+    directory.mkdir()
     async with watching() as watcher:
-        with watcher.watch(str(folder)) as event:
-            folder.rmdir()
+        with watcher.watch(str(directory)) as event:
+            directory.rmdir()
             assert await fires(event)
 
 
-async def test_what_is_no_folder(tmp_path: Path) -> None:
+async def test_what_is_no_directory(tmp_path: Path) -> None:
     async with watching() as watcher:
         with pytest.raises(Transient, match="cannot watch"), watcher.watch(str(tmp_path / "none")):
             raise AssertionError

@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.kubelet.report.server.logfiles import LogFile, LogFolder
+from pykubelet.kubelet.report.server.logfiles import LogDirectory, LogFile
 from tests.unit.kubelet.report.pods import REF
 from tests.unit.kubelet.report.server.records import raw
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     path = tmp_path / "pods" / "ns_web_uid-1" / "app"
     path.mkdir(parents=True)
     return path
 
 
-def logs(tmp_path: Path) -> LogFolder:
-    return LogFolder(tmp_path / "pods", REF, "app")
+def logs(tmp_path: Path) -> LogDirectory:
+    return LogDirectory(tmp_path / "pods", REF, "app")
 
 
 def texts(file: LogFile) -> list[str]:
@@ -32,32 +32,32 @@ def texts(file: LogFile) -> list[str]:
     return found
 
 
-def test_attempts(tmp_path: Path, folder: Path) -> None:
+def test_attempts(tmp_path: Path, directory: Path) -> None:
     for name in ("0.log", "2.log", "10.log", "2.log.20260101-000000", "x.log", "-1.log", "0.log.gz"):
-        (folder / name).touch()
+        (directory / name).touch()
     assert logs(tmp_path).attempts() == [10, 2, 0]
 
 
-def test_there_is_no_folder(tmp_path: Path) -> None:
+def test_there_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "pods").mkdir()
     assert logs(tmp_path).attempts() == []
     with pytest.raises(NotFound):
         logs(tmp_path).open(0)
 
 
-def test_reading(tmp_path: Path, folder: Path) -> None:
-    (folder / "0.log").write_bytes(raw("a") + b"rubbish\n" + raw("b\rc") + raw("unfinished")[:-1])
+def test_reading(tmp_path: Path, directory: Path) -> None:
+    (directory / "0.log").write_bytes(raw("a") + b"rubbish\n" + raw("b\rc") + raw("unfinished")[:-1])
     with logs(tmp_path).open(0) as file:
         assert texts(file) == ["a", "b\rc"]
-        with (folder / "0.log").open("ab") as end:
+        with (directory / "0.log").open("ab") as end:
             end.write(b"!\n")
         assert texts(file) == ["unfinished!"]
         assert file.read() == []
 
 
-@pytest.mark.parametrize("kind", ["secret", "other pod", "inside", "fifo", "folder", "device"])
-def test_what_is_no_regular_file_is_refused(tmp_path: Path, folder: Path, kind: str) -> None:
-    target = folder / "0.log"
+@pytest.mark.parametrize("kind", ["secret", "other pod", "inside", "fifo", "directory", "device"])
+def test_what_is_no_regular_file_is_refused(tmp_path: Path, directory: Path, kind: str) -> None:
+    target = directory / "0.log"
     other = tmp_path / "pods" / "ns_db_uid-2" / "app"
     other.mkdir(parents=True)
     (other / "0.log").write_bytes(raw("of another pod"))
@@ -67,11 +67,11 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path, folder: Path, kind: 
         case "other pod":
             target.symlink_to("../../ns_db_uid-2/app/0.log")
         case "inside":
-            (folder / "real.log").write_bytes(raw("a"))
+            (directory / "real.log").write_bytes(raw("a"))
             target.symlink_to("real.log")
         case "fifo":
             os.mkfifo(target)
-        case "folder":
+        case "directory":
             target.mkdir()
         case "device":
             target.symlink_to("/dev/zero")
@@ -92,9 +92,9 @@ def test_a_link_on_the_way_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../../etc", "a/../../b", "..", "app/.."])
-def test_a_container_cannot_be_named_out_of_the_folder(tmp_path: Path, folder: Path, name: str) -> None:
+def test_a_container_cannot_be_named_out_of_the_directory(tmp_path: Path, directory: Path, name: str) -> None:
     with pytest.raises((Invalid, NotFound)):
-        LogFolder(tmp_path / "pods", REF, name).open(0)
+        LogDirectory(tmp_path / "pods", REF, name).open(0)
 
 
 @pytest.mark.parametrize(
@@ -108,23 +108,23 @@ def test_a_container_cannot_be_named_out_of_the_folder(tmp_path: Path, folder: P
         (100, ["a", "b", "c", "d", "e"]),
     ],
 )
-def test_the_tail_counts_whole_lines(tmp_path: Path, folder: Path, lines: int, expected: list[str]) -> None:
+def test_the_tail_counts_whole_lines(tmp_path: Path, directory: Path, lines: int, expected: list[str]) -> None:
     data = raw("a") + raw("b") + raw("c", tag="P") + raw("d") + raw("e")
-    (folder / "0.log").write_bytes(data)
+    (directory / "0.log").write_bytes(data)
     with logs(tmp_path).open(0) as file:
         file.seek_tail(lines)
         assert texts(file) == expected
 
 
-def test_the_tail_of_an_empty_or_unfinished_file(tmp_path: Path, folder: Path) -> None:
-    (folder / "0.log").touch()
+def test_the_tail_of_an_empty_or_unfinished_file(tmp_path: Path, directory: Path) -> None:
+    (directory / "0.log").touch()
     with logs(tmp_path).open(0) as file:
         file.seek_tail(5)
         assert texts(file) == []
-    (folder / "0.log").write_bytes(raw("a") + raw("b")[:-1])
+    (directory / "0.log").write_bytes(raw("a") + raw("b")[:-1])
     with logs(tmp_path).open(0) as file:
         file.seek_tail(0)
-        with (folder / "0.log").open("ab") as end:
+        with (directory / "0.log").open("ab") as end:
             end.write(b"\n")
         assert texts(file) == ["b"]
 
@@ -144,16 +144,16 @@ def test_the_tail_is_that_of_the_whole(tmp_path_factory: pytest.TempPathFactory,
         assert texts(file) == (content[-lines:] if lines else [])
 
 
-def test_a_hostile_line_without_end_is_skipped(tmp_path: Path, folder: Path) -> None:
-    (folder / "0.log").write_bytes(raw("a") + b"x" * 5_000_000 + b"\n" + raw("b"))
+def test_a_hostile_line_without_end_is_skipped(tmp_path: Path, directory: Path) -> None:
+    (directory / "0.log").write_bytes(raw("a") + b"x" * 5_000_000 + b"\n" + raw("b"))
     with logs(tmp_path).open(0) as file:
         assert texts(file) == ["a", "b"]
         file.seek_tail(1)
         assert texts(file) == ["b"]
 
 
-def test_a_truncated_file_is_read_anew(tmp_path: Path, folder: Path) -> None:
-    path = folder / "0.log"
+def test_a_truncated_file_is_read_anew(tmp_path: Path, directory: Path) -> None:
+    path = directory / "0.log"
     path.write_bytes(raw("a") + raw("long" * 50))
     with logs(tmp_path).open(0) as file:
         assert len(texts(file)) == 2
@@ -161,13 +161,13 @@ def test_a_truncated_file_is_read_anew(tmp_path: Path, folder: Path) -> None:
         assert texts(file) == ["new"]
 
 
-def test_rotation_is_seen(tmp_path: Path, folder: Path) -> None:
-    path = folder / "0.log"
+def test_rotation_is_seen(tmp_path: Path, directory: Path) -> None:
+    path = directory / "0.log"
     path.write_bytes(raw("a"))
     found = logs(tmp_path)
     with found.open(0) as file:
         assert not found.is_rotated(0, file)
-        path.rename(folder / "0.log.1")
+        path.rename(directory / "0.log.1")
         assert not found.is_rotated(0, file), "its successor is not there yet"
         path.write_bytes(raw("b"))
         assert found.is_rotated(0, file)
@@ -176,8 +176,8 @@ def test_rotation_is_seen(tmp_path: Path, folder: Path) -> None:
         assert not found.is_rotated(0, file)
 
 
-def test_closing_twice(tmp_path: Path, folder: Path) -> None:
-    (folder / "0.log").touch()
+def test_closing_twice(tmp_path: Path, directory: Path) -> None:
+    (directory / "0.log").touch()
     file = logs(tmp_path).open(0)
     file.close()
     file.close()

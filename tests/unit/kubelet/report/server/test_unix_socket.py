@@ -23,7 +23,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_it_listens_in_a_private_folder_and_goes_away(tmp_path: Path) -> None:
+def test_it_listens_in_a_private_directory_and_goes_away(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "run" / "agent.sock"
     with listening(path):
         assert connects(path)
@@ -31,11 +31,11 @@ def test_it_listens_in_a_private_folder_and_goes_away(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_an_open_folder_is_closed(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir(mode=0o755)
-    with listening(folder / "agent.sock"):
-        assert mode(folder) == 0o700
+def test_an_open_directory_is_closed(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    directory.mkdir(mode=0o755)
+    with listening(directory / "agent.sock"):
+        assert mode(directory) == 0o700
 
 
 def test_what_a_dead_agent_left_is_replaced(tmp_path: Path) -> None:
@@ -61,16 +61,16 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="longer than"), listening(tmp_path / ("x" * 120)):
         raise AssertionError
     (tmp_path / "file").touch()
-    with pytest.raises(Invalid, match="cannot make the folder"), listening(tmp_path / "file" / "sub" / "a.sock"):
+    with pytest.raises(Invalid, match="cannot make the directory"), listening(tmp_path / "file" / "sub" / "a.sock"):
         raise AssertionError
 
 
 def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("keep me")
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "agent.sock.lock").symlink_to(victim)
-    with pytest.raises(OSError), listening(folder / "agent.sock"):
+    directory = tmp_path / "run"
+    directory.mkdir()
+    (directory / "agent.sock.lock").symlink_to(victim)
+    with pytest.raises(OSError), listening(directory / "agent.sock"):
         raise AssertionError
     assert victim.read_text() == "keep me"

@@ -1,4 +1,4 @@
-"""A local API server on a socket in a temporary folder, with everything behind it within the test's reach."""
+"""A local API server on a socket in a temporary directory, with everything behind it within the test's reach."""
 
 import asyncio
 import os

@@ -39,7 +39,7 @@ _MAX_FILE: Final = 1 << 20
 _RECORD: Final = "vol_data.json"
 _GLOBAL: Final = "globalmount"
 _DEVICES: Final = "volumeDevices"
-_FOLDER_MODE: Final = 0o750
+_DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o644
 _EPHEMERAL: Final = "Ephemeral"
 _PERSISTENT: Final = "Persistent"
@@ -47,7 +47,7 @@ _ESCAPED: Final = PLUGIN.replace("/", "~")
 
 
 class CsiLayout:
-    """Paths and records below the agent's root folder."""
+    """Paths and records below the agent's root directory."""
 
     def __init__(self, dirs: PodDirs) -> None:
         self._dirs = dirs
@@ -55,9 +55,9 @@ class CsiLayout:
         self._staging = dirs.root / "plugins" / PLUGIN
 
     def prepare(self) -> None:
-        """Make the folders that drivers' pods expect to be there."""
-        for folder in (self.registry, self._dirs.root / "plugins"):
-            folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        """Make the directories that drivers' pods expect to be there."""
+        for directory in (self.registry, self._dirs.root / "plugins"):
+            directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
 
     # -- places
 
@@ -85,17 +85,17 @@ class CsiLayout:
     # -- before the driver is asked
 
     def prepare_stage(self, volume: CsiVolume) -> Path:
-        """Make the folder to stage at, and the record."""
+        """Make the directory to stage at, and the record."""
         path = self.stage(volume)
-        path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         fields = {"driverName": volume.ref.driver, "volumeHandle": volume.ref.handle}
         _write(self._record_of_device(volume.name) if volume.block else path.parent, fields)
         return path
 
     def prepare_publish(self, uid: PodUID, volume: CsiVolume, node: str, attachment: str) -> Path:
-        """Make the folder above the target, and the record. The target is the driver's to make."""
+        """Make the directory above the target, and the record. The target is the driver's to make."""
         target = self.path(uid, volume.name, block=volume.block)
-        target.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        target.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         fields = {
             "attachmentID": attachment,
             "driverName": volume.ref.driver,
@@ -106,26 +106,26 @@ class CsiLayout:
         }
         if volume.block:
             link = self.device(uid, volume.name)
-            link.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            link.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
             if not link.is_symlink():
                 link.symlink_to(target)
         _write(self._record_of_device(volume.name) if volume.block else target.parent, fields)
         return target
 
     def _record_of_device(self, name: str) -> Path:
-        folder = self._devices / component(name) / "data"
-        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        return folder
+        directory = self._devices / component(name) / "data"
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        return directory
 
     # -- what is there
 
     def published(self, uid: PodUID) -> list[Published]:
         """All that was published to a pod, or may have been."""
         found = []
-        for folder in _folders(self._dirs.volumes(uid) / _ESCAPED):
-            record = _read(folder)
+        for directory in _directories(self._dirs.volumes(uid) / _ESCAPED):
+            record = _read(directory)
             if record is not None:
-                found.append(Published(uid, record, str(folder / MOUNT)))
+                found.append(Published(uid, record, str(directory / MOUNT)))
         with suppress(FileNotFoundError):
             for link in (self._dirs.pod(uid) / _DEVICES / _ESCAPED).iterdir():
                 record = _read(self._devices / link.name / "data")
@@ -137,18 +137,18 @@ class CsiLayout:
     def staged(self) -> list[Staged]:
         """All that was staged, or may have been."""
         found = []
-        for driver in _folders(self._staging):
+        for driver in _directories(self._staging):
             if driver.name == _DEVICES:
                 continue
-            for folder in _folders(driver):
-                record = _read(folder)
+            for directory in _directories(driver):
+                record = _read(directory)
                 if record is not None:
-                    found.append(Staged(record.ref, str(folder / _GLOBAL)))
-        for folder in _folders(self._devices):
-            record = _read(folder / "data")
+                    found.append(Staged(record.ref, str(directory / _GLOBAL)))
+        for directory in _directories(self._devices):
+            record = _read(directory / "data")
             if record is not None:
-                path = self._devices / "staging" / folder.name
-                found.append(Staged(record.ref, str(path), folder.name))
+                path = self._devices / "staging" / directory.name
+                found.append(Staged(record.ref, str(path), directory.name))
         return found
 
     def used(self) -> set[VolumeRef]:
@@ -173,23 +173,23 @@ class CsiLayout:
         """The same for a staged volume."""
         if _clear(Path(staged.path)):
             if staged.block_name:
-                folder = self._devices / staged.block_name
-                _forget(folder / "data")
-                _remove_empty(folder)
+                directory = self._devices / staged.block_name
+                _forget(directory / "data")
+                _remove_empty(directory)
             else:
                 _forget(Path(staged.path).parent)
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def _directories(path: Path) -> Iterator[Path]:
     with suppress(FileNotFoundError, NotADirectoryError):
         for child in sorted(path.iterdir()):
             if child.is_dir() and not child.is_symlink():
                 yield child
 
 
-def _write(folder: Path, fields: Mapping[str, str]) -> None:
+def _write(directory: Path, fields: Mapping[str, str]) -> None:
     data = msgspec.json.encode(fields) + b"\n"
-    path = folder / _RECORD
+    path = directory / _RECORD
     with suppress(OSError):
         if read_regular(path, _MAX_FILE) == data:
             return
@@ -197,9 +197,9 @@ def _write(folder: Path, fields: Mapping[str, str]) -> None:
     write_atomic(path, data, _FILE_MODE)
 
 
-def _read(folder: Path) -> Record | None:
-    """The record in a folder; None if there is none, or none that can be used, which is logged."""
-    path = folder / _RECORD
+def _read(directory: Path) -> Record | None:
+    """The record in a directory; None if there is none, or none that can be used, which is logged."""
+    path = directory / _RECORD
     try:
         fields = msgspec.convert(read_json(read_regular(path, _MAX_FILE)), dict[str, str])
         ref = VolumeRef(fields["driverName"], fields["volumeHandle"])
@@ -209,7 +209,7 @@ def _read(folder: Path) -> Record | None:
         _log.error("a volume's record cannot be read, it is left as it is", extra={"path": path, "error": repr(error)})
         return None
     return Record(
-        spec_name=fields.get("specVolID", folder.name),
+        spec_name=fields.get("specVolID", directory.name),
         ref=ref,
         node=fields.get("nodeName", ""),
         ephemeral=fields.get("volumeLifecycleMode") == _EPHEMERAL,
@@ -217,7 +217,7 @@ def _read(folder: Path) -> Record | None:
 
 
 def _clear(target: Path) -> bool:
-    """Remove the driver's empty folder, which it should have done itself; whether nothing is mounted there."""
+    """Remove the driver's empty directory, which it should have done itself; whether nothing is mounted there."""
     if is_mount_point(target):
         _log.error("a volume is still mounted though its driver says that it is not", extra={"path": target})
         return False
@@ -226,11 +226,11 @@ def _clear(target: Path) -> bool:
     return True
 
 
-def _forget(folder: Path) -> None:
-    (folder / _RECORD).unlink(missing_ok=True)
-    _remove_empty(folder)
+def _forget(directory: Path) -> None:
+    (directory / _RECORD).unlink(missing_ok=True)
+    _remove_empty(directory)
 
 
-def _remove_empty(folder: Path) -> None:
+def _remove_empty(directory: Path) -> None:
     with suppress(OSError):
-        folder.rmdir()
+        directory.rmdir()

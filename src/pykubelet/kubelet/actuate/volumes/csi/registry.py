@@ -1,4 +1,4 @@
-"""Which CSI drivers are on this node: they put a socket into ``ROOT/plugins_registry`` or a folder below it, and say
+"""Which CSI drivers are on this node: they put a socket into ``ROOT/plugins_registry`` or a directory below it, and say
 there who they are.
 
 (The protocol of the node-driver-registrar, `pluginregistration` v1.) A driver is there as long as its socket is.
@@ -47,7 +47,7 @@ _TIMEOUT: Final[Seconds] = 10.0
 _FIRST_DELAY: Final[Seconds] = 0.5
 _MAX_DELAY: Final[Seconds] = 122.0
 _RESCAN: Final[Seconds] = 20.0
-_FOLDER_MODE: Final = 0o750
+_DIRECTORY_MODE: Final = 0o750
 
 
 @dataclass(slots=True)
@@ -62,17 +62,17 @@ class _Plugin:
 
 
 class DriverRegistry:
-    """Follows the folder and knows the drivers' clients."""
+    """Follows the directory and knows the drivers' clients."""
 
-    def __init__(self, folder: Path, clock: Clock, timeout: Seconds) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, clock: Clock, timeout: Seconds) -> None:
+        self._directory = directory
         self._reports: DriverReports | None = None
         self._registered: list[Callable[[str], None]] = []
         self._observers: list[Callable[[str, str, str, Seconds], None]] = []
         self._clock = clock
         self._timeout = timeout
         self._guard = Guard("csi.plugins", clock.monotonic)
-        self._folders = Guard("csi.directory", clock.monotonic)
+        self._directories = Guard("csi.directory", clock.monotonic)
         self._plugins: dict[Path, _Plugin] = {}
         self._drivers: dict[str, CsiClient] = {}
 
@@ -110,7 +110,7 @@ class DriverRegistry:
         return found | {(path, "actual_state_of_world"): 1 for path in there}
 
     async def run(self) -> None:
-        """Follow the folder until cancelled. Drivers stay registered at the cluster when the agent ends."""
+        """Follow the directory until cancelled. Drivers stay registered at the cluster when the agent ends."""
         try:
             async with asyncio.TaskGroup() as group:
                 await self._follow(group)
@@ -126,27 +126,27 @@ class DriverRegistry:
         ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
         changes = Mask.CREATE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.DELETE_SELF | Mask.MOVE_SELF
         while True:
-            with self._folders.item(str(self._folder)) as attempt:
-                await blocking.call("plugins", self._folder.mkdir, _FOLDER_MODE, True, True)
+            with self._directories.item(str(self._directory)) as attempt:
+                await blocking.call("plugins", self._directory.mkdir, _DIRECTORY_MODE, True, True)
                 # Before it is followed: containers of root can use up the inotify instances that the kernel gives root.
                 await self._scan(group)
                 with Inotify() as inotify:
                     watched: set[Path] = set()
                     while True:
-                        # A folder that is new may have got sockets before it was watched: look once more.
+                        # A directory that is new may have got sockets before it was watched: look once more.
                         while more := await self._scan(group) - watched:
-                            for folder in more:
+                            for directory in more:
                                 with suppress(FileNotFoundError):
-                                    inotify.add_watch(folder, changes)
-                                    watched.add(folder)
+                                    inotify.add_watch(directory, changes)
+                                    watched.add(directory)
                         if (await inotify.get()).mask & ended:
                             break
             if attempt.error is not None:
                 await self._clock.sleep(backoff.next("", self._clock.monotonic()))
 
     async def _scan(self, group: asyncio.TaskGroup) -> set[Path]:
-        """Start with sockets that are new, end with those that have gone; gives the folders that there are."""
-        found, folders = await blocking.call("plugins", _walk, self._folder)
+        """Start with sockets that are new, end with those that have gone; gives the directories that there are."""
+        found, directories = await blocking.call("plugins", _walk, self._directory)
         for path, plugin in list(self._plugins.items()):
             if found.get(path) != plugin.identity:
                 del self._plugins[path]
@@ -155,7 +155,7 @@ class DriverRegistry:
             if path not in self._plugins:
                 plugin = self._plugins[path] = _Plugin(path, identity)
                 plugin.task = group.create_task(self._register_at_last(plugin), name=f"csi-driver {path.name}")
-        return folders
+        return directories
 
     async def _end(self, plugin: _Plugin) -> None:
         if plugin.task is not None and not plugin.task.done():
@@ -234,20 +234,20 @@ async def _call(transport: GrpcTransport, call: UnaryCall[_Request, _Reply], req
 
 
 def _walk(top: Path) -> tuple[dict[Path, _Identity], set[Path]]:
-    """The sockets in the folder and below, and all folders; hidden ones and links do not count, as in the reference.
+    """The sockets in the directory and below, and all directories; hidden ones and links do not count, as upstream.
 
-    Raises OSError if the folder itself cannot be read.
+    Raises OSError if the directory itself cannot be read.
     """
     sockets: dict[Path, _Identity] = {}
-    folders, todo = {top}, [top]
+    directories, todo = {top}, [top]
     while todo:
-        folder = todo.pop()
+        directory = todo.pop()
         try:
-            paths = list(folder.iterdir())
+            paths = list(directory.iterdir())
         except OSError:
-            if folder == top:
+            if directory == top:
                 raise
-            folders.discard(folder)  # gone between two looks, or not to be read
+            directories.discard(directory)  # gone between two looks, or not to be read
             continue
         for path in paths:
             with suppress(FileNotFoundError):
@@ -257,6 +257,6 @@ def _walk(top: Path) -> tuple[dict[Path, _Identity], set[Path]]:
                 if stat.S_ISSOCK(info.st_mode):
                     sockets[path] = (info.st_dev, info.st_ino, info.st_mtime_ns)
                 elif stat.S_ISDIR(info.st_mode):
-                    folders.add(path)
+                    directories.add(path)
                     todo.append(path)
-    return sockets, folders
+    return sockets, directories

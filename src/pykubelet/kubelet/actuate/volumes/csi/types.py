@@ -9,9 +9,9 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import SecretReference
 
 PLUGIN: Final = "kubernetes.io/csi"
-"""The reference's name for all of CSI; folders and volume names are made of it."""
+"""The reference's name for all of CSI; directories and volume names are made of it."""
 MOUNT: Final = "mount"
-"""The folder in a volume's folder that the driver mounts on; beside it lies the volume's record."""
+"""The directory in a volume's directory that the driver mounts on; beside it lies the volume's record."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +36,7 @@ class CsiVolume:
 
     ref: VolumeRef
     name: str
-    """The PersistentVolume's name, or for a volume in the pod's spec the name it has there; folders have it."""
+    """The PersistentVolume's name, or for a volume in the pod's spec the name it has there; directories have it."""
     ephemeral: bool = False
     """Given in the pod's spec: it lives and dies with the pod, and is never staged nor attached."""
     block: bool = False

@@ -27,7 +27,7 @@ def check_metadata(findings: Findings, meta: ObjectMeta) -> None:
     if meta.namespace:
         findings.complaint("metadata.namespace", names.dns_label(meta.namespace))
     if meta.uid and ("/" in meta.uid or meta.uid in (".", "..") or len(meta.uid) > 128):
-        findings.add("metadata.uid", "cannot name a folder", "take it away; the agent makes one")
+        findings.add("metadata.uid", "cannot name a directory", "take it away; the agent makes one")
     for key, value in meta.labels.items():
         findings.complaint(f"metadata.labels[{key}]", names.qualified_name(key))
         findings.complaint(f"metadata.labels[{key}]", names.label_value(value))

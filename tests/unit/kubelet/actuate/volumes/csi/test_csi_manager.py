@@ -104,7 +104,7 @@ class Reports:
 
 
 class World:
-    """One agent's part of CSI, over a folder that outlives it."""
+    """One agent's part of CSI, over a directory that outlives it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -246,20 +246,20 @@ async def test_published_and_unpublished(root: Path, driver: FakeDriver) -> None
         await world.csi.tear_down(uid)  # again
 
 
-async def test_a_driver_may_register_in_a_folder_below(
+async def test_a_driver_may_register_in_a_directory_below(
     tmp_path_factory: pytest.TempPathFactory, driver: FakeDriver
 ) -> None:
     root = tmp_path_factory.mktemp("k")  # paths of sockets have to be short
     world = World(root)
     driver.below = "vendor/deep"
-    folder = root / "plugins_registry/vendor"
+    directory = root / "plugins_registry/vendor"
     async with world.running():
         for _ in range(2):
             async with serve(driver, root):
-                (folder / ".hidden").mkdir()
+                (directory / ".hidden").mkdir()
                 await until(lambda: world.registry.names() == {NAME})
                 await until(lambda: len(world.registry.counts()) == 2)
-            shutil.rmtree(folder)
+            shutil.rmtree(directory)
             await until(lambda: not world.registry.names())
 
 

@@ -1,4 +1,4 @@
-"""The server's own folders."""
+"""The server's own directories."""
 
 import os
 from pathlib import Path
@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, Permanent
-from pykubelet.criserver.folders import closed_folder, lock_folder, make_folder, make_way
+from pykubelet.criserver.directories import closed_directory, lock_directory, make_directory, make_way
 
 
 def _mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_one_server_holds_a_folder(tmp_path: Path) -> None:
-    held = lock_folder(tmp_path)
+def test_one_server_holds_a_directory(tmp_path: Path) -> None:
+    held = lock_directory(tmp_path)
     try:
         with pytest.raises(Conflict, match="another criserver"):
-            lock_folder(tmp_path)
+            lock_directory(tmp_path)
     finally:
         os.close(held)
-    os.close(lock_folder(tmp_path))
+    os.close(lock_directory(tmp_path))
 
 
 def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None
     before = os.umask(0o077)
     try:
         make_way(top, top / "storage" / "containers")
-        make_folder(top / "secret" / "more")
+        make_directory(top / "secret" / "more")
     finally:
         os.umask(before)
     assert [_mode(top / part) for part in ("", "storage", "storage/containers")] == [0o711] * 3
@@ -37,7 +37,7 @@ def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o710, 0o711, 0o755])
-def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -> None:
+def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -> None:
     top = tmp_path / "root"
     top.mkdir()
     top.chmod(mode)
@@ -45,11 +45,11 @@ def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -> N
         make_way(top, top / "last")
     assert (_mode(top), _mode(top / "last")) == (mode, 0o711)
     if not mode & 1:
-        assert closed_folder(top / "last") == top
+        assert closed_directory(top / "last") == top
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     top = tmp_path / "root"
     top.mkdir()
     top.chmod(mode)
@@ -59,10 +59,10 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, mode: int)
     assert not (top / "last").exists()
 
 
-def test_a_closed_folder_above_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_a_closed_directory_above_is_told_and_left_alone(tmp_path: Path) -> None:
     above = tmp_path / "above"
-    make_folder(above)
+    make_directory(above)
     make_way(above / "root", above / "root")
-    assert closed_folder(above / "root") == above
+    assert closed_directory(above / "root") == above
     assert _mode(above) == 0o700
-    assert closed_folder(Path("/")) is None
+    assert closed_directory(Path("/")) is None

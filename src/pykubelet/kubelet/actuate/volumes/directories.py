@@ -1,6 +1,6 @@
-"""Makes the folder that a volume's content lives in, on disk or in memory.
+"""Makes the directory that a volume's content lives in, on disk or in memory.
 
-Each exists whole or not at all, so a crash in between leaves nothing that looks finished: a folder on disk gets
+Each exists whole or not at all, so a crash in between leaves nothing that looks finished: a directory on disk gets
 its permissions under another name, a file system in memory gets them with the mount itself.
 """
 
@@ -21,7 +21,7 @@ _MEMORY_MODE: Final = 0o1777
 
 
 def make_on_disk(path: Path, group: int | None, policy: str = "") -> None:
-    """Make an empty folder that every user may write to, given to the fsGroup; one that is there stays as it is."""
+    """Make an empty directory that every user may write to, given to the fsGroup; one that is there stays as it is."""
     if path.exists():
         return
     path.parent.mkdir(mode=_PARENT_MODE, parents=True, exist_ok=True)
