@@ -1,0 +1,110 @@
+"""``make lint``: rejects words that the project's texts and names do not use, and says what to write instead.
+
+It reads every text file of the project, names of files included; ``tools/words_allowed.txt`` lists the places where
+such a word is right (a foreign name, a format that stays), each with a reason.
+
+Exit status: 0 clean; 1 words were found, one line each; 2 the list of exceptions is wrong.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_ROOT = Path(__file__).parents[1]
+_ALLOWED = _ROOT / "tools" / "words_allowed.txt"
+_TEXT = re.compile(r"\.(py|md|toml|sh|txt|yaml|yml|service)$|(^|/)(Makefile|\.importlinter|run)$")
+_NOT_OURS = re.compile(
+    r"^(src/pykubelet/(pb|models)/|requirements\.lock|LICENSE|tools/words(_allowed)?\.(py|txt)|tests/unit/tools/test_words)"
+)
+
+WORDS: Final[Mapping[str, str]] = {
+    r"folders?": "directory",
+    r"nobody": "no one, or a sentence with a subject",
+    r"somebody|whoever": "the caller, the client, the owner",
+    r"anew|once more": "again, re-created, retried",
+    r"allot(s|ted|ment|ments|ting)?": "allocate, allocation",
+    r"mend(s|ed|ing)?": "repair, restart, reconcile",
+    r"strangers?": "orphan, leftover, stale",
+    r"want of memory": "out of memory, OOM-killed",
+    r"holdings?": "pod resources",
+    r"ledgers?": "allocation store",
+    r"keepers?": "runtime supervisor",
+    r"image rooms?": "image store wiring",
+    r"lets? go of|let go": "release, time out, not responding",
+    r"(?-i:is none)(?=[.,:;\"'\])}]|$)": "is invalid, does not exist",
+    r"(as|in|of|by|with|from|than|unlike|like) the reference": "upstream, the Go kubelet",
+    r"the reference('s| (does|has|kubelet|agent))": "upstream, the Go kubelet",
+}
+"""Regular expressions over words → what to write. Names are split into words first: ``image_rooms``, ``ImageRooms``."""
+
+_PATTERN = re.compile(
+    "|".join(rf"(?P<w{number}>\b(?:{word})(?!\w))" for number, word in enumerate(WORDS)), re.IGNORECASE
+)
+_JOINTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A word at a place."""
+
+    path: str
+    line: int
+    """From 1; 0: in the file's name."""
+    word: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: write {self.instead!r}, not {self.word!r}"
+
+
+def look(path: str, text: str) -> Iterator[Found]:
+    """The rejected words of a file, in its name and in its text."""
+    for number, line in enumerate((path, *text.splitlines())):
+        for match in _PATTERN.finditer(_JOINTS.sub(" ", line)):
+            instead = list(WORDS.values())[int(str(match.lastgroup)[1:])]
+            yield Found(path, number, match[0].lower(), instead)
+
+
+def allowed(text: str) -> set[tuple[str, str]]:
+    """The exceptions: ``path: word  # reason`` in each line. ValueError: a line is not of this form."""
+    found = set()
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            match = re.fullmatch(r"(\S+): ([^#]+?) +# \S.*", line)
+            if match is None:
+                raise ValueError(f"{_ALLOWED.name}: {line!r} is not of the form 'path: word  # reason'")
+            found.add((match[1], match[2]))
+    return found
+
+
+def main() -> int:
+    """Look through the project; the exit status."""
+    try:
+        exceptions = allowed(_ALLOWED.read_text())
+    except ValueError as error:
+        print(error)
+        return 2
+    listed = subprocess.run(["git", "ls-files"], cwd=_ROOT, capture_output=True, text=True, check=True).stdout
+    used, bad = set(), 0
+    for path in listed.splitlines():
+        if not _TEXT.search(path) or _NOT_OURS.match(path) or not (_ROOT / path).is_file():
+            continue
+        for found in look(path, (_ROOT / path).read_text()):
+            if (path, found.word) in exceptions:
+                used.add((path, found.word))
+            elif not sys.argv[1:] or path.startswith(tuple(sys.argv[1:])):
+                bad += 1
+                print(found)
+    if not sys.argv[1:]:
+        for path, word in sorted(exceptions - used):
+            bad += 1
+            print(f"{_ALLOWED.name}: {word!r} does not occur in {path} any more")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
