@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.apiclient.certificates import CertificateStore
-from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
+from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.userns import UserNamespaces
 from pykubelet.kubelet.actuate.volumes.csi import layout
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
@@ -78,13 +78,13 @@ async def _ledger(home: Path, damage: Damage) -> None:
     dirs = PodDirs.at(home)
     dirs.prepare(UID)
     damage(dirs.resources(UID))
-    ledger = Ledger(dirs)
-    await ledger.load([UID])
-    ledger.set(POD)
-    await ledger.save(UID)
-    again = Ledger(dirs)
+    store = AllocationStore(dirs)
+    await store.load([UID])
+    store.set(POD)
+    await store.save(UID)
+    again = AllocationStore(dirs)
     await again.load([UID])
-    assert again.get(UID) == ledger.get(UID) is not None
+    assert again.get(UID) == store.get(UID) is not None
 
 
 async def _user_namespace(home: Path, damage: Damage) -> None:

@@ -122,9 +122,9 @@ class Kubelet:
         self._build_servers()
 
     def _build_control(self) -> None:
-        runtime, holdings = self.actuators.runtime, self.actuators.holdings
+        runtime, pod_resources = self.actuators.runtime, self.actuators.pod_resources
         told = self.status, self.events, self.timeline, self.clock, self.health, self.journal, self.metrics
-        self.workers = PodWorkers(WorkerDeps(runtime, holdings, self.probes, *told, self.pleg.poke))
+        self.workers = PodWorkers(WorkerDeps(runtime, pod_resources, self.probes, *told, self.pleg.poke))
         desired = DesiredPods(self.pods, self.view, lambda: self.cluster, self.metrics.pod_changed)
         settings, actuators, clock, node = self._settings, self.actuators, self.clock, self.actuators.node
         measured = self.events, self.metrics, clock
@@ -141,12 +141,12 @@ class Kubelet:
                 self.workers.active,
                 self.events,
                 self.metrics,
-                runtime.ledger,
+                runtime.allocations,
                 clock,
                 actuators.resources.swapping,
             )
         )
-        deps = LoopDeps(desired, self.workers, self.timeline, holdings, runtime, self.admission, clock)
+        deps = LoopDeps(desired, self.workers, self.timeline, pod_resources, runtime, self.admission, clock)
         self.loop = SyncLoop(deps)
         config = sources_config(self._settings)
         names = config.names() | ({Source.API} if self.access else frozenset())
@@ -181,8 +181,8 @@ class Kubelet:
         """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
         await self.health.check()
         await self.actuators.resources.start()
-        there = await self.actuators.holdings.pods_before()
-        await self.actuators.runtime.ledger.load(there)
+        there = await self.actuators.pod_resources.pods_before()
+        await self.actuators.runtime.allocations.load(there)
         await self.actuators.users.load(there)
         self.admission.admitted_before(there)
         self.events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
@@ -217,7 +217,7 @@ class Kubelet:
                     group.create_task(_live(name, part, failed), name=name)
 
     def _resize_state(self, uid: PodUID) -> ResizeState:
-        return ResizeState(self.admission.pending_resize(uid), self.actuators.runtime.ledger.progress(uid))
+        return ResizeState(self.admission.pending_resize(uid), self.actuators.runtime.allocations.progress(uid))
 
     def _post(self, event: LoopEvent) -> None:
         self.loop.post(event)

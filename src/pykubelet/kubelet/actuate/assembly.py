@@ -13,12 +13,12 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import SecurityConfig
-from pykubelet.kubelet.actuate.holdings import HoldingsDeps, PodHoldings
 from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
 from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy
 from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, Reservations, allocatable, root_limits
+from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.ports import HttpGetter
 from pykubelet.kubelet.actuate.ports import ClusterInputs
@@ -70,7 +70,7 @@ class Actuators:
     images: ImageManager
     resources: ResourceManager
     runtime: PodRuntime
-    holdings: PodHoldings
+    pod_resources: PodResources
     logs: LogRotation
     image_gc: ImageGc
     users: UserNamespaces
@@ -131,14 +131,18 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             pod_logs_dir=str(settings.pod_log_dir),
             container_logs_dir=str(settings.container_log_dir),
             crash_maximum=_crash_maximum(settings),
-            starts_at_once=max(8, 4 * system.cpu_count()),
+            start_slots=max(8, 4 * system.cpu_count()),
         ),
     )
-    holdings = PodHoldings(
-        HoldingsDeps(resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline, users, deps.cluster)
+    pod_resources = PodResources(
+        PodResourcesDeps(
+            resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline, users, deps.cluster
+        )
     )
     logs = LogRotation(deps.cri, _rotation(settings), deps.clock)
-    return Actuators(node, images, resources, runtime, holdings, logs, _image_gc(settings, deps), users, volumes, csi)
+    return Actuators(
+        node, images, resources, runtime, pod_resources, logs, _image_gc(settings, deps), users, volumes, csi
+    )
 
 
 def _csi(settings: Settings, deps: ActuatorDeps, dirs: PodDirs) -> "CsiParts | None":

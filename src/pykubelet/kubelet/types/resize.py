@@ -42,7 +42,7 @@ class ResizeReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
+class Allocation:
     """What a pod has been given: the resources of its containers and, if it has any, of the pod as a whole."""
 
     containers: Mapping[str, ResourceRequirements]
@@ -82,10 +82,10 @@ class ResizeState:
 NOT_RESIZING = ResizeState()
 
 
-class Allotments(Protocol):
-    """The record of what pods were allotted; it outlives the agent (``actuate/podruntime/ledger.py``)."""
+class Allocations(Protocol):
+    """The record of what pods were allotted; it outlives the agent (``actuate/podruntime/allocation_store.py``)."""
 
-    def get(self, uid: PodUID) -> Allotment | None:
+    def get(self, uid: PodUID) -> Allocation | None:
         """What the pod was allotted; None if nothing is on record, which means all that its spec says."""
 
     def set(self, pod: Pod) -> None:
@@ -98,13 +98,13 @@ class Allotments(Protocol):
         """By container name: the sizes of those that run with another size than allotted."""
 
 
-def allotment_of(pod: Pod) -> Allotment:
+def allocation_of(pod: Pod) -> Allocation:
     """All that the pod's spec asks for."""
     containers = {c.name: requirements(c) for c in (*pod.spec.init_containers, *pod.spec.containers)}
-    return Allotment(containers, pod.spec.resources, pod.metadata.generation)
+    return Allocation(containers, pod.spec.resources, pod.metadata.generation)
 
 
-def with_allotment(pod: Pod, allotment: Allotment | None) -> Pod:
+def with_allocation(pod: Pod, allotment: Allocation | None) -> Pod:
     """The pod with the resources that it was allotted; the very same object where that is what its spec says."""
     if allotment is None:
         return pod
@@ -167,7 +167,7 @@ def _put(before: Mapping[str, Quantity], cpu: MilliCPU, memory: Bytes) -> dict[s
     return result
 
 
-def _allotted(container: Container, allotment: Allotment) -> Container:
+def _allotted(container: Container, allotment: Allocation) -> Container:
     given = allotment.containers.get(container.name)
     if given is None or same_resources(container.resources, given):
         return container

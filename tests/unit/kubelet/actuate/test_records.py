@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.actuate import records
-from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
+from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.userns import UserNamespaces
 from pykubelet.kubelet.actuate.userns.decide import UNIT, IdPool, to_file
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
@@ -30,10 +30,10 @@ async def test_damaged_resource_record_keeps_no_other_from_being_read(
 ) -> None:
     dirs.resources(BAD).write_bytes(damaged)
     dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
-    ledger = Ledger(dirs)
-    await ledger.load([BAD, GOOD])
-    assert ledger.get(GOOD) is not None
-    assert ledger.get(BAD) is None
+    allocations = AllocationStore(dirs)
+    await allocations.load([BAD, GOOD])
+    assert allocations.get(GOOD) is not None
+    assert allocations.get(BAD) is None
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
 
 
@@ -53,17 +53,17 @@ async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
 async def test_record_on_a_hung_file_system_delays_no_other(dirs: PodDirs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "_DEADLINE", 0.1)
     dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
-    ledger, release = Ledger(dirs), threading.Event()
-    original = Ledger._read
+    allocations, release = AllocationStore(dirs), threading.Event()
+    original = AllocationStore._read
 
-    def read(self: Ledger, uid: PodUID) -> object:
+    def read(self: AllocationStore, uid: PodUID) -> object:
         if uid == BAD:
             release.wait(30)
         return original(self, uid)
 
-    monkeypatch.setattr(Ledger, "_read", read)
+    monkeypatch.setattr(AllocationStore, "_read", read)
     try:
-        await ledger.load([BAD, GOOD])
+        await allocations.load([BAD, GOOD])
     finally:
         release.set()
-    assert ledger.get(GOOD) is not None
+    assert allocations.get(GOOD) is not None

@@ -11,13 +11,13 @@ from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime import convert
+from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.ports import Cri
-from pykubelet.kubelet.actuate.podruntime.runtime_errors import words
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
-from pykubelet.kubelet.actuate.podruntime.together import both, together
 from pykubelet.kubelet.actuate.podruntime.types import ContainerKill
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, ContainerSummary, SandboxSummary
@@ -83,8 +83,8 @@ class Collector:
     async def remove_pod(self, ref: PodRef) -> None:
         """Remove all of a stopped pod: containers, sandboxes, logs. Raises Transient if something stays."""
         sandboxes, containers = await self._reader.rows(ref.uid)
-        errors = await together((self._remove(ContainerID(row.id)) for row in containers), "remove-container")
-        errors += await together((self._remove_sandbox(SandboxID(box.id)) for box in sandboxes), "remove-sandbox")
+        errors = await concurrently((self._remove(ContainerID(row.id)) for row in containers), "remove-container")
+        errors += await concurrently((self._remove_sandbox(SandboxID(box.id)) for box in sandboxes), "remove-sandbox")
         failed = [error for error in errors if error is not None]
         if failed:
             raise Transient(f"pod {ref} is not removed from the runtime yet: {'; '.join(failed)}")
@@ -135,7 +135,7 @@ class Collector:
         except NotFound:
             return None
         except PykubeletError as error:
-            return words(error)
+            return error_message(error)
         return None
 
     async def _remove_sandbox(self, sandbox: SandboxID) -> str | None:
@@ -145,13 +145,13 @@ class Collector:
         except NotFound:
             pass
         except PykubeletError as error:
-            return words(error)
+            return error_message(error)
         try:
             await self._cri.remove_pod_sandbox(sandbox)
         except NotFound:
             return None
         except PykubeletError as error:
-            return words(error)
+            return error_message(error)
         return None
 
 

@@ -9,6 +9,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
+from pykubelet.kubelet.actuate.podruntime.concurrency import concurrently, within
 from pykubelet.kubelet.actuate.podruntime.decide_stop import (
     StopFacts,
     facts_from_labels,
@@ -18,8 +19,7 @@ from pykubelet.kubelet.actuate.podruntime.decide_stop import (
 )
 from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, HookTarget
 from pykubelet.kubelet.actuate.podruntime.ports import Cri
-from pykubelet.kubelet.actuate.podruntime.runtime_errors import words
-from pykubelet.kubelet.actuate.podruntime.together import together, within
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.actuate.podruntime.types import ContainerKill, PodReason
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
@@ -57,28 +57,30 @@ class Killer:
         """Stop all containers, sidecars last, and then all sandboxes. Repeatable; failures name what resisted."""
         alive = [c for c in status.unfinished if c.state is not ContainerState.CREATED]
         kills = [ContainerKill(c.id, c.name) for c in alive]
-        order = stop_order(request.pod, {c.name for c in alive})
-        failures = await self._kill_all(request, kills, _Turns(order, kills))
+        before = stop_order(request.pod, {c.name for c in alive})
+        failures = await self._kill_all(request, kills, _StopOrder(before, kills))
         stops = [self._stop_sandbox(request.ref, sandbox.id) for sandbox in status.sandboxes]
-        failures += [f for f in await together(stops, "stop-sandbox") if f is not None]
+        failures += [f for f in await concurrently(stops, "stop-sandbox") if f is not None]
         return tuple(failures)
 
     async def kill(self, request: KillRequest, kills: Sequence[ContainerKill]) -> tuple[Failure, ...]:
         """Stop these containers at once, in no particular order."""
-        return tuple(await self._kill_all(request, kills, _Turns({}, kills)))
+        return tuple(await self._kill_all(request, kills, _StopOrder({}, kills)))
 
     def forget(self, uid: PodUID) -> None:
         """The pod is gone."""
         self._hooked.pop(uid, None)
 
-    async def _kill_all(self, request: KillRequest, kills: Sequence[ContainerKill], turns: "_Turns") -> list[Failure]:
-        results = await together((self._kill_one(request, kill, turns) for kill in kills), "kill-container")
+    async def _kill_all(
+        self, request: KillRequest, kills: Sequence[ContainerKill], order: "_StopOrder"
+    ) -> list[Failure]:
+        results = await concurrently((self._kill_one(request, kill, order) for kill in kills), "kill-container")
         return [failure for failure in results if failure is not None]
 
-    async def _kill_one(self, request: KillRequest, kill: ContainerKill, turns: "_Turns") -> Failure | None:
+    async def _kill_one(self, request: KillRequest, kill: ContainerKill, order: "_StopOrder") -> Failure | None:
         try:
             facts = await self._facts(request, kill)
-            await self._stop(request, kill, facts, turns)
+            await self._stop(request, kill, facts, order)
         except NotFound:
             pass
         except PykubeletError as error:
@@ -86,9 +88,9 @@ class Killer:
                 "cannot stop a container",
                 extra={"pod": str(request.ref), "container": kill.name, "error": str(error)},
             )
-            return Failure(SyncAction.KILL_CONTAINER, kill.name, PodReason.KILL_CONTAINER, words(error))
+            return Failure(SyncAction.KILL_CONTAINER, kill.name, PodReason.KILL_CONTAINER, error_message(error))
         self._hooked.get(request.ref.uid, set()).discard(kill.id)
-        turns.ended(kill.name)
+        order.ended(kill.name)
         return None
 
     async def _facts(self, request: KillRequest, kill: ContainerKill) -> StopFacts:
@@ -101,7 +103,7 @@ class Killer:
             raise NotFound(f"container {kill.id} does not belong to a pod")
         return facts_from_labels(noted)
 
-    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, turns: "_Turns") -> None:
+    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_StopOrder") -> None:
         """Hook, turn and stop share one grace period."""
         message = kill.message or f"Stopping container {kill.name}"
         self._events.event(request.ref, NORMAL, Reason.KILLING_CONTAINER, message, container=kill.name)
@@ -110,8 +112,8 @@ class Killer:
         if facts.pre_stop is not None and grace > 0:
             await self._pre_stop(request, kill, facts, grace)
         left = grace - (self._clock.monotonic() - began)
-        if left > 0 and turns.has_to_wait(kill.name):
-            await within(self._clock, left, turns.wait(kill.name), "wait-for-turn")
+        if left > 0 and order.has_to_wait(kill.name):
+            await within(self._clock, left, order.wait(kill.name), "wait-for-turn")
         elapsed = self._clock.monotonic() - began
         await self._cri.stop_container(kill.id, remaining_grace(grace, elapsed))
 
@@ -147,11 +149,11 @@ class Killer:
             return None
         except PykubeletError as error:
             _log.warning("cannot stop a sandbox", extra={"pod": str(ref), "sandbox": sandbox, "error": str(error)})
-            return Failure(SyncAction.KILL_POD, ref.name, PodReason.KILL_SANDBOX, words(error))
+            return Failure(SyncAction.KILL_POD, ref.name, PodReason.KILL_SANDBOX, error_message(error))
         return None
 
 
-class _Turns:
+class _StopOrder:
     """Lets a container wait until those that have to stop before it have stopped."""
 
     def __init__(self, order: Mapping[str, Collection[str]], kills: Sequence[ContainerKill]) -> None:

@@ -9,26 +9,26 @@ from dataclasses import replace
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
+from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
-from pykubelet.kubelet.actuate.podruntime.decide_ahead import made_ahead
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
+from pykubelet.kubelet.actuate.podruntime.decide_precreate import precreatable_containers
 from pykubelet.kubelet.actuate.podruntime.decide_resize import ResizePlan, with_resize
 from pykubelet.kubelet.actuate.podruntime.describe import StartJob
 from pykubelet.kubelet.actuate.podruntime.gc import Collector
 from pykubelet.kubelet.actuate.podruntime.hooks import HookRunner
-from pykubelet.kubelet.actuate.podruntime.initializing import Initializing
+from pykubelet.kubelet.actuate.podruntime.init_timeline import InitTimeline
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
-from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
-from pykubelet.kubelet.actuate.podruntime.report import Report
-from pykubelet.kubelet.actuate.podruntime.reset import Reset
+from pykubelet.kubelet.actuate.podruntime.reset import PodResetter
 from pykubelet.kubelet.actuate.podruntime.resize import Resizer
 from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
 from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
+from pykubelet.kubelet.actuate.podruntime.start_slots import StartSlots
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
-from pykubelet.kubelet.actuate.podruntime.together import both, together
-from pykubelet.kubelet.actuate.podruntime.turns import Turns
+from pykubelet.kubelet.actuate.podruntime.sync_report import SyncReport
 from pykubelet.kubelet.actuate.podruntime.types import (
     PodActions,
     PodReason,
@@ -39,7 +39,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
 from pykubelet.kubelet.types.podspec import AnyContainer, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes
-from pykubelet.kubelet.types.resize import Allotment, container_size, with_allotment
+from pykubelet.kubelet.types.resize import Allocation, container_size, with_allocation
 from pykubelet.kubelet.types.runtime import (
     ContainerKind,
     ContainerState,
@@ -75,12 +75,12 @@ class PodRuntime:
         self._logs = logs
         self._met: set[PodUID] = set()
         """Pods of which what an earlier agent left half done in their logs is mended."""
-        self._initializing = Initializing(deps.timeline)
-        self._turns = Turns(config.starts_at_once, config.longest_turn)
-        self.ledger = Ledger(deps.files)
+        self._init_timeline = InitTimeline(deps.timeline)
+        self._start_slots = StartSlots(config.start_slots, config.start_slot_timeout)
+        self.allocations = AllocationStore(deps.files)
         """What pods were allotted, shared with admission."""
-        self._resizer = Resizer(deps, self.ledger)
-        self._reset = Reset(self._killer, self._collector, self._starter.crashes, clock)
+        self._resizer = Resizer(deps, self.allocations)
+        self._resetter = PodResetter(self._killer, self._collector, self._starter.crashes, clock)
 
     async def list_pods(self) -> list[RuntimePod]:
         """All pods that the runtime has, for PLEG and housekeeping; two calls. Raises base errors."""
@@ -92,8 +92,8 @@ class PodRuntime:
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
         """Everything the runtime has of the pod, read now. Raises base errors."""
-        status = self._starter.ahead.hide(await self._reader.pod_status(ref))
-        applied = self.ledger.applied(ref.uid)
+        status = self._starter.precreated.hide(await self._reader.pod_status(ref))
+        applied = self.allocations.applied(ref.uid)
         if not applied:
             return status
         containers = tuple(replace(c, size=applied.get(c.name)) for c in status.containers)
@@ -111,31 +111,31 @@ class PodRuntime:
         What was left to prepare is done beside the sandbox. It may be cancelled at any moment: the next sync takes up
         what was left.
         """
-        self._initializing.look(status)
+        self._init_timeline.look(status)
         await self._meet(ref_of(pod), status)
-        # The pod's worker may not have heard of the latest allotment yet.
+        # The pod's worker may not have heard of the latest allocation yet.
         uid = ref_of(pod).uid
-        allotment = self.ledger.get(uid)
-        pod = with_allotment(pod, allotment)
+        allocation = self.allocations.get(uid)
+        pod = with_allocation(pod, allocation)
         actions, plan = compute_pod_actions(pod, status, probes), None
-        if self.ledger.progress(uid) is not None:
-            actions, plan = with_resize(actions, pod, status, self.ledger.applied(uid))
+        if self.allocations.progress(uid) is not None:
+            actions, plan = with_resize(actions, pod, status, self.allocations.applied(uid))
         if actions.idle and plan is None:
             return Outcome()
-        report = Report()
+        report = SyncReport()
         if actions.kill_pod:
             await self._kill_old_pod(pod, status, actions, report)
             if report.failures or not actions.create_sandbox:
                 return report.outcome()
         elif actions.reset:
-            await self._reset.take(pod, status, actions.reset, report)
+            await self._resetter.reset(pod, status, actions.reset, report)
             return report.outcome()
         elif actions.kill:
             await self._kill_unwanted(pod, status, actions, report)
         await self._prune_init(pod, status, actions)
-        if plan is not None and allotment is not None:
-            await self._resize(pod, actions, plan, allotment, report)
-        async with self._turns.turn() if actions.create_sandbox else contextlib.nullcontext():
+        if plan is not None and allocation is not None:
+            await self._resize(pod, actions, plan, allocation, report)
+        async with self._start_slots.slot() if actions.create_sandbox else contextlib.nullcontext():
             making = self._sandbox(pod, status, actions, report)
             sandbox, failures = await both(making, self._beside(actions, prepared), "sandbox-and-volumes")
             report.failures += failures
@@ -175,9 +175,9 @@ class PodRuntime:
         self._reader.forget(ref.uid)
         self._killer.forget(ref.uid)
         self._starter.forget(ref.uid)
-        self._initializing.forget(ref.uid)
+        self._init_timeline.forget(ref.uid)
         self._met.discard(ref.uid)
-        self.ledger.forget(ref.uid)
+        self.allocations.forget(ref.uid)
 
     async def gc(
         self,
@@ -194,7 +194,7 @@ class PodRuntime:
         self._starter.crashes.collect(self._deps.clock.monotonic())
         await self._collector.collect(policy or GcPolicy(), keep, ended)
 
-    async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report) -> None:
+    async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport) -> None:
         """Stop everything, before a new sandbox is made or because the pod has come to its end."""
         ref = ref_of(pod)
         if actions.create_sandbox and status.sandboxes:
@@ -209,23 +209,23 @@ class PodRuntime:
                 await self._collector.remove_attempts(ref, attempts[:1], with_logs=False)
                 await self._collector.remove_attempts(ref, attempts[1:], with_logs=True)
 
-    async def _kill_unwanted(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report) -> None:
+    async def _kill_unwanted(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport) -> None:
         request = KillRequest(ref_of(pod), pod, self._hook_ips(status))
         failures = await self._killer.kill(request, actions.kill)
         report.failures += failures
         report.changed |= len(failures) < len(actions.kill)
 
     async def _resize(
-        self, pod: Pod, actions: PodActions, plan: ResizePlan, allotment: Allotment, report: Report
+        self, pod: Pod, actions: PodActions, plan: ResizePlan, allocation: Allocation, report: SyncReport
     ) -> None:
         """Give what runs its new size. What had to be stopped for it is told as complete when it runs again."""
         assert actions.sandbox_id is not None
         try:
-            await self.ledger.save(ref_of(pod).uid)
+            await self.allocations.save(ref_of(pod).uid)
             await self._resizer.apply(pod, actions.sandbox_id, plan)
             report.changed = True
             if not plan.restart and not report.failures:
-                await self._resizer.complete(pod, allotment)
+                await self._resizer.complete(pod, allocation)
         except PykubeletError as error:
             name = pod.metadata.name
             report.failures.append(Failure(SyncAction.RESIZE, name, PodReason.RESIZE, str(error)))
@@ -239,7 +239,7 @@ class PodRuntime:
             await self._collector.remove_attempts(ref_of(pod), ended[1:], with_logs=True)
 
     async def _sandbox(
-        self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: Report
+        self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport
     ) -> SandboxStatus | None:
         """The sandbox to start containers in, made if need be; None if there is none."""
         if not actions.create_sandbox:
@@ -259,7 +259,7 @@ class PodRuntime:
     async def _beside(self, actions: PodActions, prepared: Prepared | None) -> tuple[Failure, ...]:
         """Do what the first containers need and the sandbox does not; failures keep them from starting."""
         first = (actions.start_init[:1] or actions.start) if actions.create_sandbox else ()
-        looks = together((self._starter.look_for_image(each) for each in first), "look-for-images")
+        looks = concurrently((self._starter.look_for_image(each) for each in first), "look-for-images")
         rest = prepared.rest() if prepared is not None and prepared.rest is not None else _nothing()
         failures, _ = await both(rest, looks, "beside-sandbox")
         return failures
@@ -270,13 +270,13 @@ class PodRuntime:
         status: PodRuntimeStatus,
         actions: PodActions,
         sandbox: SandboxStatus,
-        report: Report,
+        report: SyncReport,
     ) -> None:
         """Ephemeral, init, ordinary: each kind in the order of the spec; of init containers a failure ends it."""
         uid = ref_of(pod).uid
         for container in (*actions.start_init, *actions.start):
-            self.ledger.note_applied(uid, container.name, container_size(pod, container))
-        await self.ledger.save(uid)
+            self.allocations.note_applied(uid, container.name, container_size(pod, container))
+        await self.allocations.save(uid)
         try:
             config = self._sandboxes.describe(pod, sandbox.attempt)
         except SandboxError as error:
@@ -293,12 +293,12 @@ class PodRuntime:
                 return
         await self._start_all(jobs(actions.start, ContainerKind.CONTAINER), report)
         if actions.start_init and not report.failures:
-            ahead = made_ahead(pod, actions.start_init[-1].name, status)
+            ahead = precreatable_containers(pod, actions.start_init[-1].name, status)
             kind = ContainerKind.INIT if ahead and ahead[0] in pod.spec.init_containers else ContainerKind.CONTAINER
             for job in jobs(ahead, kind):
                 await self._starter.prepare(job)
 
-    async def _start_all(self, jobs: Sequence[StartJob], report: Report) -> bool:
+    async def _start_all(self, jobs: Sequence[StartJob], report: SyncReport) -> bool:
         """Start containers one after the other; their images are pulled side by side. False if one failed."""
         killed_in_vain = {f.target for f in report.failures if f.action is SyncAction.KILL_CONTAINER}
         ready = [job for job in jobs if job.container.name not in killed_in_vain and self._may_start(job, report)]
@@ -315,10 +315,10 @@ class PodRuntime:
                 report.changed = True
                 report.started.append(job.container.name)
                 if job.kind is ContainerKind.INIT and not is_sidecar(job.container):
-                    self._initializing.begin(ref_of(job.pod).uid, job.container.name)
+                    self._init_timeline.begin(ref_of(job.pod).uid, job.container.name)
         return ok
 
-    def _may_start(self, job: StartJob, report: Report) -> bool:
+    def _may_start(self, job: StartJob, report: SyncReport) -> bool:
         try:
             self._starter.check_back_off(job)
         except StartError as error:
@@ -326,7 +326,7 @@ class PodRuntime:
             return False
         return True
 
-    def _note_failure(self, job: StartJob, error: StartError, report: Report) -> None:
+    def _note_failure(self, job: StartJob, error: StartError, report: SyncReport) -> None:
         action = SyncAction.INIT_CONTAINER if job.kind is ContainerKind.INIT else SyncAction.START_CONTAINER
         name = job.container.name
         report.failures.append(Failure(action, name, error.reason, error.message, error.transient))

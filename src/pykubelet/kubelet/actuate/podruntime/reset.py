@@ -6,7 +6,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.gc import Collector
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
-from pykubelet.kubelet.actuate.podruntime.report import Report
+from pykubelet.kubelet.actuate.podruntime.sync_report import SyncReport
 from pykubelet.kubelet.actuate.podruntime.types import ContainerKill, ContainerReset, KillReason
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.podspec import find_container
@@ -14,7 +14,7 @@ from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models.core_v1 import Pod
 
 
-class Reset:
+class PodResetter:
     """Does what `compute_pod_actions` has decided; may be broken off, and is decided anew in the next sync."""
 
     def __init__(self, killer: Killer, collector: Collector, crashes: CrashLoop, clock: Clock) -> None:
@@ -23,7 +23,9 @@ class Reset:
         self._crashes = crashes
         self._clock = clock
 
-    async def take(self, pod: Pod, status: PodRuntimeStatus, resets: Sequence[ContainerReset], report: Report) -> None:
+    async def reset(
+        self, pod: Pod, status: PodRuntimeStatus, resets: Sequence[ContainerReset], report: SyncReport
+    ) -> None:
         """Kill and forget the containers in that order; those that caused it are the last."""
         ref = ref_of(pod)
         if self._waits(pod, status, resets[-1].name, report):
@@ -41,7 +43,7 @@ class Reset:
             await self._collector.remove_attempts(ref, [by_id[reset.id]], with_logs=False)
             report.changed = True
 
-    def _waits(self, pod: Pod, status: PodRuntimeStatus, name: str, report: Report) -> bool:
+    def _waits(self, pod: Pod, status: PodRuntimeStatus, name: str, report: SyncReport) -> bool:
         """Whether the container that wants the pod reset has to wait, as for a restart of itself alone."""
         found = find_container(pod, name)
         if found is None:

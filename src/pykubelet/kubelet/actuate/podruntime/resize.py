@@ -1,6 +1,6 @@
 """Applies an allotted resize to what runs: the pod's cgroup and its containers, step by step, each of them noted.
 
-Whatever interrupts it, the next sync goes on from what the ledger and the cgroup say (KEP-1287).
+Whatever interrupts it, the next sync goes on from what the allocations and the cgroup say (KEP-1287).
 """
 
 import logging
@@ -10,6 +10,7 @@ from typing import Final
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri.errors import CriError, CriUnsupported
 from pykubelet.kubelet.actuate.criconfig.resources import resources_message
+from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.decide_resize import (
     PodStep,
     ResizePlan,
@@ -17,12 +18,11 @@ from pykubelet.kubelet.actuate.podruntime.decide_resize import (
     pod_memory_falls,
     pod_steps,
 )
-from pykubelet.kubelet.actuate.podruntime.ledger import Ledger
 from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
-from pykubelet.kubelet.actuate.podruntime.runtime_errors import words
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import SandboxID, ref_of
-from pykubelet.kubelet.types.resize import Allotment, resize_summary, sized
+from pykubelet.kubelet.types.resize import Allocation, resize_summary, sized
 from pykubelet.kubelet.types.size import Size
 from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources
 from pykubelet.models.core_v1 import Pod
@@ -40,9 +40,9 @@ class ResizeError(PykubeletError):
 class Resizer:
     """Called by the pod runtime in a sync, after unwanted containers were stopped and before others are started."""
 
-    def __init__(self, deps: PodRuntimeDeps, ledger: Ledger) -> None:
+    def __init__(self, deps: PodRuntimeDeps, allocations: AllocationStore) -> None:
         self._deps = deps
-        self._ledger = ledger
+        self._allocations = allocations
 
     async def apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
         """Change the pod's cgroup and the running containers. Raises ResizeError; repeatable."""
@@ -52,9 +52,9 @@ class Resizer:
             await self._apply(pod, sandbox, plan)
             done = True
         except PykubeletError as error:
-            message = words(error)
-            if self._ledger.note_error(ref.uid, message):
-                progress = self._ledger.progress(ref.uid)
+            message = error_message(error)
+            if self._allocations.note_error(ref.uid, message):
+                progress = self._allocations.progress(ref.uid)
                 generation = progress.generation if progress is not None else None
                 text = f"Pod resize error: {resize_summary(pod, generation, message)}"
                 self._deps.events.event(ref, WARNING, Reason.RESIZE_ERROR, text)
@@ -62,14 +62,14 @@ class Resizer:
         finally:
             self._deps.meter.pod_resized(self._deps.clock.monotonic() - begun, failed=not done)
 
-    async def complete(self, pod: Pod, allotment: Allotment) -> None:
+    async def complete(self, pod: Pod, allocation: Allocation) -> None:
         """All that runs has the size that it was allotted: tell it, and forget what was noted. Raises Transient."""
         ref = ref_of(pod)
-        if not self._ledger.complete(ref.uid, allotment):
+        if not self._allocations.complete(ref.uid, allocation):
             return
         self._deps.resources.resized(pod)
-        await self._ledger.save(ref.uid)
-        text = f"Pod resize completed: {resize_summary(pod, allotment.generation)}"
+        await self._allocations.save(ref.uid)
+        text = f"Pod resize completed: {resize_summary(pod, allocation.generation)}"
         self._deps.events.event(ref, NORMAL, Reason.RESIZE_COMPLETED, text)
 
     async def _apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
@@ -100,13 +100,13 @@ class Resizer:
         uid = ref_of(pod).uid
         for change in changes:
             name = change.container.name
-            now = self._ledger.applied(uid).get(name, change.now)
+            now = self._allocations.applied(uid).get(name, change.now)
             size = _mixed(change.wanted, now) if memory else _mixed(now, change.wanted)
             message = resources_message(self._deps.resources.container_resources(pod, sized(change.container, size)))
             _lift(message, now, size)
             await self._deps.cri.update_container_resources(change.id, message)
-            self._ledger.note_applied(uid, name, size)
-            await self._ledger.save(uid)
+            self._allocations.note_applied(uid, name, size)
+            await self._allocations.save(uid)
 
     async def _tell_runtime(self, pod: Pod, sandbox: SandboxID) -> None:
         """The runtime may want to know what its sandbox is going to have, and may object; old ones do not listen."""

@@ -16,7 +16,7 @@ _PATIENCE = 3
 _RESERVED = re.compile(r"\bname\b.*\breserved\b|\breserving\b.*\bname\b", re.DOTALL)
 
 
-def words(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """What went wrong, for events and waiting messages: the runtime's own words where it was the runtime."""
     return error.details if isinstance(error, CriError) else str(error)
 

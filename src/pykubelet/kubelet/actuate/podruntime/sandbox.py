@@ -8,7 +8,7 @@ from pykubelet.kubelet.actuate.criconfig.types import ConfigError, SandboxContex
 from pykubelet.kubelet.actuate.podruntime.convert import sandbox_status
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
-from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, is_name_conflict, words
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.actuate.podruntime.types import PodReason, PodRuntimeConfig
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
@@ -67,7 +67,7 @@ class SandboxMaker:
         try:
             status = await self._make(pod, attempt + self._conflicts.extra(ref.uid, ""))
         except (PykubeletError, OSError) as error:
-            timeline.end(ref.uid, Step.SANDBOX, error=words(error))
+            timeline.end(ref.uid, Step.SANDBOX, error=error_message(error))
             raise self._failed(pod, error) from error
         timeline.end(ref.uid, Step.SANDBOX)
         self._conflicts.clear(ref.uid, "")
@@ -85,7 +85,7 @@ class SandboxMaker:
         try:
             status = sandbox_status((await cri.pod_sandbox_status(sandbox)).status)
         except PykubeletError as error:
-            message = f"Unable to get pod sandbox status: {words(error)}"
+            message = f"Unable to get pod sandbox status: {error_message(error)}"
             events.event(ref, WARNING, Reason.FAILED_STATUS_POD_SANDBOX, message)
             raise
         if not status.ready:
@@ -99,9 +99,9 @@ class SandboxMaker:
         conflict = isinstance(error, PykubeletError) and is_name_conflict(error)
         if conflict:
             self._conflicts.note(ref.uid, "")
-        message = f"Failed to create pod sandbox: {words(error)}"
+        message = f"Failed to create pod sandbox: {error_message(error)}"
         self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, message)
         if isinstance(error, SandboxError):
             return error
-        shown = f'Failed to create sandbox for pod "{ref.name}_{ref.namespace}({ref.uid})": {words(error)}'
+        shown = f'Failed to create sandbox for pod "{ref.name}_{ref.namespace}({ref.uid})": {error_message(error)}'
         return SandboxError(PodReason.CREATE_SANDBOX, shown, conflict=conflict)

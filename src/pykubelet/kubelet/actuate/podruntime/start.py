@@ -8,7 +8,6 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.moments import Moments
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.podruntime.ahead import Ahead, Made
 from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.decide_restart import next_restart_count
 from pykubelet.kubelet.actuate.podruntime.describe import ContainerDescriber, StartJob
@@ -16,7 +15,8 @@ from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, Ho
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
-from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, is_name_conflict, words
+from pykubelet.kubelet.actuate.podruntime.precreated import PrecreatedContainer, PrecreatedContainers
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.actuate.podruntime.types import (
     ContainerKill,
     KillReason,
@@ -65,14 +65,14 @@ class ContainerStarter:
         moments = Moments(deps.clock)
         self.crashes = CrashLoop(config, lambda attempt: moments.monotonic(attempt.id, attempt.finished_at))
         self.conflicts = NameConflicts()
-        self.ahead = Ahead()
+        self.precreated = PrecreatedContainers()
         self._refused: dict[PodUID, Counter[ContainerID]] = {}
         """So often the runtime has not removed an attempt that never ran."""
 
     def forget(self, uid: PodUID) -> None:
         """The pod is gone."""
         self.conflicts.forget(uid)
-        self.ahead.forget(uid)
+        self.precreated.forget(uid)
         self._refused.pop(uid, None)
 
     def check_back_off(self, job: StartJob) -> None:
@@ -94,7 +94,7 @@ class ContainerStarter:
         except ImageError as error:
             return _image_error(error)
         except PykubeletError as error:
-            return StartError(ImageReason.IMAGE_INSPECT_ERROR, words(error))
+            return StartError(ImageReason.IMAGE_INSPECT_ERROR, error_message(error))
 
     async def look_for_image(self, container: AnyContainer) -> None:
         """Have it known whether the image is there by the time the container is started; what fails is told then."""
@@ -116,7 +116,7 @@ class ContainerStarter:
             fields = {"pod": str(ref_of(job.pod)), "container": job.container.name, "error": str(error)}
             _log.debug("a container was not made ahead", extra=fields)
             return
-        self.ahead.note(job, Made(container, job.sandbox.id, config, restart_count))
+        self.precreated.note(job, PrecreatedContainer(container, job.sandbox.id, config, restart_count))
 
     async def start(self, job: StartJob, image: str | StartError) -> None:
         """Create and start the container, and wait for its postStart hook. Raises StartError."""
@@ -135,7 +135,7 @@ class ContainerStarter:
         try:
             await self._deps.cri.start_container(container)
         except PykubeletError as error:
-            timeline.end(ref.uid, Step.START, name, error=words(error))
+            timeline.end(ref.uid, Step.START, name, error=error_message(error))
             raise self._failed(job, StartReason.RUN, error, container) from error
         timeline.end(ref.uid, Step.START, name)
         self._event(job, NORMAL, Reason.STARTED_CONTAINER, "Container started")
@@ -149,7 +149,7 @@ class ContainerStarter:
         unstarted = [c for c in job.status.containers if c.name == name and c.state is ContainerState.CREATED]
         for attempt in unstarted:
             await self._remove_unstarted(job, attempt.id, attempt.restart_count)
-        made = self.ahead.take(job)
+        made = self.precreated.take(job)
         try:
             restart_count, config = await self._describe(job, image_ref, made)
         except ImageError as error:  # of an image volume
@@ -173,7 +173,9 @@ class ContainerStarter:
         await self._note_created(job, container, config.log_path, restart_count)
         return container
 
-    async def _describe(self, job: StartJob, image_ref: str, made: Made | None) -> tuple[int, pb.ContainerConfig]:
+    async def _describe(
+        self, job: StartJob, image_ref: str, made: PrecreatedContainer | None
+    ) -> tuple[int, pb.ContainerConfig]:
         """The restart count, and what to ask the runtime for; of one that was made ahead the same files are used."""
         ref, name = ref_of(job.pod), job.container.name
         from_logs = await blocking.call(f"pod/{ref.uid}", self._logs.prepare_container, ref, name)
@@ -202,7 +204,7 @@ class ContainerStarter:
             refused[attempt] += 1
             with suppress(OSError):
                 await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, [(name, restart_count)])
-            message = f"an interrupted start has to be undone first: {words(error)}"
+            message = f"an interrupted start has to be undone first: {error_message(error)}"
             retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
         refused.pop(attempt, None)
@@ -237,7 +239,7 @@ class ContainerStarter:
         self, job: StartJob, reason: StartReason, error: PykubeletError | OSError, container: str = ""
     ) -> StartError:
         """Tell the failure and make an error of it; ids in messages would keep events from being counted as one."""
-        message = words(error)
+        message = error_message(error)
         shown = message.replace(container, job.container.name) if container else message
         self._event(job, WARNING, Reason.FAILED_TO_START_CONTAINER, f"Error: {shown}")
         uid = ref_of(job.pod).uid

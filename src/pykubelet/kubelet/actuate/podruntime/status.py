@@ -21,10 +21,10 @@ from pykubelet.kubelet.actuate.criconfig.termination import (
     wants_log,
 )
 from pykubelet.kubelet.actuate.podruntime import convert
+from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.podfiles import read_tail
 from pykubelet.kubelet.actuate.podruntime.ports import Cri, PodFiles
-from pykubelet.kubelet.actuate.podruntime.together import both, together
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
@@ -85,7 +85,7 @@ class StatusReader:
             return PodRuntimeStatus(ref=ref, observed_at=observed_at)
         ended = self._ended.get(ref.uid, {})
         sandboxes, found = await self._read(ref.uid, ended)
-        fresh = await together((self._converted(*each) for each in found if each[0].id not in ended), "messages")
+        fresh = await concurrently((self._converted(*each) for each in found if each[0].id not in ended), "messages")
         containers = [ended[here] for here in ended.keys() & {status.id for status, _ in found}] + fresh
         self._remember(ref.uid, containers)
         return PodRuntimeStatus(
@@ -192,7 +192,7 @@ class StatusReader:
 
 async def _there(work: Iterable[Coroutine[object, object, T | None]], name: str) -> list[T]:
     """The results of all that are still there."""
-    return [each for each in await together(work, name) if each is not None]
+    return [each for each in await concurrently(work, name) if each is not None]
 
 
 def _wants_log(status: pb.ContainerStatus, noted: ParsedContainerLabels, content: bytes | None) -> bool:

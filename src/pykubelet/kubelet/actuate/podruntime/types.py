@@ -106,9 +106,9 @@ class PodRuntimeConfig:
     """A container that has run that long starts its back-off anew."""
     conflict_retry: Seconds = 0.5
     """How soon to look again when the runtime says that a name is taken."""
-    starts_at_once: int = 8
+    start_slots: int = 8
     """So many pods get their sandbox and first containers at a time; the others wait for their turn."""
-    longest_turn: Seconds = 1.0
+    start_slot_timeout: Seconds = 1.0
     """A pod that takes longer does not keep the next one waiting."""
 
 

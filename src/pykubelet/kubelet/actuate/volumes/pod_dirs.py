@@ -2,7 +2,7 @@
 
     ROOT/pods/UID/                                      0750
         etc-hosts                                       the pod's /etc/hosts
-        resources                                       what the pod was allotted (podruntime/ledger.py)
+        resources                                       what the pod was allotted (podruntime/allocation_store.py)
         userns                                          the ids of its user namespace (actuate/userns)
         containers/NAME/XXXXXXXX                        termination logs, one for each attempt
         volumes/kubernetes.io~empty-dir/VOLUME/         what a volume shows

@@ -15,7 +15,7 @@ from pykubelet.kubelet.desired.admission.types import Needs, NodeFacts
 from pykubelet.kubelet.types.admission import ADMITTED, PREEMPTION_MESSAGE, Verdict
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resize import Allotments, PendingResize, Retry, with_allotment
+from pykubelet.kubelet.types.resize import Allocations, PendingResize, Retry, with_allocation
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod
 
@@ -34,7 +34,7 @@ class AdmissionDeps:
     """Pods that take room: wanted, let in, and not ended."""
     events: EventRecorder
     meter: Meter
-    allotments: Allotments
+    allotments: Allocations
     clock: Clock
     swapping: Callable[[Pod], frozenset[str]] = lambda pod: frozenset()
     """The pod's containers that may swap."""
@@ -81,7 +81,7 @@ class Admission:
 
     def allotted(self, pod: Pod) -> Pod:
         """The pod as it is to be run: with what it was allotted, whatever its spec says now."""
-        return with_allotment(pod, self._deps.allotments.get(ref_of(pod).uid))
+        return with_allocation(pod, self._deps.allotments.get(ref_of(pod).uid))
 
     def updated(self, pod: Pod) -> Pod:
         """A pod that was let in has come or changed. Gives it as it is to be run; `grant` sees to what it wishes."""

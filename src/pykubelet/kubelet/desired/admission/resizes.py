@@ -16,12 +16,12 @@ from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import (
-    Allotments,
+    Allocations,
     PendingResize,
     ResizeReason,
     Retry,
     resize_summary,
-    with_allotment,
+    with_allocation,
 )
 from pykubelet.models.core_v1 import Pod
 
@@ -42,7 +42,7 @@ class Resized:
 class ResizeDeps:
     """What it acts through."""
 
-    allotments: Allotments
+    allotments: Allocations
     judge: Callable[[Pod], Verdict]
     """Whether the pod fits as its spec says, in place of what it has."""
     infeasible: Callable[[Pod], str]
@@ -139,7 +139,7 @@ class Resizes:
         return Resized(self._as_allotted(pod))
 
     def _as_allotted(self, pod: Pod) -> Pod:
-        return with_allotment(pod, self._deps.allotments.get(ref_of(pod).uid))
+        return with_allocation(pod, self._deps.allotments.get(ref_of(pod).uid))
 
     def _recall(self, pod: Pod) -> None:
         """After a restart of the agent the pod's own status says how long it has been waiting."""

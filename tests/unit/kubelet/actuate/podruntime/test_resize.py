@@ -110,7 +110,7 @@ def test_the_pods_own_limit_holds_for_containers_without_one() -> None:
 
 
 async def start(world: World, pod: Pod = SMALL) -> None:
-    world.runtime.ledger.set(pod)
+    world.runtime.allocations.set(pod)
     await world.settle(pod)
     world.resources.limits = world.resources.wanted_limits(pod)
     world.events.seen.clear()
@@ -124,9 +124,9 @@ def limits_of(world: World, name: str = "app") -> tuple[int, int]:
 
 async def test_a_running_container_gets_its_new_size(world: World) -> None:
     await start(world)
-    assert world.runtime.ledger.progress(UID) is None
-    world.runtime.ledger.set(LARGE)
-    progress = world.runtime.ledger.progress(UID)
+    assert world.runtime.allocations.progress(UID) is None
+    world.runtime.allocations.set(LARGE)
+    progress = world.runtime.allocations.progress(UID)
     assert progress is not None and progress.generation == 2
     assert (await world.status(LARGE)).containers[0].size == size(100, 64)
     outcome = await world.sync(LARGE)
@@ -137,7 +137,7 @@ async def test_a_running_container_gets_its_new_size(world: World) -> None:
         CgroupResources(cpu_quota_us=20_000, cpu_period_us=100_000),
         CgroupResources(cpu_shares=204),
     ]
-    assert world.runtime.ledger.progress(UID) is None
+    assert world.runtime.allocations.progress(UID) is None
     assert [line.split(":")[0] for line in world.events.seen] == ["ResizeCompleted"]
     assert world.measured == ["resized done"]
     assert json.loads(world.events.seen[0].split(": ", 2)[2])["generation"] == 2
@@ -147,27 +147,27 @@ async def test_a_running_container_gets_its_new_size(world: World) -> None:
 
 async def test_a_worker_that_has_not_heard_of_the_resize_yet_does_not_call_it_done(world: World) -> None:
     await start(world)
-    world.runtime.ledger.set(LARGE)
+    world.runtime.allocations.set(LARGE)
     await world.sync(SMALL)
     assert limits_of(world) == (20_000, 128)
 
 
 async def test_a_resize_overtaken_by_the_next_is_not_done(world: World) -> None:
     await start(world)
-    world.runtime.ledger.set(LARGE)
+    world.runtime.allocations.set(LARGE)
     world.cri.inject(Fault("UpdateContainerResources", delay=1.0, times=1))
     under_way = asyncio.ensure_future(world.sync(LARGE))
     await world.clock.advance(0.5)
     largest = made(app("300m", "256Mi"), generation=3)
-    world.runtime.ledger.set(largest)
+    world.runtime.allocations.set(largest)
     await world.clock.advance(5)
     await under_way
-    progress = world.runtime.ledger.progress(UID)
+    progress = world.runtime.allocations.progress(UID)
     assert progress is not None and progress.generation == 3
     assert not any(line.startswith("ResizeCompleted") for line in world.events.seen)
     await world.settle(largest)
     assert limits_of(world) == (30_000, 256)
-    assert world.runtime.ledger.progress(UID) is None
+    assert world.runtime.allocations.progress(UID) is None
 
 
 async def test_a_container_that_asks_for_it_is_restarted(world: World) -> None:
@@ -175,7 +175,7 @@ async def test_a_container_that_asks_for_it_is_restarted(world: World) -> None:
         made(app("100m", mem, policy=restarts("memory")), generation=n) for n, mem in ((1, "64Mi"), (2, "1Gi"))
     )
     await start(world, small)
-    world.runtime.ledger.set(large)
+    world.runtime.allocations.set(large)
     await world.settle(large)
     assert limits_of(world) == (10_000, 1024)
     (now,) = (await world.status(large)).running
@@ -186,7 +186,7 @@ async def test_a_container_that_asks_for_it_is_restarted(world: World) -> None:
 
 async def test_what_was_broken_off_is_taken_up_by_the_next_agent(world: World) -> None:
     await start(world)
-    world.runtime.ledger.set(LARGE)
+    world.runtime.allocations.set(LARGE)
     world.cri.inject(Fault("UpdateContainerResources", code=StatusCode.UNKNOWN, details="busy", times=1))
     outcome = await world.sync(LARGE)
     (failure,) = outcome.failures
@@ -194,19 +194,19 @@ async def test_what_was_broken_off_is_taken_up_by_the_next_agent(world: World) -
     assert [line.split(":")[0] for line in world.events.seen] == ["ResizeError"]
     assert failure.message == "busy"
     world.restart()
-    assert world.runtime.ledger.get(UID) is None
-    await world.runtime.ledger.load([UID])
-    allotment = world.runtime.ledger.get(UID)
-    assert allotment is not None and allotment.generation == 2
-    assert world.runtime.ledger.applied(UID)["app"].memory_limit == 64 << 20
+    assert world.runtime.allocations.get(UID) is None
+    await world.runtime.allocations.load([UID])
+    allocation = world.runtime.allocations.get(UID)
+    assert allocation is not None and allocation.generation == 2
+    assert world.runtime.allocations.applied(UID)["app"].memory_limit == 64 << 20
     await world.settle(LARGE)
     assert limits_of(world) == (20_000, 128)
-    assert world.runtime.ledger.progress(UID) is None
+    assert world.runtime.allocations.progress(UID) is None
 
 
 async def test_memory_in_use_is_not_taken_away(world: World) -> None:
     await start(world, LARGE)
-    world.runtime.ledger.set(SMALL)
+    world.runtime.allocations.set(SMALL)
     world.resources.memory = 100 << 20
     world.cri.containers[0].script = Script(memory_bytes=90 << 20)
     outcome = await world.sync(SMALL)
@@ -216,7 +216,7 @@ async def test_memory_in_use_is_not_taken_away(world: World) -> None:
         'attempting to set container "app" memory limit (67108864) below current usage (94371840)]'
     ]
     assert world.resources.written == [] and limits_of(world) == (20_000, 128)
-    progress = world.runtime.ledger.progress(UID)
+    progress = world.runtime.allocations.progress(UID)
     assert progress is not None and progress.error == outcome.failures[0].message
     assert world.measured == ["resized failed"]
     await world.sync(SMALL)
@@ -230,19 +230,19 @@ async def test_memory_in_use_is_not_taken_away(world: World) -> None:
 async def test_a_container_that_has_ended_meanwhile_is_started_with_its_new_size(world: World) -> None:
     await start(world)
     world.cri.end_container(world.cri.container("ns/web/app"), 1)
-    world.runtime.ledger.set(LARGE)
+    world.runtime.allocations.set(LARGE)
     await world.settle(LARGE)
     assert limits_of(world) == (20_000, 128)
-    assert world.runtime.ledger.progress(UID) is None
+    assert world.runtime.allocations.progress(UID) is None
     assert world.resources.written[0] == CgroupResources(memory_max=Bytes(128 << 20))
 
 
 async def test_a_wish_taken_back_before_it_was_applied_changes_nothing(world: World) -> None:
     await start(world)
-    world.runtime.ledger.set(LARGE)
-    world.runtime.ledger.set(SMALL)
+    world.runtime.allocations.set(LARGE)
+    world.runtime.allocations.set(SMALL)
     await world.settle(SMALL)
-    assert world.runtime.ledger.progress(UID) is None and world.resources.written == []
+    assert world.runtime.allocations.progress(UID) is None and world.resources.written == []
     assert limits_of(world) == (10_000, 64)
 
 
@@ -258,13 +258,13 @@ async def test_the_record_is_written_before_the_first_start_and_goes_with_the_po
     assert file.stat().st_mtime_ns == before
     await world.kill(SMALL)
     await world.runtime.remove_pod(state_of(SMALL).ref)
-    assert world.runtime.ledger.get(UID) is None
+    assert world.runtime.allocations.get(UID) is None
 
 
 async def test_pods_of_manifests_have_no_record(world: World) -> None:
     annotations: Mapping[str, str] = {"kubernetes.io/config.source": "file"}
     pod = pod_of(meta={"annotations": annotations})
-    world.runtime.ledger.set(pod)
+    world.runtime.allocations.set(pod)
     await world.settle(pod)
     assert not world.files.resources(UID).exists()
 
@@ -273,5 +273,5 @@ async def test_pods_of_manifests_have_no_record(world: World) -> None:
 async def test_a_record_that_cannot_be_read_is_as_good_as_none(world: World, content: bytes) -> None:
     world.files.prepare(UID)
     world.files.resources(UID).write_bytes(content)
-    await world.runtime.ledger.load([UID])
-    assert world.runtime.ledger.get(UID) is None
+    await world.runtime.allocations.load([UID])
+    assert world.runtime.allocations.get(UID) is None

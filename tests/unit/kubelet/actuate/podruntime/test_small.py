@@ -7,10 +7,10 @@ from grpc import StatusCode
 
 from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.kubelet.actuate.cri.errors import cri_error
+from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently, within
 from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookTarget, http_request
-from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, is_name_conflict, words
+from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.actuate.podruntime.start import go_duration
-from pykubelet.kubelet.actuate.podruntime.together import both, together, within
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.models.core_v1 import ContainerPort, HTTPGetAction
 from pykubelet.testing.clock import VirtualClock
@@ -40,23 +40,23 @@ class Endless:
 
 
 async def test_together() -> None:
-    assert await together([give(1), give(2)], "t") == [1, 2]
-    assert await together([], "t") == []
-    assert await both(give(1), together([give(2)], "t"), "t") == (1, [2])
+    assert await concurrently([give(1), give(2)], "t") == [1, 2]
+    assert await concurrently([], "t") == []
+    assert await both(give(1), concurrently([give(2)], "t"), "t") == (1, [2])
 
 
 async def test_the_first_error_ends_the_others_and_comes_as_it_is() -> None:
     endless = Endless()
     with pytest.raises(Invalid, match="no"):
-        await together([endless.run(), fail()], "t")
+        await concurrently([endless.run(), fail()], "t")
     assert endless.cancelled
     with pytest.raises(Invalid, match="no"):
-        await both(together([fail()], "t"), Endless().run(), "t")
+        await both(concurrently([fail()], "t"), Endless().run(), "t")
 
 
 async def test_cancellation_reaches_all() -> None:
     endless = [Endless(), Endless()]
-    task = asyncio.ensure_future(together([e.run() for e in endless], "t"))
+    task = asyncio.ensure_future(concurrently([e.run() for e in endless], "t"))
     await asyncio.sleep(0.0)
     await asyncio.sleep(0.0)
     task.cancel()
@@ -119,8 +119,8 @@ def test_counting_conflicts() -> None:
 
 
 def test_words() -> None:
-    assert words(cri_error(StatusCode.UNKNOWN, "CreateContainer", "x", "disk full")) == "disk full"
-    assert words(OSError("disk full")) == "disk full"
+    assert error_message(cri_error(StatusCode.UNKNOWN, "CreateContainer", "x", "disk full")) == "disk full"
+    assert error_message(OSError("disk full")) == "disk full"
 
 
 @pytest.mark.parametrize(

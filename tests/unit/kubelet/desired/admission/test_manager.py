@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeFacts
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.resize import Allotment, ResizeProgress, allotment_of
+from pykubelet.kubelet.types.resize import Allocation, ResizeProgress, allocation_of
 from pykubelet.kubelet.types.size import Size
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
@@ -17,16 +17,16 @@ A, B = PodUID("a"), PodUID("b")
 
 @dataclass
 class Allotted:
-    """Allotments in memory; what is in ``late`` has not been applied yet."""
+    """Allocations in memory; what is in ``late`` has not been applied yet."""
 
-    given: dict[PodUID, Allotment] = field(default_factory=dict)
+    given: dict[PodUID, Allocation] = field(default_factory=dict)
     late: dict[PodUID, dict[str, Size]] = field(default_factory=dict)
 
-    def get(self, uid: PodUID) -> Allotment | None:
+    def get(self, uid: PodUID) -> Allocation | None:
         return self.given.get(uid)
 
     def set(self, pod: Pod) -> None:
-        self.given[PodUID(pod.metadata.uid)] = allotment_of(pod)
+        self.given[PodUID(pod.metadata.uid)] = allocation_of(pod)
 
     def progress(self, uid: PodUID) -> ResizeProgress | None:
         return ResizeProgress(1) if uid in self.late else None

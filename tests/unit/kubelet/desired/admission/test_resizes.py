@@ -9,7 +9,7 @@ from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.desired.admission.decide_resize import held, never_fits, rank, swap_is_in_the_way
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.resize import ResizeReason, Retry, allotment_of, same_resources
+from pykubelet.kubelet.types.resize import ResizeReason, Retry, allocation_of, same_resources
 from pykubelet.kubelet.types.size import Size
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
@@ -221,7 +221,7 @@ def test_a_node_that_is_large_enough_is_no_obstacle() -> None:
 
 
 def test_equal_resources_however_written() -> None:
-    a, b = allotment_of(wants("a", "1")), allotment_of(wants("a", "1000m"))
+    a, b = allocation_of(wants("a", "1")), allocation_of(wants("a", "1000m"))
     assert same_resources(a.containers["c"], b.containers["c"])
     assert not same_resources(a.containers["c"], None)
     assert same_resources(None, None)

@@ -31,7 +31,7 @@ _LIST_SECONDS: Final[Seconds] = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class HoldingsDeps:
+class PodResourcesDeps:
     """All that it acts through."""
 
     resources: ResourceManager
@@ -45,10 +45,10 @@ class HoldingsDeps:
     cluster: ClusterInputs | None = None
 
 
-class PodHoldings:
+class PodResources:
     """Serves the workers (prepare, release, forget) and housekeeping (what is there of anybody)."""
 
-    def __init__(self, deps: HoldingsDeps) -> None:
+    def __init__(self, deps: PodResourcesDeps) -> None:
         self._deps = deps
         self._prepared: set[PodUID] = set()
 
@@ -62,7 +62,7 @@ class PodHoldings:
         try:
             if first:
                 timeline.begin(ref.uid, Step.CGROUP)
-            resizing = self._deps.runtime.ledger.progress(ref.uid) is not None
+            resizing = self._deps.runtime.allocations.progress(ref.uid) is not None
             await self._deps.resources.ensure_pod(pod, resizing=resizing)
             if first:
                 timeline.end(ref.uid, Step.CGROUP)

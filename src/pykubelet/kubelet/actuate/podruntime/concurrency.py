@@ -12,7 +12,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-async def together(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
+async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
     """The results of all, in order. The first error cancels the others and is raised as it is."""
     tasks = [asyncio.create_task(one, name=name) for one in work]
     await finished(tasks)

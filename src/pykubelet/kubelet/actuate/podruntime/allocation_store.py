@@ -26,12 +26,12 @@ from pykubelet.kubelet.actuate.podruntime.ports import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import (
-    Allotment,
+    Allocation,
     ResizeProgress,
-    allotment_of,
+    allocation_of,
     container_size,
     same_resources,
-    with_allotment,
+    with_allocation,
 )
 from pykubelet.kubelet.types.size import Size
 from pykubelet.kubelet.types.updates import is_static
@@ -62,17 +62,17 @@ class _File(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    allotment: Allotment
+    allocation: Allocation
     pending: bool = False
-    """The pod's cgroup or one of its containers may not follow the allotment yet."""
+    """The pod's cgroup or one of its containers may not follow the allocation yet."""
     applied: Mapping[str, Size] = field(default_factory=dict)
     """Sizes of containers that run with another than allotted."""
     error: str = ""
     saved: bool = False
 
 
-class Ledger:
-    """Implements ``types.resize.Allotments``. Changes are in memory at once; `save` brings them to disk."""
+class AllocationStore:
+    """Implements ``types.resize.Allocations``. Changes are in memory at once; `save` brings them to disk."""
 
     def __init__(self, files: PodFiles) -> None:
         self._files = files
@@ -84,24 +84,24 @@ class Ledger:
         wanted = [uid for uid in uids if uid not in self._records]
         self._records |= await read_records(self._guard, wanted, self._read)
 
-    def get(self, uid: PodUID) -> Allotment | None:
+    def get(self, uid: PodUID) -> Allocation | None:
         """What the pod was allotted; None if nothing is on record."""
         record = self._records.get(uid)
-        return record.allotment if record is not None else None
+        return record.allocation if record is not None else None
 
     def set(self, pod: Pod) -> None:
         """Allot what this pod's spec says. What runs keeps its size until it is changed."""
         if is_static(pod):
             return
-        uid, wanted = ref_of(pod).uid, allotment_of(pod)
+        uid, wanted = ref_of(pod).uid, allocation_of(pod)
         before = self._records.get(uid)
         if before is None:
             self._records[uid] = _Record(wanted)
             return
-        now = before.allotment
+        now = before.allocation
         if not _differ(now, wanted):
             return
-        old = with_allotment(pod, now)
+        old = with_allocation(pod, now)
         sizes = {c.name: container_size(old, c) for c in (*old.spec.init_containers, *old.spec.containers)}
         self._records[uid] = _Record(wanted, pending=True, applied={**sizes, **before.applied})
 
@@ -110,7 +110,7 @@ class Ledger:
         record = self._records.get(uid)
         if record is None or not record.pending:
             return None
-        return ResizeProgress(record.allotment.generation, record.error)
+        return ResizeProgress(record.allocation.generation, record.error)
 
     def applied(self, uid: PodUID) -> Mapping[str, Size]:
         """Sizes of containers that may run with another than allotted."""
@@ -131,12 +131,12 @@ class Ledger:
         self._records[uid] = replace(record, error=message)
         return True
 
-    def complete(self, uid: PodUID, allotment: Allotment) -> bool:
-        """All that runs has the size of this allotment; False if the pod has been allotted another in the meantime."""
+    def complete(self, uid: PodUID, allocation: Allocation) -> bool:
+        """All that runs has the size of this allocation; False if the pod has been allotted another in the meantime."""
         record = self._records.get(uid)
-        if record is None or record.allotment is not allotment:
+        if record is None or record.allocation is not allocation:
             return False
-        self._records[uid] = _Record(allotment)
+        self._records[uid] = _Record(allocation)
         return True
 
     async def save(self, uid: PodUID) -> None:
@@ -158,7 +158,7 @@ class Ledger:
     def _write(self, uid: PodUID, record: _Record) -> None:
         path = self._files.resources(uid)
         path.parent.mkdir(mode=0o750, exist_ok=True)
-        given = record.allotment
+        given = record.allocation
         rows = {name: _row(size) for name, size in record.applied.items()}
         file = _File(dict(given.containers), given.pod, given.generation, record.pending, rows)
         make_place(path)
@@ -170,10 +170,10 @@ class Ledger:
         except FileNotFoundError:
             return None
         sizes = {name: _size(row) for name, row in file.applied.items()}
-        return _Record(Allotment(file.containers, file.pod, file.generation), file.pending, sizes, saved=True)
+        return _Record(Allocation(file.containers, file.pod, file.generation), file.pending, sizes, saved=True)
 
 
-def _differ(a: Allotment, b: Allotment) -> bool:
+def _differ(a: Allocation, b: Allocation) -> bool:
     if a.containers.keys() != b.containers.keys() or not same_resources(a.pod, b.pod):
         return True
     return any(not same_resources(given, b.containers[name]) for name, given in a.containers.items())

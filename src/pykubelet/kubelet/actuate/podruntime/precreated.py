@@ -13,7 +13,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PrecreatedContainer:
     """One such container."""
 
     id: ContainerID
@@ -26,17 +26,17 @@ class Made:
         return self.sandbox == sandbox and self.config == config
 
 
-class Ahead:
+class PrecreatedContainers:
     """All of them, by pod and name."""
 
     def __init__(self) -> None:
-        self._made: dict[PodUID, dict[str, Made]] = {}
+        self._made: dict[PodUID, dict[str, PrecreatedContainer]] = {}
 
-    def note(self, job: StartJob, made: Made) -> None:
+    def note(self, job: StartJob, made: PrecreatedContainer) -> None:
         """It was created for that job."""
         self._made.setdefault(ref_of(job.pod).uid, {})[job.container.name] = made
 
-    def take(self, job: StartJob) -> Made | None:
+    def take(self, job: StartJob) -> PrecreatedContainer | None:
         """The one that was made for the container; from now on it counts as any other."""
         return self._made.get(ref_of(job.pod).uid, {}).pop(job.container.name, None)
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.kubelet.actuate.holdings import HoldingsDeps, PodHoldings
+from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.volumes import VolumeContext
 from pykubelet.kubelet.types.ids import SandboxID, ref_of
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, SandboxStatus
@@ -20,7 +20,7 @@ KNOWN = {"name": "v", "configMap": {"name": "known"}}
 
 @dataclass
 class Rest:
-    """Everything that holdings act through, as far as these tests need it."""
+    """Everything that pod_resources act through, as far as these tests need it."""
 
     done: list[str] = field(default_factory=list)
     no_token: bool = False
@@ -57,10 +57,10 @@ class Rest:
         return lambda: ()
 
 
-def _holdings(rest: Rest) -> PodHoldings:
+def _holdings(rest: Rest) -> PodResources:
     names = ("resources", "volumes", "objects", "node", "events", "timeline", "users", "cluster")
-    deps = SimpleNamespace(**dict.fromkeys(names, rest), runtime=SimpleNamespace(ledger=rest))
-    return PodHoldings(cast(HoldingsDeps, deps))
+    deps = SimpleNamespace(**dict.fromkeys(names, rest), runtime=SimpleNamespace(allocations=rest))
+    return PodResources(cast(PodResourcesDeps, deps))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pykubelet.base.units import Seconds
 
 
-class Turns:
+class StartSlots:
     """So many holders at a time, in the order of asking.
 
     A turn held for longer than ``longest`` is given away: a runtime or network plugin that hangs with some pods must
@@ -23,7 +23,7 @@ class Turns:
         self._longest = longest
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Wait for a turn and hold it."""
         await self._free.acquire()
         held = True

@@ -3,7 +3,7 @@
 import pytest
 from grpc import StatusCode
 
-from pykubelet.kubelet.actuate.podruntime.decide_ahead import made_ahead
+from pykubelet.kubelet.actuate.podruntime.decide_precreate import precreatable_containers
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.models.core_v1 import Pod
@@ -20,7 +20,7 @@ def told(world: World, reason: str) -> int:
 
 
 def names(pod: Pod, started: str) -> list[str]:
-    return [c.name for c in made_ahead(pod, started, state_of(pod, at(started)))]
+    return [c.name for c in precreatable_containers(pod, started, state_of(pod, at(started)))]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_nothing_is_made_ahead_of_what_may_mount(init: Fields) -> None:
 
 def test_restarts_are_made_in_their_turn() -> None:
     pod = pod_of(("a",), ("i",))
-    assert made_ahead(pod, "i", state_of(pod, at("i"), at("a", state=ContainerState.EXITED))) == ()
+    assert precreatable_containers(pod, "i", state_of(pod, at("i"), at("a", state=ContainerState.EXITED))) == ()
 
 
 async def test_it_is_there_before_its_turn_and_only_started_in_it(world: World) -> None:

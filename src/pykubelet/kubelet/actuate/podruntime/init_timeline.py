@@ -5,7 +5,7 @@ from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.kubelet.types.timeline import Step, Timeline
 
 
-class Initializing:
+class InitTimeline:
     """The init containers that were started and have not been seen to end."""
 
     def __init__(self, timeline: Timeline) -> None:

@@ -14,7 +14,7 @@ from pykubelet.models.core_v1 import Container, Pod
 _PRIVATE = ("", "None")
 
 
-def made_ahead(pod: Pod, started: str, status: PodRuntimeStatus) -> tuple[Container, ...]:
+def precreatable_containers(pod: Pod, started: str, status: PodRuntimeStatus) -> tuple[Container, ...]:
     """What comes after the init container ``started`` (the next of them, or all ordinary ones) and may be created now.
 
     Nothing of it may have been there before: restarts are made when their time has come.

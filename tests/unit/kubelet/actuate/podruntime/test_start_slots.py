@@ -1,11 +1,11 @@
-"""Pods take turns in starting; who holds a turn for too long keeps nobody waiting."""
+"""Pods take slots in starting; who holds a turn for too long keeps nobody waiting."""
 
 import asyncio
 from dataclasses import replace
 
 import pytest
 
-from pykubelet.kubelet.actuate.podruntime.turns import Turns
+from pykubelet.kubelet.actuate.podruntime.start_slots import StartSlots
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.fake_cri import Fault
 from tests.unit.kubelet.actuate.podruntime.build import pod_of
@@ -13,11 +13,11 @@ from tests.unit.kubelet.actuate.podruntime.world import World
 
 
 async def test_so_many_at_a_time_in_the_order_of_asking() -> None:
-    turns, at_once, most, order = Turns(2, 60.0), 0, 0, list[int]()
+    slots, at_once, most, order = StartSlots(2, 60.0), 0, 0, list[int]()
 
     async def start(number: int) -> None:
         nonlocal at_once, most
-        async with turns.turn():
+        async with slots.slot():
             order.append(number)
             at_once += 1
             most = max(most, at_once)
@@ -32,46 +32,46 @@ async def test_so_many_at_a_time_in_the_order_of_asking() -> None:
 
 
 async def test_a_turn_that_lasts_too_long_is_given_away() -> None:
-    turns = Turns(1, 0.01)
-    async with asyncio.timeout(10), turns.turn(), turns.turn():
+    slots = StartSlots(1, 0.01)
+    async with asyncio.timeout(10), slots.slot(), slots.slot():
         pass
 
 
 async def test_failure_and_cancellation_give_the_turn_back() -> None:
-    turns = Turns(1, 60.0)
+    slots = StartSlots(1, 60.0)
     with pytest.raises(ValueError, match="no sandbox"):
-        async with turns.turn():
+        async with slots.slot():
             raise ValueError("no sandbox")
-    holder = asyncio.create_task(_hold(turns), name="holder")
-    waiter = asyncio.create_task(_hold(turns), name="waiter")
+    holder = asyncio.create_task(_hold(slots), name="holder")
+    waiter = asyncio.create_task(_hold(slots), name="waiter")
     await asyncio.sleep(0)
     waiter.cancel()
     holder.cancel()
     await asyncio.gather(holder, waiter, return_exceptions=True)
-    async with asyncio.timeout(10), turns.turn():
+    async with asyncio.timeout(10), slots.slot():
         pass
 
 
 async def test_a_turn_given_away_by_time_is_not_given_back_again() -> None:
-    turns = Turns(1, 0.01)
-    async with asyncio.timeout(10), turns.turn(), turns.turn():
+    slots = StartSlots(1, 0.01)
+    async with asyncio.timeout(10), slots.slot(), slots.slot():
         pass  # the second came by the time that was over
     turns_held = 0
-    async with turns.turn():
+    async with slots.slot():
         turns_held += 1
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001), turns.turn():
+            async with asyncio.timeout(0.001), slots.slot():
                 turns_held += 1
     assert turns_held == 1
 
 
-async def _hold(turns: Turns) -> None:
-    async with turns.turn():
+async def _hold(slots: StartSlots) -> None:
+    async with slots.slot():
         await asyncio.Event().wait()
 
 
 async def test_pods_wanted_at_once_start_one_after_the_other(world: World) -> None:
-    world.config = replace(world.config, starts_at_once=1, longest_turn=60.0)
+    world.config = replace(world.config, start_slots=1, start_slot_timeout=60.0)
     world.restart()
     async with asyncio.TaskGroup() as group:
         for number in range(3):
@@ -81,7 +81,7 @@ async def test_pods_wanted_at_once_start_one_after_the_other(world: World) -> No
 
 
 async def test_a_pod_whose_sandbox_hangs_keeps_no_other_from_starting(world: World) -> None:
-    world.config = replace(world.config, starts_at_once=1, longest_turn=0.01)
+    world.config = replace(world.config, start_slots=1, start_slot_timeout=0.01)
     world.restart()
     hang = world.cri.inject(Fault("RunPodSandbox", hang=True, times=1))
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:

@@ -6,7 +6,7 @@ from pykubelet.kubelet.types.outcome import Failure, Outcome
 
 
 @dataclass(slots=True)
-class Report:
+class SyncReport:
     """Filled as the sync goes on."""
 
     changed: bool = False
