@@ -1,0 +1,158 @@
+"""tools/words.py: rejected words are found with their lines, and the list of exceptions is kept exact."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools import words
+
+SAMPLES = {
+    r"folders?": ("folder", "folders"),
+    r"nobody": ("nobody",),
+    r"somebody|whoever": ("somebody", "whoever"),
+    r"anew|once more": ("anew", "once more"),
+    r"allot(s|ted|ment|ments|ting)?": ("allot", "allotted", "allotments"),
+    r"mend(s|ed|ing)?": ("mend", "mends", "mended", "mending"),
+    r"strangers?": ("stranger", "strangers"),
+    r"want of memory": ("want of memory",),
+    r"holdings?": ("holding", "holdings"),
+    r"ledgers?": ("ledger", "ledgers"),
+    r"keepers?": ("keeper", "keepers"),
+    r"image rooms?": ("image room", "image rooms"),
+    r"lets? go of|let go": ("let go", "let go of", "lets go of"),
+    r"(?-i:is none)(?=[.,:;\"'\])}]|$)": ("is none",),
+    r"(as|in|of|by|with|from|than|unlike|like) the reference": ("as the reference", "than the reference"),
+    r"the reference('s| (does|has|kubelet|agent))": ("the reference's", "the reference does"),
+}
+"""Rejected texts by the regular expression in ``words.WORDS`` that finds them."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Git repository in place of the project, without files and exceptions."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    allowed = tmp_path / "tools" / "words_allowed.txt"
+    allowed.parent.mkdir()
+    allowed.write_text("# no exceptions\n")
+    monkeypatch.setattr(words, "_ROOT", tmp_path)
+    monkeypatch.setattr(words, "_ALLOWED", allowed)
+    monkeypatch.setattr("sys.argv", ["words.py"])
+    return tmp_path
+
+
+def add(project: Path, path: str, text: str) -> None:
+    """Write a file and add it to the index, which is what the tool reads the names of files from."""
+    (project / path).parent.mkdir(parents=True, exist_ok=True)
+    (project / path).write_text(text)
+    subprocess.run(["git", "add", path], cwd=project, check=True)
+
+
+def test_every_listed_word_has_a_sample() -> None:
+    assert list(SAMPLES) == list(words.WORDS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sample"), [(pattern, text) for pattern, texts in SAMPLES.items() for text in texts]
+)
+def test_listed_word_in_a_text_is_found_at_its_line(pattern: str, sample: str) -> None:
+    found = list(words.look("a.py", f"first\n\nThe third, {sample}.\n"))
+    assert [(one.path, one.line, one.word, one.instead) for one in found] == [
+        ("a.py", 3, sample, words.WORDS[pattern]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "image_rooms = 1",
+        "class ImageRooms:",
+        "def _image_rooms() -> None:",
+        "IMAGE ROOMS",
+        "from x.image_rooms import y",
+    ],
+)
+def test_listed_words_joined_into_an_identifier_are_found(line: str) -> None:
+    assert [(one.line, one.word) for one in words.look("a.py", f"# head\n{line}\n")] == [(2, "image rooms")]
+
+
+def test_listed_word_in_the_name_of_a_file_is_found_at_line_zero() -> None:
+    assert [(one.line, one.word) for one in words.look("src/image_rooms.py", "x = 1\n")] == [(0, "image rooms")]
+
+
+def test_two_listed_words_of_one_line_are_both_found() -> None:
+    assert [one.word for one in words.look("a.md", "Nobody opens the folder.")] == ["nobody", "folder"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We recommend it.",
+        "bookkeeper",
+        "a reference to an image",
+        "the reference names a tag",
+        "if value is None:",
+        "foldering",
+    ],
+)
+def test_similar_words_are_not_found(text: str) -> None:
+    assert not list(words.look("a.py", text))
+
+
+def test_project_with_a_listed_word_fails_and_names_place_and_replacement(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(project, "docs/page.md", "fine\nin a folder\n")
+    assert words.main() == 1
+    assert capsys.readouterr().out == "docs/page.md:2: write 'directory', not 'folder'\n"
+
+
+def test_project_without_listed_words_passes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(project, "docs/page.md", "in a directory\n")
+    assert words.main() == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("path", ["src/pykubelet/pb/cri_pb2.py", "LICENSE", "tools/words.py", "data.bin"])
+def test_files_of_others_and_files_that_are_not_text_are_not_read(project: Path, path: str) -> None:
+    add(project, path, "folder\n")
+    assert words.main() == 0
+
+
+def test_exception_allows_its_word_in_its_file_only(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tools" / "words_allowed.txt").write_text("a.py: folder  # a field of a foreign format\n")
+    add(project, "a.py", "folder = 1\n")
+    assert words.main() == 0
+    add(project, "a.py", "folder = nobody = 1\n")
+    add(project, "b.py", "folder = 1\n")
+    assert words.main() == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "a.py:1: write 'no one, or a sentence with a subject', not 'nobody'",
+        "b.py:1: write 'directory', not 'folder'",
+    ]
+
+
+def test_exception_that_is_not_needed_any_more_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tools" / "words_allowed.txt").write_text("a.py: folder  # a field of a foreign format\n")
+    add(project, "a.py", "directory = 1\n")
+    assert words.main() == 1
+    assert capsys.readouterr().out == "words_allowed.txt: 'folder' does not occur in a.py any more\n"
+
+
+@pytest.mark.parametrize("line", ["a.py: folder", "a.py folder  # why", "a.py: folder  #", "folder"])
+def test_malformed_line_of_exceptions_ends_with_status_two(
+    project: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "tools" / "words_allowed.txt").write_text(f"# head\n{line}\n")
+    assert words.main() == 2
+    assert repr(line) in capsys.readouterr().out
+
+
+def test_paths_as_arguments_limit_what_is_reported(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(project, "docs/page.md", "folder\n")
+    add(project, "src/a.py", "nobody\n")
+    monkeypatch.setattr("sys.argv", ["words.py", "docs"])
+    assert words.main() == 1
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["docs/page.md"]
