@@ -20,7 +20,7 @@ from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.decide import assemble
 from pykubelet.kubelet.desired.sources.disk import look
 from pykubelet.kubelet.desired.sources.http import HttpSource
-from pykubelet.kubelet.desired.sources.ports import Response
+from pykubelet.kubelet.desired.sources.interfaces import Response
 from pykubelet.kubelet.desired.sources.types import HttpSourceConfig, SourceContent
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models import codec

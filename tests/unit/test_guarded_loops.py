@@ -32,9 +32,9 @@ INJECTIONS: dict[str, str] = {
     "gc.sandboxes": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
     "gc.logs": "unit/kubelet/actuate/podruntime/test_gc.py::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
     "gc.log-links": "unit/kubelet/actuate/podruntime/test_gc.py::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
-    "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_pods_that_cannot_be_listed_do_not_keep_garbage",
-    "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_orphans_that_raise_do_not_keep_the_rest",
-    "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_orphans_that_raise_do_not_keep_the_rest",
+    "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_failing_pod_list_does_not_prevent_gc",
+    "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
+    "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
     "usage.pods": "unit/kubelet/observe/stats/test_volumes.py"
     "::test_pod_whose_files_raise_keeps_no_other_from_being_counted",
     "records.resources": "unit/kubelet/actuate/test_records.py"

@@ -29,10 +29,10 @@ from pykubelet.kubelet.compose.pressure_view import PressureParts, build_pressur
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered, look_for_room
-from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.control.sync.interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.loop import LoopEvent, PodsAffected, RuntimeRecovered, post_periodic_retries
 from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.control.workers.ports import WorkerDeps
+from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps
 from pykubelet.kubelet.desired.objects import LocalObjects, Objects
 from pykubelet.kubelet.desired.pods import PodManager
@@ -196,7 +196,7 @@ class Kubelet:
             "workers": self.workers.run(),
             "pleg": self.pleg.run(),
             "sync-loop": self.loop.run(),
-            "resizes": look_for_room(self.clock, self.loop.post),
+            "resizes": post_periodic_retries(self.clock, self.loop.post),
             "sources": self.sources.run(),
             "housekeeping": self.housekeeping.run(),
             "local-api": self.local.run(),

@@ -24,7 +24,7 @@ from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.resources.manager import ResourceManager
 from pykubelet.kubelet.actuate.volumes.csi.manager import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
-from pykubelet.kubelet.control.sync.loop import PodsAffected, RoomMayHaveCome, SyncLoop
+from pykubelet.kubelet.control.sync.loop import PeriodicRetry, PodsAffected, SyncLoop
 from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.desired.objects.apiserver import ApiObjects
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
@@ -50,7 +50,7 @@ from pykubelet.models.core_v1 import PodStatus
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.control.fakes import make_pod
-from tests.unit.kubelet.control.test_sync import Around
+from tests.unit.kubelet.control.test_sync import LoopFakes
 from tests.unit.kubelet.observe.pleg.fakes import container, pod
 
 A, B = PodUID("a"), PodUID("b")
@@ -188,56 +188,56 @@ async def test_timer_of_a_pod_that_raises_keeps_no_other_from_waking() -> None:
 
 async def test_pod_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is retried later, unless something newer has come of it."""
-    around, broken = Around(), {"a"}
-    update = around.update
+    fakes, broken = LoopFakes(), {"a"}
+    update = fakes.update
 
     def fail(pod: Some) -> None:
         if pod.metadata.uid in broken:
             raise ValueError("no error that anyone foresaw")
         update(pod)
 
-    monkeypatch.setattr(around, "update", fail)
-    loop = SyncLoop(around.deps())
+    monkeypatch.setattr(fakes, "update", fail)
+    loop = SyncLoop(fakes.deps())
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a", "a"), make_pod("b", "b"))))
-    assert [call for call in around.calls if call.startswith("update")] == ["update b"]
+    assert [call for call in fakes.calls if call.startswith("update")] == ["update b"]
     broken.clear()
-    await around.clock.advance(10)
-    loop.handle(RoomMayHaveCome())
-    assert [call for call in around.calls if call.startswith("update")] == ["update b", "update a"]
+    await fakes.clock.advance(10)
+    loop.handle(PeriodicRetry())
+    assert [call for call in fakes.calls if call.startswith("update")] == ["update b", "update a"]
 
 
 async def test_failed_update_is_not_retried_after_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    around = Around()
+    fakes = LoopFakes()
 
     def fail(pod: Some) -> None:
         raise ValueError("no error that anyone foresaw")
 
     with monkeypatch.context() as patch:
-        patch.setattr(around, "update", fail)
-        loop = SyncLoop(around.deps())
+        patch.setattr(fakes, "update", fail)
+        loop = SyncLoop(fakes.deps())
         loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a"),)))
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
-    around.calls.clear()
-    await around.clock.advance(10)
-    loop.handle(RoomMayHaveCome())
-    assert not [call for call in around.calls if call.startswith("update")]
+    fakes.calls.clear()
+    await fakes.clock.advance(10)
+    loop.handle(PeriodicRetry())
+    assert not [call for call in fakes.calls if call.startswith("update")]
 
 
 async def test_event_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    around, poke = Around(), Around.poke
+    fakes, poke = LoopFakes(), LoopFakes.poke
 
-    def fail(self: Around, uid: PodUID) -> None:
+    def fail(self: LoopFakes, uid: PodUID) -> None:
         if uid == A:
             raise ValueError("no error that anyone foresaw")
         poke(self, uid)
 
-    monkeypatch.setattr(Around, "poke", fail)
-    loop = SyncLoop(around.deps())
+    monkeypatch.setattr(LoopFakes, "poke", fail)
+    loop = SyncLoop(fakes.deps())
     async with running(loop.run()):
         loop.post(PodsAffected(frozenset({A})))
         loop.post(PodsAffected(frozenset({B})))
-        await around.clock.settle()
-        assert around.calls == ["poke b"]
+        await fakes.clock.settle()
+        assert fakes.calls == ["poke b"]
 
 
 def _pleg(clock: VirtualClock, told: Callable[[PodLifecycleEvent], None]) -> Pleg:

@@ -10,7 +10,7 @@ from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.compose.adapters import PlegMeter, ProbeExec, ProbeMeter
 from pykubelet.kubelet.control.sync.loop import LoopEvent, RuntimeRecovered
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
-from pykubelet.kubelet.observe.pleg.ports import WatchEvents
+from pykubelet.kubelet.observe.pleg.interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
 from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
 from pykubelet.kubelet.report.metrics import KubeletMetrics

@@ -1,1 +1,4 @@
-"""Stage 2, who decides: the sync loop and one worker per pod."""
+"""Stage 2, control: the sync loop (``sync``) and one worker per pod (``workers``).
+
+Imports ``kubelet/types``, ``models`` and ``base``, and no other stage. Start reading in ``sync/loop.py``.
+"""

@@ -1,4 +1,5 @@
-"""What the stages of the kubelet say to each other: values only, no behaviour beyond small derivations.
+"""Values that the stages of the kubelet exchange, with no behaviour beyond small derivations.
 
-Nothing here imports a stage. A stage imports what it needs from the module that defines it.
+Imports ``models`` and ``base``, and no stage. A stage imports what it needs from the module that defines it. Start
+reading in ``runtime.py`` (the actual state) and ``updates.py`` (changes of the desired state).
 """

@@ -1,4 +1,4 @@
-"""What became of a pod that asked to be let onto the node."""
+"""The result of the admission of a pod."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from pykubelet.kubelet.types.ids import PodUID
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Admitted unless there is a reason. Reasons and messages are the reference's."""
+    """The result of admission: admitted unless there is a reason. Reasons and messages are those of the Go kubelet."""
 
     reason: str = ""
     """``OutOfcpu``, ``NodeAffinity``, ``SysctlForbidden``, …"""
     message: str = ""
     preempts: tuple[PodUID, ...] = ()
-    """Pods that have to go to make room."""
+    """Pods to be preempted for it."""
 
     @property
     def admitted(self) -> bool:

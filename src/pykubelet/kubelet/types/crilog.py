@@ -1,7 +1,7 @@
-"""The log format of CRI: one record a line, ``TIMESTAMP STREAM TAGS CONTENT``.
+"""The log format of CRI: one record per line, ``TIMESTAMP STREAM TAGS CONTENT``.
 
-Runtimes write it; the pod runtime reads the end of it for termination messages, the server and the command line
-read it for ``logs``. The first tag is ``P`` for a piece of a long line that goes on in the stream's next record, or
+Runtimes write it; the pod runtime reads its end for termination messages, the servers and the command line read it
+for ``logs``. The first tag is ``P`` for a piece of a long line that continues in the stream's next record, or
 ``F`` for a whole line or the last piece (Kubernetes' CRI logging design). Further tags are ignored.
 """
 
@@ -19,12 +19,12 @@ _RECORD = re.compile(
 )
 _NANO = 1_000_000_000
 _RECORD_COST = 200
-"""Memory of a record besides its content, roughly: a program that prints single letters makes one for each."""
+"""Approximate memory of a record besides its content, in bytes; a program may write a record per character."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LogStream(StrEnum):
-    """Where a container wrote a line."""
+    """The stream that a container wrote a line to."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
@@ -40,21 +40,21 @@ class LogRecord:
     timestamp: str
     """RFC 3339 with nine digits of the second, in the zone that the runtime wrote; UTC is ``Z``."""
     time_ns: int
-    """The same as Unix nanoseconds."""
+    """The timestamp as Unix nanoseconds."""
     stream: LogStream
     partial: bool
-    """The container's line goes on in the stream's next record."""
+    """Whether the container's line continues in the stream's next record."""
     content: bytes
-    """What the container wrote, without the end of the line."""
+    """The container's output, without the line end."""
 
     @property
     def output(self) -> bytes:
-        """What the container wrote, as it wrote it: a partial record has no line end."""
+        """The container's output with its line end, which a partial record does not have."""
         return self.content if self.partial else self.content + b"\n"
 
 
 def parse_record(line: bytes) -> LogRecord | None:
-    """One line of a log file, with or without its line end; None if it is none of this format."""
+    """Parse a line of a log file, with or without its line end; None if it does not have this format."""
     match = _RECORD.fullmatch(line.removesuffix(b"\n"))
     if match is None:
         return None
@@ -73,7 +73,7 @@ def parse_record(line: bytes) -> LogRecord | None:
 
 
 def parse_records(data: bytes) -> Iterator[LogRecord]:
-    """The records in a piece of a log file; lines that are none are left out, an unfinished last one is taken."""
+    """Yield the records in a piece of a log file, an unfinished last one included; malformed lines are skipped."""
     for line in data.split(b"\n"):
         record = parse_record(line)
         if record:
@@ -81,9 +81,9 @@ def parse_records(data: bytes) -> Iterator[LogRecord]:
 
 
 def join_partials(records: Iterable[LogRecord], max_bytes: int = 1 << 20) -> Iterator[LogRecord]:
-    """Whole lines from the pieces of each stream, with the time of the first piece.
+    """Join the pieces of each stream into whole lines, with the time of the first piece.
 
-    A line of `max_bytes` or more is handed out in pieces, so that no container can fill the reader's memory.
+    A line of `max_bytes` or more is yielded in pieces, so that no container can exhaust the reader's memory.
     """
     held: dict[LogStream, list[LogRecord]] = {stream: [] for stream in LogStream}
     sizes = dict.fromkeys(LogStream, 0)
@@ -101,7 +101,7 @@ def join_partials(records: Iterable[LogRecord], max_bytes: int = 1 << 20) -> Ite
 
 
 def last_lines(data: bytes, count: int) -> bytes:
-    """The last `count` lines of a piece of a file; a last line without its end comes on top, uncounted."""
+    """Return the last `count` lines of a piece of a file, plus a last line without a line end, which is not counted."""
     position = len(data)
     for _ in range(count + 1):
         position = data.rfind(b"\n", 0, position)
@@ -110,9 +110,9 @@ def last_lines(data: bytes, count: int) -> bytes:
     return data[position + 1 :]
 
 
-@functools.lru_cache(maxsize=64)  # neighbouring lines are mostly of one second
+@functools.lru_cache(maxsize=64)  # consecutive lines mostly have the same second
 def _seconds(moment: bytes) -> int | None:
-    """Unix seconds of a time without fraction; None if there is no such time, as the thirtieth of February."""
+    """Convert a time without fraction to Unix seconds; None if it does not exist, such as February 30."""
     try:
         return (datetime.fromisoformat(moment.decode()) - _EPOCH) // timedelta(seconds=1)
     except ValueError:

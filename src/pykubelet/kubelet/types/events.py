@@ -1,4 +1,4 @@
-"""Kubernetes events as the stages record them. Reasons are those of the reference (``pkg/kubelet/events``)."""
+"""Kubernetes events as the stages record them. Reasons are those of the Go kubelet (``pkg/kubelet/events``)."""
 
 from typing import Protocol
 
@@ -9,18 +9,18 @@ WARNING = "Warning"
 
 
 class EventRecorder(Protocol):
-    """Takes events from any stage; never blocks and never fails.
+    """The recorder of events of all stages; never blocks and never fails.
 
     ``container`` names the container concerned; the recorder turns it into the event's field path
     (``spec.containers{NAME}``, ``spec.initContainers{NAME}`` …).
     """
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
-        """Record one event; ``pod`` None is an event of the node."""
+        """Record an event of a pod, or of the node if ``pod`` is None."""
 
 
 class Reason:
-    """Event reasons of the reference."""
+    """Event reasons of the Go kubelet."""
 
     CREATED_CONTAINER = "Created"
     STARTED_CONTAINER = "Started"

@@ -1,4 +1,4 @@
-"""Identities that travel between the stages."""
+"""Identifiers of pods, sandboxes and containers."""
 
 from dataclasses import dataclass
 from typing import NewType
@@ -9,18 +9,18 @@ PodUID = NewType("PodUID", str)
 """The uid of a pod; for a static pod the hash of its manifest."""
 
 ContainerID = NewType("ContainerID", str)
-"""A container id as the runtime gives it, without the ``runtime://`` prefix of the API."""
+"""A container id of the runtime, without the API's prefix ``runtime://``."""
 
 SandboxID = NewType("SandboxID", str)
-"""A pod sandbox id as the runtime gives it."""
+"""A pod sandbox id of the runtime."""
 
 PodFullName = NewType("PodFullName", str)
-"""``NAME_NAMESPACE``: what two incarnations of one static pod have in common."""
+"""``NAME_NAMESPACE``, the same for all pods that one static manifest has had."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """Names one pod wherever the whole object is not needed (events, logs, the timeline)."""
+    """A pod's namespace, name and uid, for events, logs and the timeline, which do not need the whole object."""
 
     namespace: str
     name: str
@@ -31,11 +31,11 @@ class PodRef:
 
     @property
     def full_name(self) -> PodFullName:
-        """The name that the next incarnation of the pod will also have."""
+        """The full name, which a later pod with the same name and another uid shares."""
         return PodFullName(f"{self.name}_{self.namespace}")
 
 
 def ref_of(pod: Pod) -> PodRef:
-    """The reference to a pod object."""
+    """Return the reference to a pod object."""
     meta = pod.metadata
     return PodRef(meta.namespace or "default", meta.name, PodUID(meta.uid))

@@ -1,4 +1,4 @@
-"""What came of an attempt to make a pod as wanted."""
+"""The result of one sync of a pod: changes, failures, and when to sync it again."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class SyncAction(StrEnum):
-    """The steps that can fail on their own, named as in the reference."""
+    """The steps of a sync that can fail, named as in the Go kubelet."""
 
     CREATE_SANDBOX = "CreatePodSandbox"
     KILL_POD = "KillPod"
@@ -15,12 +15,12 @@ class SyncAction(StrEnum):
     INIT_CONTAINER = "InitContainer"
     RESIZE = "ResizePod"
     PREPARE = "PreparePod"
-    """Cgroup, directories and volumes, which the reference does not count as a step of its own."""
+    """Cgroup, directories and volumes; the Go kubelet has no step for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed step. ``reason`` is the waiting reason that the container shows (``ErrImagePull``, …)."""
+    """A failed step. ``reason`` is the waiting reason in the container's status (``ErrImagePull``, …)."""
 
     action: SyncAction
     target: str
@@ -28,17 +28,17 @@ class Failure:
     reason: str
     message: str
     transient: bool = False
-    """It mends by waiting (back-off running, network not ready): retry soon, do not count it as an error."""
+    """It resolves by itself (a back-off, a network that is not ready): retry soon, do not count it as an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What came of preparing what a pod holds beside its containers."""
+    """The result of the preparation of a pod's cgroup, directories and volumes."""
 
     failures: tuple[Failure, ...] = ()
     rest: Callable[[], Coroutine[None, None, tuple[Failure, ...]]] | None = None
-    """Does what is left and tells its failures. The sandbox needs nothing of it, the containers need all of it; it may
-    also be left undone, and is asked for again in the next sync."""
+    """Finishes deferred preparations and returns its failures. The containers need them, the sandbox does not. A
+    caller may skip it; the next sync prepares the same again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Outcome:
     """The result of one sync or kill of a pod."""
 
     changed: bool = False
-    """Something in the runtime was changed, so its state should be read again at once."""
+    """Whether the runtime's state was changed and should be read again at once."""
     failures: tuple[Failure, ...] = ()
     wake_at: float | None = None
-    """Monotonic time at which the pod should be synced again for a known cause (a back-off ends); None: no need."""
+    """Monotonic time of the next sync, if its cause is known (the end of a back-off)."""
     started: tuple[str, ...] = field(default=())
     """Names of the containers that were started."""
 
@@ -59,5 +59,5 @@ class Outcome:
 
     @property
     def transient(self) -> bool:
-        """All failures mend by waiting."""
+        """Whether the sync failed, and all its failures are transient."""
         return bool(self.failures) and all(f.transient for f in self.failures)

@@ -1,6 +1,6 @@
-"""What a pod asks for and may use in all: the sums that admission, cgroups, QoS and eviction reckon with.
+"""Requests and limits of a whole pod: the sums that admission, cgroups, QoS and eviction use.
 
-Ordinary containers run together, so they add up. Init containers run one at a time beside the sidecars that
+Ordinary containers run concurrently, so they add up. Init containers run one at a time with the sidecars that
 were started before them, so each such moment sets a minimum (KEP-753). Pod-level resources replace the sum
 of the containers (KEP-2837); the overhead of the runtime class comes on top (KEP-688).
 """
@@ -49,17 +49,17 @@ class Amounts:
 
 
 def amounts(quantities: Mapping[str, Quantity]) -> Amounts:
-    """The amounts of one resource list. Raises Invalid for what is no quantity."""
+    """Return the amounts of a resource list. Raises Invalid for a malformed quantity."""
     return Amounts({name: parse(quantity) for name, quantity in quantities.items()})
 
 
 def requirements(container: Container) -> ResourceRequirements:
-    """The container's resources; empty ones where it names none."""
+    """Return the container's resources; empty ones if it declares none."""
     return container.resources or NO_RESOURCES
 
 
 def hugepages(by_name: Mapping[str, Amount]) -> dict[Bytes, Bytes]:
-    """The huge pages in a resource list: bytes by page size (`hugepages-2Mi` is one of 2 MiB)."""
+    """Return the huge pages in a resource list: bytes by page size (`hugepages-2Mi` has pages of 2 MiB)."""
     sizes: dict[Bytes, Bytes] = {}
     for name, amount in by_name.items():
         if name.startswith(HUGEPAGES_PREFIX):
@@ -69,7 +69,7 @@ def hugepages(by_name: Mapping[str, Amount]) -> dict[Bytes, Bytes]:
 
 
 def pod_requests(pod: Pod, *, overhead: bool = True) -> Amounts:
-    """What the pod needs in all; the scheduler's and the admission's figure. Raises Invalid."""
+    """Return the requests of the whole pod, as the scheduler and admission use them. Raises Invalid."""
     sums = container_sums(pod, limits=False)
     sums |= _pod_level(pod, limits=False)
     if overhead:
@@ -78,7 +78,7 @@ def pod_requests(pod: Pod, *, overhead: bool = True) -> Amounts:
 
 
 def pod_limits(pod: Pod, *, overhead: bool = True) -> Amounts:
-    """What the pod may use in all. A container without a limit counts as zero here, so see `limit_declared`."""
+    """Return the limits of the whole pod. A container without a limit counts as zero, so see `limit_declared`."""
     sums = container_sums(pod, limits=True)
     sums |= _pod_level(pod, limits=True)
     if overhead:
@@ -89,7 +89,7 @@ def pod_limits(pod: Pod, *, overhead: bool = True) -> Amounts:
 
 
 def limit_declared(pod: Pod, resource: str) -> bool:
-    """Whether a limit binds the pod as a whole: set at pod level, or by each of its containers."""
+    """Whether the pod as a whole has a limit: one at pod level, or one in each container."""
     if _pod_level(pod, limits=True).get(resource, 0):
         return True
     own = (_nano(requirements(c).limits).get(resource, 0) for c in pod.spec.containers)
@@ -97,7 +97,7 @@ def limit_declared(pod: Pod, resource: str) -> bool:
 
 
 def container_sums(pod: Pod, *, limits: bool) -> dict[str, int]:
-    """Nano units by resource that the containers come to, without pod level and overhead."""
+    """Return the sums of the containers in nano units by resource, without pod level and overhead."""
     sums: dict[str, int] = {}
     for container in pod.spec.containers:
         _add(sums, _nano(_list(requirements(container), limits)))
@@ -111,7 +111,7 @@ def container_sums(pod: Pod, *, limits: bool) -> dict[str, int]:
 
 
 def _init_steps(pod: Pod, limits: bool) -> Iterator[dict[str, int]]:
-    """What runs while each init container does: itself and the sidecars started before it."""
+    """Yield, for each init container, the sum of its resources and those of the sidecars started before it."""
     sidecars: dict[str, int] = {}
     for container in pod.spec.init_containers:
         own = _nano(_list(requirements(container), limits))

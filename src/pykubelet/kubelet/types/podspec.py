@@ -1,4 +1,4 @@
-"""Small derivations from a pod's spec that more than one stage needs."""
+"""Derivations from a pod's spec that more than one stage needs."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ AnyContainer = Container | EphemeralContainer
 
 
 def is_sidecar(container: AnyContainer) -> bool:
-    """Whether an init container is a sidecar: it keeps running beside the ordinary ones (KEP-753)."""
+    """Whether an init container is a sidecar, which runs along with the ordinary containers (KEP-753)."""
     return isinstance(container, Container) and container.restart_policy == "Always"
 
 
 def each_container(pod: Pod) -> Iterator[tuple[ContainerKind, AnyContainer]]:
-    """All containers of a pod with their kind: init, ordinary, ephemeral."""
+    """Yield all containers of a pod with their kind: init, ordinary, ephemeral."""
     for container in pod.spec.init_containers:
         yield ContainerKind.INIT, container
     for container in pod.spec.containers:
@@ -24,12 +24,12 @@ def each_container(pod: Pod) -> Iterator[tuple[ContainerKind, AnyContainer]]:
 
 
 def find_container(pod: Pod, name: str) -> tuple[ContainerKind, AnyContainer] | None:
-    """The container with that name and its kind; None if the spec has none."""
+    """Return the container with this name and its kind; None if it does not exist."""
     return next(((kind, c) for kind, c in each_container(pod) if c.name == name), None)
 
 
 def port_number(container: AnyContainer, port: int | str) -> int | None:
-    """A port given by number, by digits or by the name of one of the container's ports; None if there is none."""
+    """Resolve a port given as a number, digits or the name of a container port; None if it does not exist."""
     if isinstance(port, int):
         return port if 0 < port < 65536 else None
     named = next((p.container_port for p in container.ports if p.name == port), None)
@@ -39,7 +39,7 @@ def port_number(container: AnyContainer, port: int | str) -> int | None:
 
 
 def grace_period(pod: Pod) -> int:
-    """The pod's own termination grace period in seconds; a deletion's override comes first."""
+    """Return the termination grace period in seconds: that of the deletion, else that of the spec, else 30."""
     for value in (pod.metadata.deletion_grace_period_seconds, pod.spec.termination_grace_period_seconds):
         if value is not None:
             return value

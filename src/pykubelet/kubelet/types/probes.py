@@ -1,4 +1,4 @@
-"""Probe results as control, actuate and report see them."""
+"""Probe results, as the stages exchange them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,7 @@ class ProbeType(StrEnum):
 
 
 class ProbeResult(StrEnum):
-    """What a probe has concluded after its thresholds."""
+    """Result of a probe after its thresholds."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -24,7 +24,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeUpdate:
-    """A probe's conclusion changed: the pod's worker should look again."""
+    """An event: a probe's result has changed, so the pod's worker should sync."""
 
     uid: PodUID
     container_id: ContainerID
@@ -34,7 +34,7 @@ class ProbeUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ContainerProbes:
-    """Conclusions for one running container; None where it has no such probe (or no result yet)."""
+    """Probe results of a running container; None: no such probe, or no result yet."""
 
     startup: ProbeResult | None = None
     liveness: ProbeResult | None = None

@@ -1,7 +1,7 @@
-"""Quality of service: which of the three classes a pod is in, read off its requests and limits.
+"""The QoS class of a pod, computed from its requests and limits.
 
-The class decides where the pod's cgroup goes, how likely the kernel kills it first, and in which order it is
-evicted. Rules: the Kubernetes API, "Pod Quality of Service Classes"; KEP-2837 for pod-level resources.
+The class determines the parent of the pod's cgroup, its OOM score, and its place in the order of eviction. Rules: the
+Kubernetes documentation, "Pod Quality of Service Classes"; KEP-2837 for pod-level resources.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 
 
 class QosClass(StrEnum):
-    """The classes; values as in the API."""
+    """The QoS classes; values as in the API."""
 
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
@@ -26,16 +26,16 @@ class QosClass(StrEnum):
 
 
 def pod_qos(pod: Pod) -> QosClass:
-    """The class of a pod: the one recorded in its status, else computed. It never changes in a pod's life."""
+    """Return the QoS class recorded in the pod's status, else compute it. It never changes in a pod's life."""
     recorded = pod.status.qos_class
     return QosClass(recorded) if recorded in tuple(QosClass) else compute_qos(pod)
 
 
 def compute_qos(pod: Pod) -> QosClass:
-    """The class by the spec. Guaranteed: CPU and memory limits everywhere, and requests equal to them.
+    """Compute the QoS class from the spec.
 
-    BestEffort: nothing asked, nothing limited. Init containers count, ephemeral ones cannot have resources.
-    Raises Invalid for what is no quantity.
+    Guaranteed: every container has CPU and memory limits and requests equal to them. BestEffort: no container has
+    either. Init containers count; ephemeral ones cannot have resources. Raises Invalid for a malformed quantity.
     """
     if pod.spec.resources is not None:
         scopes: tuple[ResourceRequirements, ...] = (pod.spec.resources,)
@@ -50,14 +50,14 @@ def compute_qos(pod: Pod) -> QosClass:
 
 
 def is_critical(pod: Pod) -> bool:
-    """Static and mirror pods, and those of a system priority: admission makes room for them."""
+    """Whether the pod is static, a mirror, or has a system priority; admission preempts others for it."""
     if is_static(pod) or is_mirror(pod):
         return True
     return pod.spec.priority is not None and pod.spec.priority >= _SYSTEM_CRITICAL_PRIORITY
 
 
 def is_node_critical(pod: Pod) -> bool:
-    """Critical and of the priority class `system-node-critical`: the last to be killed when memory runs out."""
+    """Whether the pod is critical with priority class `system-node-critical`: the last to be OOM-killed."""
     return is_critical(pod) and pod.spec.priority_class_name == "system-node-critical"
 
 

@@ -1,7 +1,7 @@
-"""Whether a container that has ended runs again: by its restart rules, its own policy, then the pod's.
+"""Restart policy: whether a container that has ended runs again, by its restart rules, its own policy, the pod's.
 
-Both the stage that restarts containers and the one that reports a pod's phase decide by these rules, and must never
-disagree. Sources: KEP-5307 (container restart rules), KEP-5532 (restart of all containers).
+The stage that restarts containers and the one that reports a pod's phase both use these rules, so that they agree.
+Sources: KEP-5307 (container restart rules), KEP-5532 (restart of all containers).
 """
 
 from enum import StrEnum
@@ -11,14 +11,14 @@ from pykubelet.models.core_v1 import ContainerRestartRule, Pod
 
 
 class RuleAction(StrEnum):
-    """What a restart rule does when it matches."""
+    """Action of a restart rule that matches."""
 
     RESTART = "Restart"
     RESTART_ALL = "RestartAllContainers"
 
 
 def matching_rule(container: AnyContainer, exit_code: int) -> ContainerRestartRule | None:
-    """The first restart rule of the container that the exit code fits."""
+    """Return the first restart rule of the container that matches the exit code."""
     for rule in container.restart_policy_rules:
         codes = rule.exit_codes
         if codes is None or codes.operator not in ("In", "NotIn"):
@@ -29,19 +29,22 @@ def matching_rule(container: AnyContainer, exit_code: int) -> ContainerRestartRu
 
 
 def asks_restart_of_all(container: AnyContainer, exit_code: int) -> bool:
-    """Whether a container that has ended with this code asks for a restart of all containers of its pod."""
+    """Whether the exit code of a container restarts all containers of its pod."""
     rule = matching_rule(container, exit_code)
     return rule is not None and rule.action == RuleAction.RESTART_ALL
 
 
 def has_restart_all_rule(pod: Pod) -> bool:
-    """Whether any container of the pod has a rule that restarts all of them."""
+    """Whether a container of the pod has a rule that restarts all containers."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return any(rule.action == RuleAction.RESTART_ALL for c in containers for rule in c.restart_policy_rules)
 
 
 def restarts_after_exit(pod: Pod, container: AnyContainer, exit_code: int) -> bool:
-    """Whether a container that has ended with this code runs again. Rules count only beside a policy of its own."""
+    """Whether a container that has ended with this code runs again.
+
+    Restart rules apply only to a container that has a restart policy of its own.
+    """
     if container.restart_policy:
         rule = matching_rule(container, exit_code)
         if rule is not None and rule.action in set(RuleAction):

@@ -1,7 +1,7 @@
-"""What the container runtime says is there: the actual state, as every stage sees it.
+"""The actual state of pods, sandboxes and containers, as the container runtime reports it.
 
-Built from CRI replies by :mod:`pykubelet.kubelet.actuate.podruntime`; nobody else parses CRI labels.
-Times are unix seconds (wall clock); 0.0 means "not yet".
+Built from CRI replies by :mod:`pykubelet.kubelet.actuate.podruntime`, the only package that parses CRI labels.
+Times are Unix seconds (wall clock); 0.0 means "not yet".
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from pykubelet.kubelet.types.size import Size
 
 
 class ContainerState(StrEnum):
-    """CRI's container states."""
+    """Container states of CRI."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -21,7 +21,7 @@ class ContainerState(StrEnum):
 
 
 class ContainerKind(StrEnum):
-    """The list of the pod spec that a container belongs to."""
+    """The list of the pod's spec that a container belongs to."""
 
     INIT = "init"
     """An init container, sidecars (``restartPolicy: Always``) included."""
@@ -31,7 +31,7 @@ class ContainerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerSummary:
-    """One row of ListContainers: enough to see changes, cheap to get."""
+    """A container as ListContainers returns it: cheap to get, and enough to detect changes."""
 
     id: ContainerID
     name: str
@@ -43,7 +43,7 @@ class ContainerSummary:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSummary:
-    """One row of ListPodSandbox."""
+    """A pod sandbox as ListPodSandbox returns it."""
 
     id: SandboxID
     ready: bool
@@ -73,7 +73,7 @@ class RuntimePod:
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """What the runtime reports as applied (CRI ContainerStatus.resources); None: not reported."""
+    """Resources that the runtime reports as applied (CRI ContainerStatus.resources); None: not reported."""
 
     cpu_shares: int | None = None
     cpu_quota_us: int | None = None
@@ -83,7 +83,7 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
-    """One container (one attempt of it) in full, from CRI ContainerStatus."""
+    """One attempt of a container in full, from CRI ContainerStatus."""
 
     id: ContainerID
     name: str
@@ -98,26 +98,26 @@ class ContainerStatus:
     message: str = ""
     """The termination message, already read, or the runtime's message."""
     image: str = ""
-    """The image as the user named it."""
+    """The image as the pod's spec names it."""
     image_id: str = ""
-    """The image that runs, as the API reports it (repo digest where known)."""
+    """The image in use, as the API reports it (the repo digest where known)."""
     image_ref: str = ""
     hash: str = ""
-    """Hash of the container spec it was made from; differs from today's when the spec changed."""
+    """Hash of the container's spec at creation; it differs from the current one after a change of the spec."""
     restart_count: int = 0
     log_path: str = ""
     resources: ContainerResources | None = None
     size: Size | None = None
-    """What it runs with by the agent's own record, where that may differ from what it was allotted."""
+    """CPU and memory that it runs with by the agent's own record, where they may differ from its allocation."""
     user: tuple[int, int, tuple[int, ...]] | None = None
     """(uid, gid, supplementary groups) of the first process, where the runtime reports it."""
     stop_signal: str = ""
-    """Name of the signal that stops it (``SIGTERM``), where the runtime reports it."""
+    """Name of its stop signal (``SIGTERM``), where the runtime reports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxStatus:
-    """One pod sandbox in full, from CRI PodSandboxStatus."""
+    """A pod sandbox in full, from CRI PodSandboxStatus."""
 
     id: SandboxID
     ready: bool
@@ -131,9 +131,9 @@ class SandboxStatus:
 
 @dataclass(frozen=True, slots=True)
 class PodRuntimeStatus:
-    """Everything the runtime knows about one pod; both tuples are newest first.
+    """The sandboxes and containers of a pod in the runtime; both tuples are newest first.
 
-    ``containers`` holds every attempt that the runtime still has, so one name can occur several times.
+    ``containers`` contains every attempt that the runtime still has, so one name can occur several times.
     """
 
     ref: PodRef
@@ -162,7 +162,7 @@ class PodRuntimeStatus:
 
     @property
     def running(self) -> tuple[ContainerStatus, ...]:
-        """Containers that run now."""
+        """Containers in state running."""
         return tuple(c for c in self.containers if c.state is ContainerState.RUNNING)
 
     @property
@@ -172,7 +172,7 @@ class PodRuntimeStatus:
 
 
 class PodEventType(StrEnum):
-    """PLEG event types, named as in the reference."""
+    """PLEG event types, named as in the Go kubelet."""
 
     CONTAINER_STARTED = "ContainerStarted"
     CONTAINER_DIED = "ContainerDied"
@@ -183,7 +183,7 @@ class PodEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodLifecycleEvent:
-    """Something changed in the runtime: the pod's worker should look again."""
+    """An event: the runtime's state of a pod has changed, so the pod's worker should sync."""
 
     uid: PodUID
     type: PodEventType
@@ -192,7 +192,7 @@ class PodLifecycleEvent:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConditions:
-    """The runtime's own health (CRI Status)."""
+    """The runtime's health, from CRI Status."""
 
     runtime_ready: bool = False
     network_ready: bool = False

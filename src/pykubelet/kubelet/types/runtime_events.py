@@ -1,4 +1,4 @@
-"""What the container runtime tells by itself, before anybody lists: the fast path into PLEG."""
+"""Events that the container runtime sends by itself (CRI GetContainerEvents), the fast path into PLEG."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,27 +8,27 @@ from pykubelet.kubelet.types.runtime import RuntimePod
 
 
 class RuntimeEventKind(StrEnum):
-    """What happened to the container or sandbox."""
+    """Kind of change of a container or sandbox."""
 
     CREATED = "created"
     STARTED = "started"
     STOPPED = "stopped"
-    """Its first process ended, and the runtime's status says so."""
+    """Its first process has ended, and the runtime's status shows it."""
     DELETED = "deleted"
     OOM = "oom"
-    """A process in it was killed for want of memory; it may run on."""
+    """A process in it was OOM-killed; the container may still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEvent:
-    """One event. It is a hint to look again, not a state: events may be lost, doubled or late."""
+    """An event of the runtime: a hint to read the state again, since events may be lost, duplicated or late."""
 
     container_id: str
-    """Of a container or of a sandbox."""
+    """Id of a container or of a sandbox."""
     kind: RuntimeEventKind
     time: float
     """Unix time in seconds, as the runtime gives it."""
     pod_uid: PodUID | None = None
-    """The pod, where the runtime says it."""
+    """The pod, where the runtime reports it."""
     seen: RuntimePod | None = None
-    """The sandbox that it is about, with its containers, no earlier than the event; where the runtime says it."""
+    """The sandbox concerned with its containers, as of the event or later; None: the runtime does not report it."""

@@ -1,4 +1,4 @@
-"""CPU and memory of one container, as numbers."""
+"""CPU and memory of a container, as numbers."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from pykubelet.base.units import Bytes, MilliCPU
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """CPU and memory of one container; zero where none is set. Limits are those in force, the pod's own included."""
+    """CPU and memory of a container; zero: not set. Limits are the effective ones, those of the pod level included."""
 
     cpu_request: MilliCPU = MilliCPU(0)
     cpu_limit: MilliCPU = MilliCPU(0)

@@ -1,7 +1,7 @@
-"""What the node, its pods and their containers use: the Summary API (``stats/v1alpha1``), field by field.
+"""Resource usage of the node, its pods and containers: the objects of the Summary API (``stats/v1alpha1``).
 
-Measured by ``observe/stats``; shown by the servers of ``report`` and by ``top``. What could not be measured is None
-and is left out on the wire. Sizes are in bytes, CPU time in nanoseconds, CPU usage in billionths of a core.
+Measured by ``observe/stats``; shown by the servers of ``report`` and by ``top``. Values that could not be measured are
+None and are omitted in JSON. Sizes are in bytes, CPU time in nanoseconds, CPU usage in billionths of a core.
 """
 
 from msgspec import field
@@ -10,7 +10,7 @@ from pykubelet.models.scalars import KubeStruct, Time
 
 
 class PsiData(KubeStruct, frozen=True):
-    """One line of a pressure file: microseconds stalled, and percentages over windows of seconds."""
+    """A line of a pressure file: total stall time in microseconds, and percentages over windows of 10, 60, 300 s."""
 
     total: int
     avg10: float
@@ -55,7 +55,7 @@ class IoStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class SwapStats(KubeStruct, frozen=True, kw_only=True):
-    """Swap."""
+    """Swap usage."""
 
     time: Time
     swap_available_bytes: int | None = None
@@ -63,7 +63,7 @@ class SwapStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class InterfaceStats(KubeStruct, frozen=True, kw_only=True):
-    """Counters of a network interface since it is up."""
+    """Counters of a network interface since it came up."""
 
     name: str = ""
     rx_bytes: int | None = None
@@ -73,7 +73,7 @@ class InterfaceStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class NetworkStats(KubeStruct, frozen=True, kw_only=True):
-    """The default interface's counters, and those of all."""
+    """Counters of the default network interface and of all interfaces."""
 
     time: Time
     name: str = ""
@@ -85,7 +85,7 @@ class NetworkStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class FsStats(KubeStruct, frozen=True, kw_only=True):
-    """A file system, or the part of one that something takes."""
+    """Usage of a file system, or of a part of one."""
 
     time: Time
     available_bytes: int | None = None
@@ -97,14 +97,14 @@ class FsStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class PvcReference(KubeStruct, frozen=True, kw_only=True):
-    """The claim that a volume comes from."""
+    """The PersistentVolumeClaim of a volume."""
 
     name: str
     namespace: str
 
 
 class VolumeStats(KubeStruct, frozen=True, kw_only=True):
-    """A mounted volume."""
+    """Usage of a mounted volume."""
 
     time: Time
     name: str
@@ -118,7 +118,7 @@ class VolumeStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class ContainerStats(KubeStruct, frozen=True, kw_only=True):
-    """A container, or a daemon of the node."""
+    """Usage of a container, or of a daemon of the node."""
 
     name: str
     start_time: Time | None = None
@@ -131,7 +131,7 @@ class ContainerStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class PodReference(KubeStruct, frozen=True, kw_only=True):
-    """Which pod."""
+    """Reference to a pod."""
 
     name: str
     namespace: str
@@ -139,13 +139,13 @@ class PodReference(KubeStruct, frozen=True, kw_only=True):
 
 
 class ProcessStats(KubeStruct, frozen=True, kw_only=True):
-    """Processes of a pod."""
+    """Number of processes of a pod."""
 
     process_count: int | None = field(default=None, name="process_count")
 
 
 class PodStats(KubeStruct, frozen=True, kw_only=True):
-    """A running pod."""
+    """Usage of a running pod."""
 
     pod_ref: PodReference
     start_time: Time | None = None
@@ -156,20 +156,20 @@ class PodStats(KubeStruct, frozen=True, kw_only=True):
     network: NetworkStats | None = None
     volume: tuple[VolumeStats, ...] = ()
     ephemeral_storage: FsStats | None = field(default=None, name="ephemeral-storage")
-    """The writable layers, the logs and the emptyDirs on disk."""
+    """Sum of the writable layers, the logs and the emptyDirs on disk."""
     process_stats: ProcessStats | None = field(default=None, name="process_stats")
     swap: SwapStats | None = None
 
 
 class RuntimeStats(KubeStruct, frozen=True, kw_only=True):
-    """Where the runtime keeps images and writable layers."""
+    """The runtime's file systems for images and writable layers."""
 
     image_fs: FsStats | None = None
     container_fs: FsStats | None = None
 
 
 class RlimitStats(KubeStruct, frozen=True, kw_only=True):
-    """Processes and threads: how many there may be, and are."""
+    """Number of processes and threads of the node, and its limit."""
 
     time: Time
     max_pid: int | None = field(default=None, name="maxpid")
@@ -177,7 +177,7 @@ class RlimitStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class NodeStats(KubeStruct, frozen=True, kw_only=True):
-    """The node as a whole."""
+    """Usage of the node as a whole."""
 
     node_name: str
     system_containers: tuple[ContainerStats, ...] = ()
@@ -194,7 +194,7 @@ class NodeStats(KubeStruct, frozen=True, kw_only=True):
 
 
 class Summary(KubeStruct, frozen=True, kw_only=True):
-    """The answer of ``/stats/summary``."""
+    """The response of ``/stats/summary``."""
 
     node: NodeStats
     pods: tuple[PodStats, ...]

@@ -1,4 +1,4 @@
-"""What the stages tell each other of storage drivers."""
+"""Values about storage drivers that the stages exchange."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,27 +13,27 @@ MIGRATED_PLUGINS: Final = (
     "kubernetes.io/portworx-volume",
     "kubernetes.io/vsphere-volume",
 )
-"""Plugins whose volumes the node leaves to CSI drivers (KEP-625)."""
+"""In-tree plugins whose volumes CSI drivers handle (KEP-625)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverNodeInfo:
-    """What a CSI driver says of this node."""
+    """Properties of this node, as a CSI driver reports them."""
 
     node_id: str
     """The node's name in the storage system."""
     max_volumes: int = 0
-    """How many of its volumes the node can have; 0: no limit is known."""
+    """Maximum number of the driver's volumes on the node; 0: no known limit."""
     topology: Mapping[str, str] = field(default_factory=dict)
-    """Where the node is, as labels."""
+    """Topology labels of the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeSizes:
-    """How full a volume of a storage system is; None where nobody says."""
+    """Capacity and usage of a volume of a storage system; None: unknown."""
 
     claim: str = ""
-    """`NAMESPACE/NAME` of the claim that it is behind; empty if there is none."""
+    """`NAMESPACE/NAME` of its PersistentVolumeClaim; empty: it has no claim."""
     capacity: int | None = None
     available: int | None = None
     used: int | None = None

@@ -7,12 +7,12 @@ from pykubelet.kubelet.types.ids import PodUID
 
 
 class Step(StrEnum):
-    """Steps in the order a pod takes them; container steps carry the container's name."""
+    """Steps in the order in which a pod takes them; steps of containers carry the container's name."""
 
     SEEN = "seen"
-    """The source delivered the pod."""
+    """The source has delivered the pod."""
     QUEUED = "queued"
-    """Its worker took it up."""
+    """The pod has waited until its worker started."""
     CGROUP = "cgroup"
     VOLUMES = "volumes"
     SANDBOX = "sandbox"
@@ -21,15 +21,15 @@ class Step(StrEnum):
     START = "start"
     POST_START = "postStart"
     INIT = "init"
-    """An init container ran to its end."""
+    """An init container has run to completion."""
     READY = "ready"
 
 
 class Timeline(Protocol):
-    """Where the stages note how long the steps of a pod's start took. Never fails, costs microseconds."""
+    """The recorder of how long the steps of a pod's start take. Never fails, costs microseconds."""
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
-        """A step begins now; beginning it again restarts it."""
+        """Record that a step begins now; a second call restarts the step."""
 
     def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
-        """The step has ended now; without a begin it is a point in time."""
+        """Record that a step ends now; a step without a begin is a point in time."""

@@ -1,4 +1,4 @@
-"""What the sources tell the sync loop."""
+"""Updates of the desired pods, from the sources to the sync loop."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from pykubelet.models.core_v1 import Pod
 
 
 class Source(StrEnum):
-    """Where a pod comes from; the value of the annotation ``kubernetes.io/config.source``."""
+    """The source of a pod; the value of the annotation ``kubernetes.io/config.source``."""
 
     FILE = "file"
     HTTP = "http"
@@ -15,23 +15,23 @@ class Source(StrEnum):
 
 
 class PodOp(StrEnum):
-    """What happened to pods of a source since its last update."""
+    """Kind of change of pods since the source's previous update."""
 
     ADD = "ADD"
     UPDATE = "UPDATE"
     REMOVE = "REMOVE"
-    """Gone from the source: terminate it."""
+    """The source no longer lists the pod: terminate it."""
     DELETE = "DELETE"
     """Marked for graceful deletion, still in the source (API server only)."""
     RECONCILE = "RECONCILE"
-    """Only the status that the source shows has changed."""
+    """Only the pod's status in the source has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodUpdate:
-    """Some pods of one source that share one kind of change.
+    """Pods of one source with the same kind of change.
 
-    An update with no pods is meaningful: it says that the source has been read and is empty.
+    An update without pods means that the source has been read and is empty.
     """
 
     op: PodOp
@@ -46,16 +46,16 @@ ANNOTATION_MIRROR = "kubernetes.io/config.mirror"
 
 
 def source_of(pod: Pod) -> Source:
-    """The source of a pod, from its annotation; pods without one come from the API server."""
+    """Return the source of a pod from its annotation; pods without one come from the API server."""
     value = pod.metadata.annotations.get(ANNOTATION_SOURCE)
     return Source(value) if value in set(Source) else Source.API
 
 
 def is_static(pod: Pod) -> bool:
-    """Whether the pod comes from a file or a URL, so that no API server owns it."""
+    """Whether the pod is static: from a file or a URL, not owned by the API server."""
     return source_of(pod) is not Source.API
 
 
 def is_mirror(pod: Pod) -> bool:
-    """Whether the pod is the API server's picture of a static pod."""
+    """Whether the pod is a mirror pod, the API server's copy of a static pod."""
     return ANNOTATION_MIRROR in pod.metadata.annotations

@@ -1,7 +1,7 @@
-"""What cgroups, network interfaces and the machine were read to use, in full: what /metrics/cadvisor shows.
+"""Resource usage of cgroups, network interfaces and the machine in full, as /metrics/cadvisor shows it.
 
-Read by ``observe/stats``, rendered by ``report/metrics``. Counters since the cgroup exists; times in nanoseconds where
-the name says so, sizes in bytes; None: the kernel does not tell.
+Read by ``observe/stats``, rendered by ``report/metrics``. Counters begin with the creation of the cgroup; times are in
+nanoseconds where the name says so, sizes in bytes; None: the kernel does not report it.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pykubelet.kubelet.types.stats import PsiStats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuUsage:
-    """CPU time and the limits on it."""
+    """CPU time and its limits."""
 
     total_ns: int
     user_ns: int | None = None
@@ -29,7 +29,7 @@ class CpuUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUsage:
-    """Memory and the limits on it; a limit of None is none."""
+    """Memory usage and its limits; a limit of None: unlimited."""
 
     usage: int
     working_set: int
@@ -46,14 +46,14 @@ class MemoryUsage:
     failures: int | None = None
     limit: int | None = None
     swap_limit: int | None = None
-    """Of swap alone."""
+    """Limit of swap alone, without memory."""
     reservation: int | None = None
     oom_kills: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceIo:
-    """What went through one block device."""
+    """I/O of a block device."""
 
     device: str
     """Path, or ``major:minor`` where it has none."""
@@ -65,7 +65,7 @@ class DeviceIo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """What runs in a cgroup and below."""
+    """Processes in a cgroup and below."""
 
     processes: int
     threads: int | None = None
@@ -78,7 +78,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """Pressure stall information, of version 2."""
+    """Pressure stall information, which only cgroup v2 has."""
 
     cpu: PsiStats | None = None
     memory: PsiStats | None = None
@@ -87,10 +87,10 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupUsage:
-    """One cgroup at one moment."""
+    """Usage of a cgroup at one moment."""
 
     path: str
-    """Below the root of the hierarchy; ``/`` is the machine."""
+    """Path below the root of the hierarchy; ``/`` is the machine."""
     at: Seconds
     """Unix time of the reading."""
     created: Seconds = 0.0
@@ -119,7 +119,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filesystem:
-    """A file system, or what a container takes of one."""
+    """Usage of a file system, by all or by one container."""
 
     device: str
     used: int
@@ -130,7 +130,7 @@ class Filesystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A cgroup with whose it is; what is not of a pod or a container has empty names."""
+    """The usage of a cgroup with the pod and the container that own it; names are empty where there is no owner."""
 
     usage: CgroupUsage
     namespace: str = ""
@@ -161,7 +161,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Everything, for one scrape."""
+    """All readings for one scrape."""
 
     machine: Machine
     readings: tuple[Reading, ...]

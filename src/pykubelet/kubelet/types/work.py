@@ -1,4 +1,4 @@
-"""What stages tell of the work they do, for the metrics. Named after the reference's metrics, without their prefix."""
+"""The meter of operations that the stages report for the metrics. Methods are named after metrics of the Go kubelet."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,34 +11,35 @@ from pykubelet.base.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class StoragePlugin:
-    """What kind of volume an operation is about."""
+    """The volume plugin of an operation."""
 
     name: str
-    """The reference's, for CSI with the driver's: ``kubernetes.io/csi:DRIVER``."""
+    """Name as in the Go kubelet; for CSI with that of the driver: ``kubernetes.io/csi:DRIVER``."""
     migrated: bool = False
-    """The volume was left to the driver, though it is not one of its own."""
+    """The CSI driver handles a volume of an in-tree plugin."""
 
 
 class WorkMeter(Protocol):
-    """Told after each piece of work; any thread may call it."""
+    """The receiver of measurements, called after each operation; any thread may call it."""
 
     def cgroup_operation(self, operation: str, seconds: Seconds) -> None:
         """``cgroup_manager_duration_seconds``: create, update or destroy."""
 
     def sandbox(self, handler: str, seconds: Seconds, failed: bool) -> None:
-        """``run_podsandbox_duration_seconds`` and its errors, by the runtime's handler."""
+        """``run_podsandbox_duration_seconds`` and its errors, by runtime handler."""
 
     def image_volumes(self, number: int, failed: bool) -> None:
-        """``image_volume_…_total``: a container with that many was made, or could not be for their sake."""
+        """``image_volume_…_total``: a container with this number of image volumes was created, or failed because of
+        them."""
 
     def storage_operation(self, plugin: StoragePlugin, operation: str, seconds: Seconds, failed: bool) -> None:
         """``storage_operation_duration_seconds``."""
 
     def volume_mounted(self, plugin: str, seconds: Seconds) -> None:
-        """``volume_operation_total_seconds``: from the first wish for a volume until it is there."""
+        """``volume_operation_total_seconds``: from the first request for a volume until it is mounted."""
 
     def pod_resized(self, seconds: Seconds, failed: bool) -> None:
-        """``pod_resize_duration_milliseconds``: one attempt to apply another size to what runs."""
+        """``pod_resize_duration_milliseconds``: one attempt to apply a resize to running containers."""
 
     def hook_fell_back(self) -> None:
         """``lifecycle_handler_http_fallbacks_total``."""
@@ -48,7 +49,7 @@ class WorkMeter(Protocol):
 
 
 class NoMeter:
-    """Tells nobody."""
+    """A meter that discards all measurements."""
 
     def cgroup_operation(self, operation: str, seconds: Seconds) -> None: ...
 
@@ -69,7 +70,7 @@ class NoMeter:
 
 @contextmanager
 def storage_work(meter: WorkMeter, clock: Clock, plugin: StoragePlugin, operation: str) -> Iterator[None]:
-    """A storage operation is done within the ``with`` block, and has failed if that ends with an error."""
+    """Measure a storage operation in a ``with`` block; it has failed if the block ends with an exception."""
     begun, failed = clock.monotonic(), True
     try:
         yield

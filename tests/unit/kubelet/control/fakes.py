@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.journal import Journal
-from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
+from pykubelet.kubelet.control.workers.interfaces import StatusInput, WorkerDeps
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
@@ -40,7 +40,7 @@ class NoProbes:
 
 @dataclass
 class Node:
-    """Implements every port of the workers and records what was asked of it."""
+    """A fake of every interface that the workers call; records the calls."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
     calls: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The pod-worker machine."""
+"""The pod worker's state machine."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def state(phase: Phase = Phase.SYNC, **changes: object) -> WorkerState:
     return replace(WorkerState(REF, pod(), phase=phase), **changes)  # type: ignore[arg-type]  # fields by name
 
 
-def test_a_pod_lives_from_sync_to_removed() -> None:
+def test_pod_passes_all_phases_from_sync_to_removed() -> None:
     s = state()
     assert decide.next_phase(s) is Phase.SYNC
     s = decide.stepped(s, Phase.SYNC, StepResult())
@@ -45,7 +45,7 @@ def test_a_pod_lives_from_sync_to_removed() -> None:
     assert decide.is_gone(s)
 
 
-def test_a_pod_that_ended_rests_until_its_source_gives_it_up() -> None:
+def test_ended_pod_stays_terminated_until_its_source_removes_it() -> None:
     s = decide.stepped(state(), Phase.SYNC, StepResult(finished=True))
     s = decide.stepped(s, Phase.TERMINATING, StepResult(finished=True))
     s = decide.stepped(s, Phase.TERMINATED, StepResult(finished=True))
@@ -55,7 +55,7 @@ def test_a_pod_that_ended_rests_until_its_source_gives_it_up() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.TERMINATING, Phase.TERMINATED, Phase.REMOVED])
-def test_the_way_back_is_closed_but_the_pod_starts_anew_afterwards(phase: Phase) -> None:
+def test_pod_listed_again_while_stopping_is_restarted_afterwards(phase: Phase) -> None:
     s = decide.wanted(state(phase, wanted=False), pod())
     assert s.phase is phase
     assert s.restart is not None
@@ -65,16 +65,16 @@ def test_the_way_back_is_closed_but_the_pod_starts_anew_afterwards(phase: Phase)
 @pytest.mark.parametrize(
     ("first", "second", "expected"), [(None, None, None), (None, 5, 5), (30, 5, 5), (5, 30, 5), (5, None, 5)]
 )
-def test_the_shortest_grace_period_counts(first: int | None, second: int | None, expected: int | None) -> None:
+def test_shortest_grace_period_wins(first: int | None, second: int | None, expected: int | None) -> None:
     assert decide.removed(decide.removed(state(), first), second).grace_seconds == expected
 
 
-def test_a_deletion_mark_terminates_with_its_own_grace() -> None:
+def test_pod_marked_for_deletion_is_terminated_with_its_own_grace_period() -> None:
     s = decide.wanted(state(), pod(deleted=True, grace=3))
     assert (s.phase, s.grace_seconds, s.wanted) == (Phase.TERMINATING, 3, True)
 
 
-def test_what_breaks_off_a_step() -> None:
+def test_step_is_interrupted_by_termination_and_shorter_grace() -> None:
     running = state()
     assert decide.interrupts(running, decide.removed(running))
     assert not decide.interrupts(running, decide.wanted(running, pod()))
@@ -85,7 +85,7 @@ def test_what_breaks_off_a_step() -> None:
     assert not decide.interrupts(released, decide.removed(released, 1))
 
 
-def test_a_sync_that_ends_while_the_pod_was_given_up_does_not_undo_that() -> None:
+def test_sync_that_ends_after_removal_does_not_undo_the_removal() -> None:
     s = decide.stepped(decide.removed(state()), Phase.SYNC, StepResult())
     assert s.phase is Phase.TERMINATING
     s = decide.stepped(s, Phase.SYNC, StepResult(finished=True, terminal_reason="DeadlineExceeded"))
@@ -106,7 +106,7 @@ def test_a_sync_that_ends_while_the_pod_was_given_up_does_not_undo_that() -> Non
         ((SOFT,), -5.0, 0, 0),
     ],
 )
-def test_when_a_pod_is_looked_at_again(
+def test_next_sync_time_depends_on_the_result(
     failures: tuple[Failure, ...], wake_at: float | None, low: float, high: float
 ) -> None:
     now = 1000.0
@@ -116,7 +116,7 @@ def test_when_a_pod_is_looked_at_again(
         assert low <= decide.retry_at(s, result, now, jitter) - now <= high
 
 
-def test_what_cannot_be_prepared_is_tried_again_soon_at_first() -> None:
+def test_failed_preparation_is_retried_with_growing_delay() -> None:
     s, delays = state(), []
     for _ in range(7):
         result = StepResult(failures=(UNPREPARED,))
@@ -127,7 +127,7 @@ def test_what_cannot_be_prepared_is_tried_again_soon_at_first() -> None:
     assert decide.retry_at(decide.stepped(state(), Phase.SYNC, mixed), mixed, 0.0, 0.0) == 10
 
 
-def test_errors_are_counted_in_a_row() -> None:
+def test_consecutive_errors_are_counted() -> None:
     s = decide.stepped(state(), Phase.SYNC, StepResult(failures=(HARD,)))
     s = decide.stepped(s, Phase.SYNC, StepResult(failures=(HARD,)))
     assert (s.errors, s.failures) == (2, (HARD,))
@@ -135,7 +135,7 @@ def test_errors_are_counted_in_a_row() -> None:
     assert (s.errors, s.failures) == (0, (SOFT,))
 
 
-def test_the_table_names_only_ways_forward() -> None:
+def test_transition_table_has_no_way_back() -> None:
     order = list(Phase)
     assert all(order.index(a) < order.index(b) for a, _, b in decide.TRANSITIONS)
     assert {a for a, _, _ in decide.TRANSITIONS} | {b for _, _, b in decide.TRANSITIONS} == set(Phase)

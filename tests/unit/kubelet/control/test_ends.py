@@ -1,4 +1,4 @@
-"""Pods that end: reasons, failures and refusals are the right ones, and nothing is left behind."""
+"""Ended pods: their reasons, failures and rejections, and the release of what belongs to them."""
 
 import asyncio
 import dataclasses
@@ -25,7 +25,7 @@ def test_pod_admitted_after_a_refusal_is_restarted_without_it() -> None:
     assert refused.restart_refusal == ("OutOfcpu", "no room")
     again = decide.wanted(refused, pod())
     assert (again.restart, again.restart_refusal) == (pod(), None)
-    assert decide.takes_room(again)
+    assert decide.is_active(again)
     given_up = decide.removed(refused)
     assert (given_up.restart, given_up.restart_refusal) == (None, None)
 
@@ -43,7 +43,7 @@ def test_first_reason_of_a_failed_pod_stays() -> None:
     assert (second.phase, second.grace_seconds) == (Phase.TERMINATING, 3)
 
 
-def test_sync_that_ends_without_a_reason_keeps_the_known_one() -> None:
+def test_sync_that_ends_without_a_reason_keeps_the_previous_one() -> None:
     failed = state(terminal_reason="Evicted", terminal_message="low on memory")
     after = decide.stepped(failed, Phase.SYNC, StepResult(finished=True))
     assert (after.terminal_reason, after.terminal_message) == ("Evicted", "low on memory")
@@ -84,7 +84,7 @@ async def test_pod_that_is_gone_has_no_timer() -> None:
 
 @dataclass
 class _Unkillable(Node):
-    """Its runtime says that it has killed the pod, which runs on."""
+    """A node whose runtime reports a killed pod although its containers still run."""
 
     async def kill_pod(self, ref: object, *_: object) -> Outcome:
         self.calls.append("kill")
@@ -114,7 +114,7 @@ async def test_pod_whose_containers_run_on_after_the_kill_is_not_stopped() -> No
     assert probes.removed == [U1]
 
 
-async def test_failure_that_names_its_time_is_retried_then_and_told_no_one() -> None:
+async def test_failure_with_retry_time_is_retried_then_without_an_event() -> None:
     node = Node(errors={"status": [Transient("busy", retry_after=7), Transient("busy"), Permanent("broken")]})
     syncing = WorkerState(REF, make_pod("u1"))
     now = node.clock.monotonic()

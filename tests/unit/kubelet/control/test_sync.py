@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
+from pykubelet.kubelet.control.sync.interfaces import LoopDeps
 from pykubelet.kubelet.control.sync.loop import (
-    ROOM_SECONDS,
+    RETRY_SECONDS,
     LoopEvent,
+    PeriodicRetry,
     PodsAffected,
-    RoomMayHaveCome,
     RuntimeRecovered,
-    look_for_room,
+    post_periodic_retries,
 )
-from pykubelet.kubelet.control.sync.ports import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
@@ -40,15 +40,15 @@ def in_runtime(uid: PodUID) -> RuntimePod:
 
 @dataclass(frozen=True)
 class Granted:
-    """A pod that gets another size."""
+    """A pod whose resize was allocated."""
 
     pod: Pod
     preempts: tuple[PodUID, ...] = ()
 
 
 @dataclass
-class Around:
-    """Everything around the loop."""
+class LoopFakes:
+    """Fakes of everything that the loop calls."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
     calls: list[str] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Around:
 
 
 class DesiredPods:
-    """Records what the pod manager is told."""
+    """A pod manager that records its calls."""
 
     def __init__(self, calls: list[str]) -> None:
         self._calls = calls
@@ -170,72 +170,72 @@ def update(op: PodOp) -> PodUpdate:
         (RuntimeRecovered(), ["poke all"]),
     ],
 )
-async def test_each_event_reaches_those_it_concerns(event: LoopEvent, calls: list[str]) -> None:
-    around = Around()
-    loop = SyncLoop(around.deps())
+async def test_event_wakes_the_workers_concerned(event: LoopEvent, calls: list[str]) -> None:
+    fakes = LoopFakes()
+    loop = SyncLoop(fakes.deps())
     task = asyncio.create_task(loop.run())
     loop.post(event)
-    await around.clock.settle()
-    assert around.calls == calls
+    await fakes.clock.settle()
+    assert fakes.calls == calls
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_the_loop_is_stuck_only_when_events_wait() -> None:
-    around = Around()
-    loop = SyncLoop(around.deps())
-    await around.clock.advance(300)
+async def test_loop_is_stuck_only_while_events_wait() -> None:
+    fakes = LoopFakes()
+    loop = SyncLoop(fakes.deps())
+    await fakes.clock.advance(300)
     assert not loop.is_stuck(120)
     loop.post(RuntimeRecovered())
     assert loop.is_stuck(120)
     task = asyncio.create_task(loop.run())
-    await around.clock.settle()
+    await fakes.clock.settle()
     assert not loop.is_stuck(120)
     task.cancel()
     await asyncio.wait([task])
 
 
-def test_orphans_are_what_has_no_worker() -> None:
+def test_pods_without_a_worker_are_orphans() -> None:
     found = find_orphans({A}, [in_runtime(A), in_runtime(B)], {A, B, C})
     assert [ref.uid for ref in found.pods] == [B]
     assert found.leftovers == (C,)
 
 
-async def test_housekeeping_waits_for_the_sources_then_tidies_and_collects() -> None:
-    around = Around(workers={A}, runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C})
+async def test_housekeeping_begins_after_all_sources_were_read() -> None:
+    fakes = LoopFakes(workers={A}, runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C})
     ready = False
-    task = asyncio.create_task(Housekeeping(around.deps(), lambda: ready).run())
-    await around.clock.advance(30)
-    assert not around.calls
+    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: ready).run())
+    await fakes.clock.advance(30)
+    assert not fakes.calls
     ready = True
-    await around.clock.advance(0.2)
-    assert around.calls == ["orphan b", "purge c", "gc ['a', 'b']"]
-    await around.clock.advance(59)
-    assert len(around.calls) == 3
-    await around.clock.advance(2)
-    assert around.calls[3:] == ["gc ['a', 'b']"]
+    await fakes.clock.advance(0.2)
+    assert fakes.calls == ["orphan b", "purge c", "gc ['a', 'b']"]
+    await fakes.clock.advance(59)
+    assert len(fakes.calls) == 3
+    await fakes.clock.advance(2)
+    assert fakes.calls[3:] == ["gc ['a', 'b']"]
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_what_cannot_be_purged_does_not_keep_the_rest_and_is_tried_again() -> None:
-    around = Around(disk={A, B}, failing={A})
-    task = asyncio.create_task(Housekeeping(around.deps(), lambda: True).run())
-    await around.clock.settle()
-    assert around.calls == ["purge b", "gc []"]
-    around.failing.clear()
-    await around.clock.advance(10.1)
-    assert around.calls == ["purge b", "gc []", "purge a"]
+async def test_failing_purge_does_not_delay_others_and_is_retried() -> None:
+    fakes = LoopFakes(disk={A, B}, failing={A})
+    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    await fakes.clock.settle()
+    assert fakes.calls == ["purge b", "gc []"]
+    fakes.failing.clear()
+    await fakes.clock.advance(10.1)
+    assert fakes.calls == ["purge b", "gc []", "purge a"]
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_orphans_that_raise_do_not_keep_the_rest(
+async def test_failing_orphan_does_not_delay_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the error: the other pods and leftovers are handled, the item is logged once and retried."""
-    around = Around(runtime=[in_runtime(A), in_runtime(B)], disk={C, PodUID("d")})
-    adopt, purge = around.adopt_orphan, around.purge
+    """With every error, the other pods and leftovers are handled, and the item is logged once and retried."""
+    fakes = LoopFakes(runtime=[in_runtime(A), in_runtime(B)], disk={C, PodUID("d")})
+    adopt, purge = fakes.adopt_orphan, fakes.purge
     broken = {A, C}
 
     def fail_to_adopt(ref: PodRef) -> None:
@@ -248,100 +248,100 @@ async def test_orphans_that_raise_do_not_keep_the_rest(
             raise RecursionError("no error that anyone foresaw")
         await purge(uid)
 
-    monkeypatch.setattr(around, "adopt_orphan", fail_to_adopt)
-    monkeypatch.setattr(around, "purge", fail_to_purge)
-    housekeeping = Housekeeping(around.deps(), lambda: True)
+    monkeypatch.setattr(fakes, "adopt_orphan", fail_to_adopt)
+    monkeypatch.setattr(fakes, "purge", fail_to_purge)
+    housekeeping = Housekeeping(fakes.deps(), lambda: True)
     task = asyncio.create_task(housekeeping.run())
-    await around.clock.advance(25)
-    assert {"orphan b", "purge d", "gc ['b']"} <= set(around.calls)
-    assert not {"orphan a", "purge c"} & set(around.calls)
+    await fakes.clock.advance(25)
+    assert {"orphan b", "purge d", "gc ['b']"} <= set(fakes.calls)
+    assert not {"orphan a", "purge c"} & set(fakes.calls)
     assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 2
     broken.clear()
-    await around.clock.advance(25)
-    assert {"orphan a", "purge c"} <= set(around.calls)
+    await fakes.clock.advance(25)
+    assert {"orphan a", "purge c"} <= set(fakes.calls)
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_pods_that_cannot_be_listed_do_not_keep_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    around = Around(runtime=[in_runtime(A)])
+async def test_failing_pod_list_does_not_prevent_gc(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = LoopFakes(runtime=[in_runtime(A)])
 
     async def fail() -> set[PodUID]:
         raise OSError(errno.EIO, "input/output error")
 
-    monkeypatch.setattr(around, "pods_on_disk", fail)
-    task = asyncio.create_task(Housekeeping(around.deps(), lambda: True).run())
-    await around.clock.settle()
-    assert around.calls == ["orphan a", "gc ['a']"]
+    monkeypatch.setattr(fakes, "pods_on_disk", fail)
+    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    await fakes.clock.settle()
+    assert fakes.calls == ["orphan a", "gc ['a']"]
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_a_runtime_that_is_down_only_delays_housekeeping() -> None:
-    around = Around(disk={A}, runtime_down=True)
-    task = asyncio.create_task(Housekeeping(around.deps(), lambda: True).run())
-    await around.clock.advance(25)
-    assert not around.calls
-    around.runtime_down = False
-    await around.clock.advance(10)
-    assert around.calls == ["purge a", "gc []"]
+async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
+    fakes = LoopFakes(disk={A}, runtime_down=True)
+    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    await fakes.clock.advance(25)
+    assert not fakes.calls
+    fakes.runtime_down = False
+    await fakes.clock.advance(10)
+    assert fakes.calls == ["purge a", "gc []"]
     task.cancel()
     await asyncio.wait([task])
 
 
-def test_new_pods_are_judged_in_order_and_make_room() -> None:
-    around = Around(verdicts={A: Verdict("OutOfcpu", "too little"), B: Verdict(preempts=(C,))})
-    loop = SyncLoop(around.deps())
+def test_new_pods_are_admitted_in_order_and_preempt_others() -> None:
+    fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little"), B: Verdict(preempts=(C,))})
+    loop = SyncLoop(fakes.deps())
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("b", "b"), make_pod("a", "a"))))
-    assert [call for call in around.calls if call.startswith(("reject", "fail", "update"))] == [
+    assert [call for call in fakes.calls if call.startswith(("reject", "fail", "update"))] == [
         "reject a OutOfcpu: too little",
         "fail c Preempting: Preempted in order to admit critical pod",
         "update b",
     ]
 
 
-def test_a_pod_that_goes_is_forgotten_by_admission() -> None:
-    around = Around(verdicts={A: Verdict("OutOfcpu", "too little")})
-    loop = SyncLoop(around.deps())
+def test_removed_pod_is_forgotten_by_admission() -> None:
+    fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little")})
+    loop = SyncLoop(fakes.deps())
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
-    assert around.verdicts == {}
+    assert fakes.verdicts == {}
 
 
-def test_when_a_pod_goes_those_turned_away_start_anew() -> None:
-    around = Around(waiting=[make_pod("b")])
-    loop = SyncLoop(around.deps())
+def test_removed_pod_lets_rejected_pods_restart() -> None:
+    fakes = LoopFakes(waiting=[make_pod("b")])
+    loop = SyncLoop(fakes.deps())
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
-    assert around.calls[-3:] == ["remove a", "remove b", "update b"]
+    assert fakes.calls[-3:] == ["remove a", "remove b", "update b"]
 
 
 @pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.DELETE, PodOp.RECONCILE])
-def test_a_mirror_pod_is_noted_and_never_run(op: PodOp) -> None:
+def test_mirror_pod_is_recorded_and_never_run(op: PodOp) -> None:
     pod = make_pod("a")
     mirror = replace(pod, metadata=replace(pod.metadata, annotations={ANNOTATION_MIRROR: "hash"}))
-    around = Around()
-    SyncLoop(around.deps()).handle(PodUpdate(op, Source.API, (mirror,)))
-    assert around.calls == ["set a"]
+    fakes = LoopFakes()
+    SyncLoop(fakes.deps()).handle(PodUpdate(op, Source.API, (mirror,)))
+    assert fakes.calls == ["set a"]
 
 
 @pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.REMOVE, PodOp.RECONCILE])
-def test_whatever_happens_pods_that_wait_for_another_size_may_get_it(op: PodOp) -> None:
-    around = Around()
-    loop = SyncLoop(around.deps())
-    around.granted.append(Granted(make_pod("b"), (C,)))
+def test_every_update_retries_deferred_resizes(op: PodOp) -> None:
+    fakes = LoopFakes()
+    loop = SyncLoop(fakes.deps())
+    fakes.granted.append(Granted(make_pod("b"), (C,)))
     loop.handle(PodUpdate(op, Source.API, (make_pod("a"),)))
-    assert around.calls[-2:] == ["fail c Preempting: Preempted in order to admit critical pod", "update b"]
+    assert fakes.calls[-2:] == ["fail c Preempting: Preempted in order to admit critical pod", "update b"]
     others = {PodOp.ADD: "pods_added", PodOp.REMOVE: "pods_removed"}
-    assert around.triggers == [others.get(op, "pod_updated")]
+    assert fakes.triggers == [others.get(op, "pod_updated")]
 
 
-async def test_pods_that_wait_are_looked_at_now_and_then() -> None:
-    around = Around()
-    loop = SyncLoop(around.deps())
+async def test_deferred_resizes_are_retried_periodically() -> None:
+    fakes = LoopFakes()
+    loop = SyncLoop(fakes.deps())
     events: list[LoopEvent] = []
-    task = asyncio.ensure_future(look_for_room(around.clock, events.append))
-    await around.clock.advance(ROOM_SECONDS * 2 + 1)
+    task = asyncio.ensure_future(post_periodic_retries(fakes.clock, events.append))
+    await fakes.clock.advance(RETRY_SECONDS * 2 + 1)
     task.cancel()
-    assert events == [RoomMayHaveCome(), RoomMayHaveCome()]
-    around.granted.append(Granted(make_pod("b")))
+    assert events == [PeriodicRetry(), PeriodicRetry()]
+    fakes.granted.append(Granted(make_pod("b")))
     loop.handle(events[0])
-    assert around.calls == ["update b"]
+    assert fakes.calls == ["update b"]

@@ -33,7 +33,7 @@ async def running(node: Node) -> AsyncIterator[PodWorkers]:
             await task
 
 
-async def test_a_pod_is_started_and_removed_without_a_trace() -> None:
+async def test_removed_pod_leaves_nothing_on_the_node() -> None:
     node = Node()
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -48,7 +48,7 @@ async def test_a_pod_is_started_and_removed_without_a_trace() -> None:
         assert node.metered == ["started", "create", "sync", "terminate", "terminate", "terminate"]
 
 
-async def test_a_pod_seen_before_the_workers_run_is_started() -> None:
+async def test_pod_added_before_the_workers_run_is_started() -> None:
     node = Node()
     workers = PodWorkers(node.deps())
     workers.update(make_pod("u1"))
@@ -68,7 +68,7 @@ async def test_cancelling_the_workers_leaves_the_pods_running() -> None:
     assert not [call for call in node.calls if call.startswith("kill")]
 
 
-async def test_an_edited_static_pod_starts_only_when_the_old_one_is_gone() -> None:
+async def test_edited_static_pod_starts_after_the_old_one_is_removed() -> None:
     node = Node(hold={"kill": asyncio.Event()})
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -83,7 +83,7 @@ async def test_an_edited_static_pod_starts_only_when_the_old_one_is_gone() -> No
         assert node.calls.index("forget u1") < node.calls.index("sync u2")
 
 
-async def test_a_pod_of_the_api_server_is_cleaned_up_after_its_successor_had_time_to_start() -> None:
+async def test_api_pod_is_cleaned_up_after_its_replacement_had_time_to_start() -> None:
     node = Node()
     async with running(node) as workers:
         workers.update(make_pod("u1", source="api"))
@@ -100,7 +100,7 @@ async def test_a_pod_of_the_api_server_is_cleaned_up_after_its_successor_had_tim
         assert list(workers.known()) == [U2]
 
 
-async def test_a_pod_given_up_while_it_waits_for_its_turn_never_starts() -> None:
+async def test_pod_removed_while_it_waits_for_its_name_never_starts() -> None:
     node = Node(hold={"kill": asyncio.Event()})
     async with running(node) as workers:
         for uid in ("u1", "u2", "u3"):
@@ -113,7 +113,7 @@ async def test_a_pod_given_up_while_it_waits_for_its_turn_never_starts() -> None
         assert "sync u2" not in node.calls
 
 
-async def test_the_same_manifest_taken_away_and_put_back_starts_the_pod_anew() -> None:
+async def test_same_manifest_removed_and_restored_restarts_the_pod() -> None:
     node = Node(hold={"kill": asyncio.Event()})
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -128,7 +128,7 @@ async def test_the_same_manifest_taken_away_and_put_back_starts_the_pod_anew() -
         assert node.calls.index("forget u1") < node.calls.index("sync u1")
 
 
-async def test_removal_breaks_off_a_sync_that_hangs() -> None:
+async def test_removal_interrupts_a_hanging_sync() -> None:
     node = Node(hold={"sync": asyncio.Event()})
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -138,7 +138,7 @@ async def test_removal_breaks_off_a_sync_that_hangs() -> None:
         assert "forget u1" in node.calls
 
 
-async def test_a_shorter_grace_period_breaks_off_the_kill_under_way() -> None:
+async def test_shorter_grace_period_interrupts_the_running_kill() -> None:
     node = Node(hold={"kill": asyncio.Event()})
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -151,7 +151,7 @@ async def test_a_shorter_grace_period_breaks_off_the_kill_under_way() -> None:
         assert [c for c in node.calls if c.startswith("kill")] == ["kill u1 grace=30", "kill u1 grace=1"]
 
 
-async def test_one_stuck_pod_does_not_hold_up_another() -> None:
+async def test_stuck_pod_does_not_delay_another() -> None:
     node = Node(hold={"sync": asyncio.Event()})
     async with running(node) as workers:
         workers.update(make_pod("u1", "a"))
@@ -162,7 +162,7 @@ async def test_one_stuck_pod_does_not_hold_up_another() -> None:
         assert node.running == {U2: "b"}
 
 
-async def test_a_back_off_is_waited_for_exactly() -> None:
+async def test_back_off_is_waited_for_exactly() -> None:
     node = Node()
     async with running(node) as workers:
         node.outcomes = [Outcome(failures=(WAITING,), wake_at=node.clock.monotonic() + 20)]
@@ -197,7 +197,7 @@ async def test_volumes_that_cannot_be_mounted_keep_the_containers_from_starting(
         assert node.running == {U1: "web"}
 
 
-async def test_a_pod_waits_for_the_network_but_not_with_the_hosts() -> None:
+async def test_pod_waits_for_the_network_unless_it_uses_the_hosts() -> None:
     node = Node(conditions_now=RuntimeConditions(True, False, "cni plugin not initialized"))
     host = make_pod("u2", "h")
     host = replace(host, spec=replace(host.spec, host_network=True))
@@ -212,7 +212,7 @@ async def test_a_pod_waits_for_the_network_but_not_with_the_hosts() -> None:
         assert set(node.running) == {U1, U2}
 
 
-async def test_no_pod_is_looked_at_before_the_runtime_has_answered() -> None:
+async def test_no_pod_is_synced_before_the_runtime_has_replied() -> None:
     node = Node(runtime_known=False)
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -225,7 +225,7 @@ async def test_no_pod_is_looked_at_before_the_runtime_has_answered() -> None:
         assert node.running == {U1: "web"}
 
 
-async def test_a_pod_that_ended_is_cleaned_up_but_stays_known() -> None:
+async def test_ended_pod_is_cleaned_up_and_keeps_its_worker() -> None:
     node = Node(exited={U1})
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -265,7 +265,7 @@ async def test_errors_of_the_runtime_are_retried(error: Permanent | Transient) -
         assert node.running == {U1: "web"}
 
 
-async def test_a_defect_in_a_step_is_retried_and_does_not_reach_other_pods() -> None:
+async def test_unexpected_exception_in_a_step_is_retried_and_affects_no_other_pod() -> None:
     node = Node(errors={"sync": [RuntimeError("defect")]})  # type: ignore[list-item]  # a defect, on purpose
     async with running(node) as workers:
         workers.update(make_pod("u1", "a"))
@@ -276,7 +276,7 @@ async def test_a_defect_in_a_step_is_retried_and_does_not_reach_other_pods() -> 
         assert set(node.running) == {U1, U2}
 
 
-async def test_an_orphan_of_the_runtime_is_stopped_and_removed() -> None:
+async def test_orphan_of_the_runtime_is_stopped_and_removed() -> None:
     node = Node(running={U1: "web"})
     async with running(node) as workers:
         workers.adopt_orphan(PodRef("default", "web", U1))
@@ -285,7 +285,7 @@ async def test_an_orphan_of_the_runtime_is_stopped_and_removed() -> None:
         assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
 
 
-async def test_a_release_that_fails_is_tried_again_before_anything_is_removed() -> None:
+async def test_failed_release_is_retried_before_removal() -> None:
     node = Node(errors={"release": [Transient("busy")]})
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -297,7 +297,7 @@ async def test_a_release_that_fails_is_tried_again_before_anything_is_removed() 
         assert node.calls[-3:] == ["remove u1", "forget u1", "status-remove u1"]
 
 
-async def test_a_hundred_idle_pods_cost_one_look_a_minute() -> None:
+async def test_idle_pods_are_synced_once_a_minute() -> None:
     node = Node()
     async with running(node) as workers:
         for i in range(100):
@@ -310,7 +310,7 @@ async def test_a_hundred_idle_pods_cost_one_look_a_minute() -> None:
         assert len(node.calls) == 100
 
 
-async def test_decisions_are_kept_for_people_who_ask() -> None:
+async def test_step_results_are_recorded_in_the_journal() -> None:
     node = Node(outcomes=[Outcome(failures=(BROKEN,))])
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -322,7 +322,7 @@ async def test_decisions_are_kept_for_people_who_ask() -> None:
     assert "step terminating taken finished=True next=terminated" in journal
 
 
-async def test_a_rejected_pod_fails_at_once_and_never_starts() -> None:
+async def test_rejected_pod_fails_at_once_and_never_starts() -> None:
     node = Node()
     async with running(node) as workers:
         workers.reject(make_pod("u1"), "OutOfcpu", "too little")
@@ -339,7 +339,7 @@ async def test_a_rejected_pod_fails_at_once_and_never_starts() -> None:
         assert list(workers.known()) == []
 
 
-async def test_a_rejection_takes_away_what_an_earlier_agent_left() -> None:
+async def test_rejected_pod_of_an_earlier_run_is_stopped() -> None:
     node = Node(running={U1: "web"})
     async with running(node) as workers:
         workers.reject(make_pod("u1"), "NodeAffinity", "moved")
@@ -347,7 +347,7 @@ async def test_a_rejection_takes_away_what_an_earlier_agent_left() -> None:
         assert node.running == {}
 
 
-async def test_a_pod_that_the_node_ends_fails_with_the_reason() -> None:
+async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
     node = Node()
     async with running(node) as workers:
         workers.update(make_pod("u1"))
@@ -360,12 +360,12 @@ async def test_a_pod_that_the_node_ends_fails_with_the_reason() -> None:
         last = node.reports[-1][1]
         assert (last.terminal_reason, last.terminal_message, last.terminating) == ("Preempting", "made room", True)
         workers.fail(U1, "Evicted", "too late")
-        workers.fail(U2, "Evicted", "nobody")
+        workers.fail(U2, "Evicted", "unknown pod")
         await node.clock.settle()
         assert [state.terminal_reason for state in workers.states()] == ["Preempting"]
 
 
-async def test_a_pod_wanted_again_while_it_stops_may_be_turned_away() -> None:
+async def test_pod_listed_again_while_stopping_may_be_rejected() -> None:
     node = Node()
     node.hold["kill"] = asyncio.Event()
     async with running(node) as workers:
@@ -382,7 +382,7 @@ async def test_a_pod_wanted_again_while_it_stops_may_be_turned_away() -> None:
         assert [state.rejected for state in workers.states()] == [True]
 
 
-async def test_a_rejected_pod_that_is_let_in_after_all_starts() -> None:
+async def test_rejected_pod_admitted_later_starts() -> None:
     node = Node()
     async with running(node) as workers:
         workers.reject(make_pod("u1"), "OutOfpods", "full")
@@ -394,7 +394,7 @@ async def test_a_rejected_pod_that_is_let_in_after_all_starts() -> None:
         assert node.running == {U1: "web"}
 
 
-async def test_when_a_pod_has_ended() -> None:
+async def test_pod_has_ended_when_no_container_runs() -> None:
     node = Node()
     node.hold["kill"] = asyncio.Event()
     async with running(node) as workers:
@@ -409,7 +409,7 @@ async def test_when_a_pod_has_ended() -> None:
         assert workers.ended(U1)
 
 
-async def test_a_pod_marked_for_deletion_while_the_agent_was_away_is_only_stopped() -> None:
+async def test_pod_marked_for_deletion_while_the_agent_did_not_run_is_only_stopped() -> None:
     node = Node()
     async with running(node) as workers:
         pod = make_pod("u1")

@@ -1,6 +1,6 @@
-"""Finds what nobody wants: pods in the runtime, directories, mounts and cgroups left by a crash or a lost race.
+"""Housekeeping: finds and removes orphaned pods, directories, mounts and cgroups, left by a crash or a lost race.
 
-Runs only when every source has been read, so that a pod is never taken for an orphan because its source is slow.
+Runs only after every source has been read, so that a pod is never treated as an orphan because its source is slow.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pykubelet.base.guard import Guard
-from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.control.sync.interfaces import LoopDeps
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.runtime import RuntimePod
 
@@ -22,16 +22,16 @@ GC_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What housekeeping has to act on."""
+    """Pods without a worker, by what exists of them on the node."""
 
     pods: tuple[PodRef, ...]
-    """In the runtime without a worker: stop and remove."""
+    """Pods that the runtime has: to be stopped and removed."""
     leftovers: tuple[PodUID, ...]
-    """Only directories, mounts or cgroups are left: release."""
+    """Pods of which only directories, mounts or cgroups exist: to be released."""
 
 
 def find_orphans(known: Iterable[PodUID], runtime: Iterable[RuntimePod], on_disk: Iterable[PodUID]) -> Orphans:
-    """Pure: compare what is there with the pods that have a worker."""
+    """Return the pods of the runtime and on disk that have no worker. Pure."""
     alive = set(known)
     in_runtime = {pod.uid: pod.ref for pod in runtime if pod.uid not in alive}
     leftovers = sorted(set(on_disk) - alive - in_runtime.keys())
@@ -39,7 +39,7 @@ def find_orphans(known: Iterable[PodUID], runtime: Iterable[RuntimePod], on_disk
 
 
 class Housekeeping:
-    """Looks for orphans every 10 s and lets the runtime's garbage be collected every minute."""
+    """The periodic cleanup: looks for orphans every 10 s and collects garbage of the runtime every minute."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class Housekeeping:
         sources_ready: Callable[[], bool],
         swept: Callable[[int, int], None] = lambda pods, failed: None,
     ) -> None:
-        """``swept`` is told after each round how many pods had left something, and of how many it is still there."""
+        """``swept`` is called after each round with the number of pods that had leftovers and the number that
+        still have them."""
         self._deps = deps
         self._swept = swept
         self._sources_ready = sources_ready
@@ -56,9 +57,9 @@ class Housekeeping:
         self._leftovers = Guard("housekeeping.leftovers", deps.clock.monotonic)
 
     async def run(self) -> None:
-        """Until cancelled; failures are logged and tried again in the next round.
+        """Run rounds until cancelled; failures are logged and retried in the next round.
 
-        Garbage is collected at once, since an agent killed while it removed a pod may have left its logs.
+        Garbage is collected in the first round, since an agent killed while it removed a pod may have left its logs.
         """
         clock = self._deps.clock
         while not self._sources_ready():
@@ -70,15 +71,15 @@ class Housekeeping:
                 if clock.monotonic() >= next_gc:
                     await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known()))
                     next_gc = clock.monotonic() + GC_SECONDS
-            _log.debug("housekeeping round ended")
+            _log.debug("housekeeping: round ended")
             await clock.sleep(HOUSEKEEPING_SECONDS)
 
     async def tidy(self) -> None:
-        """One round. The workers are asked last, so that a pod that came meanwhile is no orphan."""
-        runtime = await self._deps.holdings.runtime_pods()
+        """Do one round. The workers are listed last, so that a pod that arrives meanwhile is not seen as an orphan."""
+        runtime = await self._deps.node_pods.runtime_pods()
         on_disk: set[PodUID] = set()
         with self._rounds.item("pods on disk"):
-            on_disk = await self._deps.holdings.pods_on_disk()
+            on_disk = await self._deps.node_pods.pods_on_disk()
         orphans = find_orphans(self._deps.workers.known(), runtime, on_disk)
         for ref in self._pods.due(orphans.pods):
             with self._pods.item(str(ref)):
@@ -91,5 +92,5 @@ class Housekeeping:
     async def _purge(self, uid: PodUID) -> None:
         with self._leftovers.item(uid):
             if uid not in self._leftovers.failing:
-                _log.info("removing leftovers of a pod that is gone", extra={"uid": uid})
-            await self._deps.holdings.purge(uid)
+                _log.info("housekeeping: removing leftovers of a removed pod", extra={"uid": uid})
+            await self._deps.node_pods.purge(uid)

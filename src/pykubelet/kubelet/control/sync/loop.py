@@ -1,7 +1,7 @@
-"""The sync loop: one queue, one reader, no waiting on any pod.
+"""The sync loop: one queue with one reader that never waits for a pod.
 
-Everything that happens arrives as a value in the queue; the loop records what is wanted and pokes the workers
-concerned. It never awaits a runtime call, so one stuck pod cannot hold it up.
+Every event arrives as a value in the queue; the loop records the desired pods and wakes the workers concerned. It
+never awaits a runtime call, so a stuck pod cannot delay it.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import assert_never
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.guard import Guard
-from pykubelet.kubelet.control.sync.ports import LoopDeps
+from pykubelet.kubelet.control.sync.interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import PodUID
@@ -21,48 +21,48 @@ from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
 
-ROOM_SECONDS = 180.0
+RETRY_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class PodsAffected:
-    """Objects that these pods use (ConfigMaps, Secrets) have changed."""
+    """An event: objects that these pods use (ConfigMaps, Secrets) have changed."""
 
     uids: frozenset[PodUID]
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRecovered:
-    """The runtime answers again after it did not."""
+    """An event: the runtime responds again."""
 
 
 @dataclass(frozen=True, slots=True)
-class RoomMayHaveCome:
-    """Time has passed: pods that wait for another size may get it."""
+class PeriodicRetry:
+    """An event: time to retry failed updates, and resizes that were deferred."""
 
 
-LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | RoomMayHaveCome
+LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | PeriodicRetry
 
 
 class SyncLoop:
-    """Reads the queue for ever. :meth:`post` may be called by any stage from the event loop's thread."""
+    """The reader of the queue. Any stage may call :meth:`post` from the event loop's thread."""
 
     def __init__(self, deps: LoopDeps) -> None:
         self._deps = deps
         self._events = Guard("sync-loop.events", deps.clock.monotonic)
         self._pods = Guard("sync-loop.pods", deps.clock.monotonic)
         self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
-        """The last update of pods that could not be handled; retried unless another one comes."""
+        """The last update of each pod whose handling failed; retried unless a newer one arrives."""
         self._queue: asyncio.Queue[LoopEvent] = asyncio.Queue()
         self.last_active = deps.clock.monotonic()
-        """Monotonic time at which the loop last finished an event or found nothing to do."""
+        """Monotonic time at which the loop last finished an event or found the queue empty."""
 
     def post(self, event: LoopEvent) -> None:
-        """Hand an event to the loop; never blocks."""
+        """Put an event into the queue; never blocks."""
         self._queue.put_nowait(event)
 
     def is_stuck(self, limit_seconds: float) -> bool:
-        """Whether events have been waiting for longer than the limit without one being taken."""
+        """Whether events have waited for longer than the limit without one being handled."""
         return not self._queue.empty() and self._deps.clock.monotonic() - self.last_active > limit_seconds
 
     async def run(self) -> None:
@@ -76,19 +76,19 @@ class SyncLoop:
             self.last_active = self._deps.clock.monotonic()
 
     def handle(self, event: LoopEvent) -> None:
-        """Act on one event: note what is wanted, wake the workers concerned."""
+        """Act on one event: record the desired pods, wake the workers concerned."""
         match event:
             case PodUpdate():
                 self._apply(event)
             case PodLifecycleEvent(type=PodEventType.CONTAINER_REMOVED):
-                pass  # Only the agent removes containers; whoever did knows.
+                pass  # Only the agent removes containers, so the pod's worker knows already.
             case PodLifecycleEvent(uid=uid) | ProbeUpdate(uid=uid):
                 self._deps.workers.poke(uid)
             case PodsAffected(uids=uids):
                 self._poke(uids)
             case RuntimeRecovered():
                 self._deps.workers.poke_all()
-            case RoomMayHaveCome():
+            case PeriodicRetry():
                 self._retry()
                 self._grant(Retry.PERIODIC)
             case _:
@@ -111,7 +111,7 @@ class SyncLoop:
         self._grant(Retry.PODS_REMOVED if update.op is PodOp.REMOVE else Retry.POD_UPDATED)
 
     def _handle_pod(self, update: PodUpdate, pod: Pod) -> None:
-        """Handle an update of one pod; one that raises is retried when time has passed."""
+        """Handle an update of one pod; an update that raises is retried with the next `PeriodicRetry`."""
         uid = PodUID(pod.metadata.uid)
         self._failed.pop(uid, None)
         with self._pods.item(uid) as attempt:
@@ -143,13 +143,13 @@ class SyncLoop:
                 assert_never(op)
 
     def _reconsider(self) -> None:
-        """There may be room now for pods that were turned away: they start anew."""
+        """Restart rejected pods that fit on the node now that another pod has been removed."""
         for pod in self._deps.admission.reconsider():
             self._deps.workers.remove(PodUID(pod.metadata.uid))
             self._deps.workers.update(pod)
 
     def _grant(self, trigger: Retry) -> None:
-        """Whatever has happened, pods that wait for another size may get it now; a look costs nothing if none does."""
+        """Allocate deferred resizes that fit on the node now; cheap if no resize is pending."""
         for resized in self._deps.admission.grant(trigger):
             self._preempt(resized.preempts)
             self._deps.workers.update(resized.pod)
@@ -159,7 +159,7 @@ class SyncLoop:
             self._deps.workers.fail(victim, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
 
     def _add(self, pod: Pod) -> None:
-        """A pod that is new to the node: it is run, or turned away."""
+        """Admit a pod that is new to the node and start its worker, or reject it."""
         deps = self._deps
         if is_mirror(pod):
             deps.pods.set(pod)
@@ -175,8 +175,8 @@ class SyncLoop:
         deps.workers.update(deps.admission.updated(pod))
 
 
-async def look_for_room(clock: Clock, post: Callable[[LoopEvent], None]) -> None:
-    """Until cancelled: pods may have shrunk or ended without a word of any source."""
+async def post_periodic_retries(clock: Clock, post: Callable[[LoopEvent], None]) -> None:
+    """Post a `PeriodicRetry` every 180 s until cancelled: pods may shrink or end without an update of a source."""
     while True:
-        await clock.sleep(ROOM_SECONDS)
-        post(RoomMayHaveCome())
+        await clock.sleep(RETRY_SECONDS)
+        post(PeriodicRetry())

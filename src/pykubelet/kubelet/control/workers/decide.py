@@ -1,6 +1,6 @@
-"""The pod-worker machine: pure functions from a worker's state and an event to its next state.
+"""The pod worker's state machine: pure functions from a worker's state and an event to its next state.
 
-Transition table (state diagram: docs/machines/pod_worker.md, generated from ``TRANSITIONS``).
+The state diagram in docs/machines/pod_worker.md is generated from ``TRANSITIONS``.
 """
 
 from dataclasses import replace
@@ -25,9 +25,9 @@ JITTER = 0.5
 
 
 def wanted(state: WorkerState, pod: Pod) -> WorkerState:
-    """A source (still, or again) wants the pod.
+    """Handle an update of a pod that a source lists.
 
-    A pod that is being stopped never goes back; if it is wanted once more it starts anew afterwards.
+    A pod that is being stopped never returns to SYNC; if its source lists it again, it is restarted afterwards.
     """
     if pod.metadata.deletion_timestamp is not None:
         return _terminate(replace(state, pod=pod), grace_period(pod))
@@ -37,12 +37,12 @@ def wanted(state: WorkerState, pod: Pod) -> WorkerState:
 
 
 def refused(state: WorkerState, pod: Pod, reason: str, message: str) -> WorkerState:
-    """The pod is wanted again while it is being stopped, but is not admitted this time."""
+    """Handle the rejection of a pod that its source lists again while it is being stopped."""
     return state if state.wanted else replace(state, restart=pod, restart_refusal=(reason, message))
 
 
 def failed(state: WorkerState, reason: str, message: str, grace_seconds: int | None = None) -> WorkerState:
-    """The node has to end the pod (preemption, eviction): it fails with that reason, unless it has one already."""
+    """Fail the pod for a reason of the node (preemption, eviction); a terminal reason that it has already stays."""
     if state.phase not in (Phase.SYNC, Phase.TERMINATING):
         return state
     if not state.terminal_reason:
@@ -50,8 +50,8 @@ def failed(state: WorkerState, reason: str, message: str, grace_seconds: int | N
     return _terminate(state, grace_seconds)
 
 
-def takes_room(state: WorkerState) -> bool:
-    """Whether admission has to reckon with the pod: it is wanted, was let in, and is not on its way out for good."""
+def is_active(state: WorkerState) -> bool:
+    """Whether admission counts the pod's requests: it is listed, was admitted, and is not ending for good."""
     if state.restart is not None:
         return state.restart_refusal is None
     alive = state.phase in (Phase.SYNC, Phase.TERMINATING) and not state.terminal_reason
@@ -59,7 +59,7 @@ def takes_room(state: WorkerState) -> bool:
 
 
 def removed(state: WorkerState, grace_seconds: int | None = None) -> WorkerState:
-    """No source lists the pod any more."""
+    """Handle that no source lists the pod any more."""
     return _terminate(replace(state, wanted=False, restart=None, restart_refusal=None), grace_seconds)
 
 
@@ -76,9 +76,9 @@ def _shorter(a: int | None, b: int | None) -> int | None:
 
 
 def interrupts(before: WorkerState, after: WorkerState) -> bool:
-    """Whether the step under way for ``before`` must be broken off because of ``after``.
+    """Whether the running step, begun in state ``before``, must be cancelled because of ``after``.
 
-    True when a sync has become a termination, and when a termination got a shorter grace period.
+    True when the pod must be terminated instead of synced, and when a termination got a shorter grace period.
     """
     if before.phase is Phase.SYNC:
         return after.phase is not Phase.SYNC
@@ -86,7 +86,7 @@ def interrupts(before: WorkerState, after: WorkerState) -> bool:
 
 
 def next_phase(state: WorkerState) -> Phase | None:
-    """The step to take now; None: nothing until an event comes."""
+    """Return the phase whose step is to be taken now; None: wait for an event."""
     if not state.done:
         return state.phase
     if state.phase is Phase.TERMINATED and not state.wanted:
@@ -95,7 +95,8 @@ def next_phase(state: WorkerState) -> Phase | None:
 
 
 def stepped(state: WorkerState, phase: Phase, result: StepResult) -> WorkerState:
-    """The state after the step of ``phase`` returned ``result``; ``state`` is the one of now, not of its start."""
+    """Return the state after the step of ``phase`` returned ``result``; ``state`` is the current one, which may have
+    changed since the step began."""
     hard = [f for f in result.failures if not f.transient]
     state = replace(state, failures=result.failures, errors=state.errors + 1 if hard else 0)
     if not result.finished:
@@ -115,7 +116,7 @@ def stepped(state: WorkerState, phase: Phase, result: StepResult) -> WorkerState
 
 
 def is_gone(state: WorkerState) -> bool:
-    """Whether nothing is left to do for the pod, ever: the worker can be forgotten."""
+    """Whether the pod is removed and its worker can be forgotten."""
     return state.phase is Phase.REMOVED and state.done
 
 
@@ -127,13 +128,13 @@ def _error_delay(state: WorkerState, result: StepResult) -> float:
 
 
 def retry_at(state: WorkerState, result: StepResult, now: float, jitter: float) -> float:
-    """Monotonic time of the next unasked-for look at the pod.
+    """Return the monotonic time of the next periodic sync of the pod.
 
-    ``jitter`` is a random number in [0, 1). Known causes (a back-off that ends) come exactly on time; errors are
-    retried after 10 s, what mends by waiting after 1 s, and a healthy pod is looked at once a minute, each longer
-    by up to half so that pods do not move in step. (reference: ``pod_workers.go``) Volumes and cgroups that cannot be
-    made are tried again after 0.5 s, 1 s, 2 s …: an API server may know a node's new pod later than the node does, and
-    refuse its tokens and Secrets until then. (reference: the volume manager's back-off)
+    ``jitter`` is a random number in [0, 1). Known times (the end of a back-off) are kept exactly; errors are retried
+    after 10 s, transient failures after 1 s, and a healthy pod is synced once a minute. The last three are extended by
+    up to half, so that pods are not synced at the same time (upstream: ``pod_workers.go``). Volumes and cgroups that
+    cannot be prepared are retried after 0.5 s, 1 s, 2 s …: the API server may learn of a node's new pod later than the
+    node does, and refuse its tokens and Secrets until then (upstream: the volume manager's back-off).
     """
     base = RESYNC_SECONDS
     if result.failures:

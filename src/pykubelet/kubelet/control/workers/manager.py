@@ -1,4 +1,4 @@
-"""All pod workers: starts one per pod, keeps static pods of one name in their order, forgets those that are gone."""
+"""The set of pod workers: starts one per pod, starts static pods of one name in order, drops finished workers."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pykubelet.base.supervise import RestartPolicy, supervise
 from pykubelet.kubelet.control.workers import decide
-from pykubelet.kubelet.control.workers.ports import WorkerDeps
+from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
 from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.control.workers.types import Phase, WorkerState
 from pykubelet.kubelet.control.workers.worker import PodWorker
@@ -21,10 +21,10 @@ _RESTART = RestartPolicy(initial=1.0, maximum=10.0)
 
 
 class PodWorkers:
-    """The workers of all pods of the node.
+    """The workers of all pods on the node.
 
-    Called by the sync loop only, from the event loop's thread. A worker's own defects are logged and retried by
-    :func:`supervise`; they never reach other pods.
+    Called by the sync loop only, from the event loop's thread. An unexpected exception in a worker is logged and the
+    worker restarted by :func:`supervise`; other pods are not affected.
     """
 
     def __init__(self, deps: WorkerDeps) -> None:
@@ -34,31 +34,31 @@ class PodWorkers:
         self._active: dict[PodFullName, PodUID] = {}
         self._timers = WakeTimers(deps.clock, self.poke)
         self._group: asyncio.TaskGroup | None = None
-        self._ready: list[PodWorker] = []
+        self._unstarted: list[PodWorker] = []
 
     async def run(self) -> None:
-        """Run the workers until cancelled; cancelling leaves every container as it is."""
+        """Run the workers until cancelled; cancelling leaves every container running."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self._timers.run(), name="pod-timers")
-            for worker in self._ready:
+            for worker in self._unstarted:
                 self._spawn(worker)
-            self._ready.clear()
+            self._unstarted.clear()
 
     def update(self, pod: Pod) -> None:
-        """A pod is wanted (new or changed)."""
+        """Run a new pod, or apply a new version of one."""
         uid = PodUID(pod.metadata.uid)
         worker = self._workers.get(uid)
         if worker is None:
-            # One that is marked for deletion already is only stopped: the agent was away when it was marked.
+            # A pod marked for deletion while the agent did not run is only stopped.
             self._add(decide.wanted(WorkerState(ref_of(pod), pod), pod))
         else:
             worker.change(decide.wanted(worker.state, pod))
 
     def reject(self, pod: Pod, reason: str, message: str) -> None:
-        """A pod is wanted but not admitted: it fails at once and is never started.
+        """Fail a pod that was not admitted; it is never started.
 
-        It keeps a worker like every other, which takes away what an earlier agent may have left of it.
+        It has a worker like every other pod, which removes what an earlier run of the agent may have left of it.
         """
         uid = PodUID(pod.metadata.uid)
         worker = self._workers.get(uid)
@@ -69,39 +69,39 @@ class PodWorkers:
         self._add(WorkerState(ref_of(pod), pod, phase=Phase.TERMINATING, rejected=True, terminal_reason=reason))
 
     def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """The node ends the pod for its own reasons: it is stopped and fails with this reason."""
+        """Stop a pod for a reason of the node (preemption, eviction); it fails with this reason."""
         if worker := self._workers.get(uid):
             worker.change(decide.failed(worker.state, reason, message, grace_seconds))
 
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
-        """A pod is no longer wanted: terminate it and remove every trace."""
+        """Terminate and remove a pod that its source no longer lists."""
         if worker := self._workers.get(uid):
             worker.change(decide.removed(worker.state, grace_seconds))
             self._start_next(worker.state.ref.full_name)
 
     def adopt_orphan(self, ref: PodRef) -> None:
-        """The runtime has a pod that nobody wants: terminate and remove it."""
+        """Terminate and remove a pod that the runtime has and no source lists."""
         if ref.uid not in self._workers:
-            _log.info("pod is in the runtime but not wanted, removing it", extra={"pod": ref})
+            _log.info("pod worker: removing an orphaned pod of the runtime", extra={"pod": ref})
             self._deps.meter.pod_orphaned()
             self._add(WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False))
 
     def poke(self, uid: PodUID) -> None:
-        """The pod's containers may have changed."""
+        """Wake the pod's worker: its containers may have changed."""
         if worker := self._workers.get(uid):
             worker.poke()
 
     def poke_all(self) -> None:
-        """The runtime came back: no back-off is worth waiting for."""
+        """Wake every worker, whatever its back-off: the runtime responds again."""
         for worker in self._workers.values():
             worker.poke()
 
     def known(self) -> Iterable[PodUID]:
-        """Pods that have a worker, whatever their phase: what they hold on the node is not an orphan's."""
+        """Return the pods that have a worker, whatever their phase; none of them is an orphan."""
         return self._workers.keys()
 
     def states(self) -> Iterable[WorkerState]:
-        """A look at every worker's state."""
+        """Return the current state of every worker."""
         return (w.state for w in self._workers.values())
 
     def ended(self, uid: PodUID) -> bool:
@@ -110,8 +110,8 @@ class PodWorkers:
         return worker is None or worker.state.phase in (Phase.TERMINATED, Phase.REMOVED)
 
     def active(self) -> Iterable[Pod]:
-        """The pods that admission reckons with."""
-        states = [worker.state for worker in self._workers.values() if decide.takes_room(worker.state)]
+        """Return the pods whose requests admission counts."""
+        states = [worker.state for worker in self._workers.values() if decide.is_active(worker.state)]
         return [pod for state in states if (pod := state.restart or state.pod) is not None]
 
     def _add(self, state: WorkerState) -> None:
@@ -123,10 +123,10 @@ class PodWorkers:
         self._start_next(state.ref.full_name)
 
     def _start_next(self, name: PodFullName) -> None:
-        """Start the next pod of that name, unless one of the same name still holds its place.
+        """Start the next pod of that name, unless a static pod of the same name still exists.
 
-        Only static pods can follow each other under one name with different uids; their order is kept
-        so that an edited manifest first stops the old pod. A pod given up before it started is skipped.
+        Only static pods can follow each other under one name with different uids; they run one after the other, so
+        that an edited manifest first stops the old pod. A pod removed before it started is skipped.
         """
         queue = self._waiting[name]
         while queue and name not in self._active:
@@ -139,12 +139,12 @@ class PodWorkers:
 
     def _spawn(self, worker: PodWorker) -> None:
         if self._group is None:
-            self._ready.append(worker)
+            self._unstarted.append(worker)
             return
         ref = worker.state.ref
-        self._group.create_task(self._live(worker), name=f"pod-worker {ref} {ref.uid}")
+        self._group.create_task(self._run_worker(worker), name=f"pod-worker {ref} {ref.uid}")
 
-    async def _live(self, worker: PodWorker) -> None:
+    async def _run_worker(self, worker: PodWorker) -> None:
         ref = worker.state.ref
         await supervise(f"pod worker {ref}", worker.run, clock=self._deps.clock, policy=_RESTART)
         self._timers.cancel(ref.uid)

@@ -1,7 +1,7 @@
-"""What a worker does in each phase of its pod's life: level-triggered, repeatable at any moment, after any crash.
+"""The steps of a pod worker, one for each phase: level-triggered, repeatable at any moment and after any crash.
 
-Every step reads the runtime's state first and acts on the difference; nothing is carried over from the step before
-except the failures that the pod's status shows as waiting reasons.
+Every step reads the runtime's state first and acts on the difference. Nothing is carried over from the previous step
+except its failures, which the pod's status shows as waiting reasons.
 """
 
 from typing import assert_never
@@ -9,7 +9,7 @@ from typing import assert_never
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.deadline import deadline_of
-from pykubelet.kubelet.control.workers.ports import StatusInput, WorkerDeps
+from pykubelet.kubelet.control.workers.interfaces import StatusInput, WorkerDeps
 from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
@@ -20,20 +20,21 @@ from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 _READY_TRUE = ("Ready", "True")
-_STARTS_FIRST_SECONDS = 0.5
-_FIRST_ANSWER_SECONDS = 30.0
-"""Every pod is woken as soon as the runtime answers, so this is only for safety."""
+_CLEANUP_DELAY_SECONDS = 0.5
+_FIRST_REPLY_SECONDS = 30.0
+"""Retry delay until the runtime's first reply, a safety net: every pod is woken as soon as that arrives."""
 
 
 async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult:
-    """Take the step of ``phase`` for the pod once.
+    """Take the step of ``phase`` once.
 
-    Foreseen errors come back as failures; cancellation and defects pass through.
+    Expected errors (`PykubeletError`) are returned as failures; cancellation and other exceptions propagate.
     """
     try:
         if not deps.conditions.known():
-            # Statuses name the runtime. Ones without it would not be recognized as those of the same containers later.
-            raise Transient("the container runtime has not answered yet", retry_after=_FIRST_ANSWER_SECONDS)
+            # Container ids in statuses begin with the runtime's name, which is unknown before its first reply.
+            # Ids without it would not be recognized as those of the same containers later.
+            raise Transient("the container runtime has not answered yet", retry_after=_FIRST_REPLY_SECONDS)
         match phase:
             case Phase.SYNC:
                 return await _sync(state, deps)
@@ -90,7 +91,7 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
 
 
 def _started(pod: Pod, api: PodStatus, deps: WorkerDeps) -> Seconds | None:
-    """Monotonic time of the pod's start, which its status has in wall time."""
+    """Return the monotonic time of the pod's start, which its status has in wall time."""
     return None if api.start_time is None else deps.moments.monotonic(pod.metadata.uid, api.start_time.timestamp())
 
 
@@ -120,7 +121,7 @@ def _report(
 
 
 def _network_failure(pod: Pod, deps: WorkerDeps) -> tuple[Failure, ...]:
-    """Pods with a network of their own wait until the runtime's network plugin is ready."""
+    """Return a failure for a pod with a network of its own while the runtime's network plugin is not ready."""
     conditions = deps.conditions.current()
     if pod.spec.host_network or conditions.network_ready or not conditions.runtime_ready:
         return ()
@@ -152,7 +153,7 @@ async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
 
 
 async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
-    # The grace after a kill in which the kernel lets go of mounts and cgroups is waited for in release().
+    # release() waits until the kernel has released mounts and cgroups after the kill.
     await deps.resources.release(state.ref.uid)
     if state.pod is not None and not state.rejected:
         deps.status.terminate(state.pod)
@@ -161,8 +162,8 @@ async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
 
 async def _removed(state: WorkerState, deps: WorkerDeps) -> StepResult:
     if state.pod is not None and not is_static(state.pod):
-        # Its successor often comes at once, under another name; cleaning up beside it would only slow its start.
-        await deps.clock.sleep(_STARTS_FIRST_SECONDS)
+        # A replacement pod often arrives at once under another name; the cleanup would slow down its start.
+        await deps.clock.sleep(_CLEANUP_DELAY_SECONDS)
     await deps.runtime.remove_pod(state.ref)
     await deps.resources.forget(state.ref.uid)
     deps.status.remove(state.ref.uid)

@@ -1,4 +1,4 @@
-"""One timer for all pods: who is to be woken when. Costs nothing while no time comes."""
+"""Wake-up times of all pod workers, served by one task that sleeps until the next one."""
 
 import asyncio
 import heapq
@@ -15,7 +15,7 @@ _LONGEST_SLEEP = 30.0
 class WakeTimers:
     """A heap of wake-up times, one live entry per pod, served by a single task.
 
-    Times are monotonic seconds, so that a wall clock that jumps neither delays a wake-up nor hastens it.
+    Times are monotonic seconds, so that a jump of the wall clock does not move a wake-up.
     """
 
     def __init__(self, clock: Clock, wake: Callable[[PodUID], None]) -> None:
@@ -28,18 +28,18 @@ class WakeTimers:
         self._sleeping_until = math.inf
 
     def set(self, uid: PodUID, at: float) -> None:
-        """Wake the pod at that time; replaces what was set for it before."""
+        """Wake the pod at this monotonic time; replaces its previous one."""
         self._due[uid] = at
         heapq.heappush(self._heap, (at, uid))
         if at < self._sleeping_until:
             self._sooner.set()
 
     def cancel(self, uid: PodUID) -> None:
-        """Do not wake the pod."""
+        """Drop the pod's wake-up time."""
         self._due.pop(uid, None)
 
     async def run(self) -> None:
-        """Wake pods as their times come, until cancelled."""
+        """Wake pods at their times, until cancelled."""
         while True:
             now = self._clock.monotonic()
             while self._heap and (self._heap[0][0] <= now or self._due.get(self._heap[0][1]) != self._heap[0][0]):
@@ -52,7 +52,7 @@ class WakeTimers:
             await self._sleep(self._heap[0][0] - now if self._heap else _LONGEST_SLEEP)
 
     async def _sleep(self, seconds: float) -> None:
-        """Sleep that long, or until an earlier time is set."""
+        """Sleep for this time, or until an earlier wake-up is set."""
         seconds = min(seconds, _LONGEST_SLEEP)
         self._sleeping_until = self._clock.monotonic() + seconds
         async with asyncio.TaskGroup() as group:

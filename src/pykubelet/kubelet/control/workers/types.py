@@ -1,9 +1,9 @@
-"""The life of a pod worker as values: phases, what it was asked, what its steps returned.
+"""Values of a pod worker: its phases, its state, and the results of its steps.
 
     Sync ──► Terminating ──► Terminated ──► (Removed)
 
-One way only. A pod that ended by itself rests in Terminated for as long as its source still wants it; a pod that its
-source gave up goes on to Removed, after which nothing of it is left on the node.
+Phases are never left backwards. A pod that ended by itself stays in Terminated for as long as its source lists it; a
+pod that its source no longer lists continues to Removed, after which nothing of it remains on the node.
 """
 
 from dataclasses import dataclass, field
@@ -15,57 +15,57 @@ from pykubelet.models.core_v1 import Pod
 
 
 class Phase(StrEnum):
-    """Where a worker is in the life of its pod."""
+    """Phase of the pod's life that a worker is in."""
 
     SYNC = "sync"
-    """Make the pod run as wanted, again and again."""
+    """Make the pod run as desired, repeatedly."""
     TERMINATING = "terminating"
-    """Stop every container, with grace."""
+    """Stop every container within the grace period."""
     TERMINATED = "terminated"
-    """Release volumes and cgroups; then rest while the source still lists the pod."""
+    """Release volumes and cgroups; then wait while the source still lists the pod."""
     REMOVED = "removed"
     """Remove containers, sandboxes, logs and records."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """Everything a worker remembers between two steps. The runtime's state is never kept: it is read."""
+    """What a worker remembers between two steps. The runtime's state is never kept, but read in every step."""
 
     ref: PodRef
     pod: Pod | None
-    """The latest wanted pod; None for one known only from the runtime (an orphan)."""
+    """The latest version of the pod; None for an orphan, which only the runtime has."""
     phase: Phase = Phase.SYNC
     done: bool = False
-    """The current phase's step has succeeded and its work needs no repetition (Terminated and Removed only)."""
+    """The current phase's step has succeeded and need not be repeated (Terminated and Removed only)."""
     wanted: bool = True
     """A source still lists the pod."""
     grace_seconds: int | None = None
-    """Override of the grace period; the shortest one asked for."""
+    """Override of the grace period in seconds; the shortest one requested."""
     restart: Pod | None = None
-    """The same uid was wanted again while it was being stopped: start anew afterwards."""
+    """The pod to start afterwards: its source listed the same uid again while it was being stopped."""
     restart_refusal: tuple[str, str] | None = None
-    """(reason, message) if the pod that is wanted again was not admitted."""
+    """(reason, message) if the pod to restart was not admitted."""
     rejected: bool = False
-    """Never admitted: its status is final, and there is nothing to stop."""
+    """The pod was never admitted: its status is final."""
     terminal_reason: str = ""
     """Why the kubelet ended the pod itself (``DeadlineExceeded``, …)."""
     terminal_message: str = ""
     failures: tuple[Failure, ...] = ()
-    """What kept the last sync from succeeding; shown as waiting reasons."""
+    """Failures of the last sync; the status shows them as waiting reasons."""
     errors: int = 0
-    """Steps in a row that failed for a reason that is not merely waiting."""
+    """Number of consecutive steps with a failure that is not transient."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step tells the machine."""
+    """The result of a step, input of the state machine."""
 
     finished: bool = False
-    """Sync: the pod has ended by itself or was ended. Other phases: the phase's goal is reached."""
+    """Sync: the pod has ended, or must end. Other phases: the phase's goal is reached."""
     again: bool = False
-    """Something changed: take the step again at once."""
+    """The step changed something: take it again at once."""
     wake_at: float | None = None
-    """Monotonic time at which to look again for a known cause."""
+    """Monotonic time of the next sync, if its cause is known (the end of a back-off)."""
     failures: tuple[Failure, ...] = field(default=())
     terminal_reason: str = ""
     terminal_message: str = ""

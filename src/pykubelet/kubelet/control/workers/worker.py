@@ -1,4 +1,4 @@
-"""The task of one pod: take the step that the machine asks for, then wait for news or for a known time."""
+"""The task of one pod: takes the step that the state machine names, then waits for an event or a known time."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pykubelet.kubelet.control.workers import decide, steps
-from pykubelet.kubelet.control.workers.ports import WorkerDeps
+from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
 from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.timeline import Step
 
@@ -15,74 +15,74 @@ _log = logging.getLogger(__name__)
 
 
 class PodWorker:
-    """One pod's worker. News arrive by :meth:`change` and :meth:`poke`; both return at once.
+    """One pod's worker. Events arrive by :meth:`change` and :meth:`poke`; both return at once.
 
-    The mailbox is the state itself: however many updates come during a step, the next step sees the last one.
+    The mailbox is the state itself: however many updates arrive during a step, the next step sees the last one.
     """
 
     def __init__(self, state: WorkerState, deps: WorkerDeps, set_timer: Callable[[float], None]) -> None:
         self.state = state
         self._deps = deps
         self._set_timer = set_timer
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
-        self._broken_off = False
-        self._made_at = deps.clock.monotonic()
+        self._interrupted = False
+        self._created_at = deps.clock.monotonic()
         self._steps_taken = 0
 
     def change(self, state: WorkerState) -> None:
-        """Replace the worker's state; a step that has lost its sense is broken off."""
+        """Replace the worker's state; a running step that the new state makes obsolete is cancelled."""
         self.state = state
-        if self._step and not self._broken_off and decide.interrupts(self._step[0], state):
-            self._broken_off = True
+        if self._step and not self._interrupted and decide.interrupts(self._step[0], state):
+            self._interrupted = True
             self._step[1].reschedule(asyncio.get_running_loop().time())
-        self._news.set()
+        self._changed.set()
 
     def poke(self) -> None:
-        """Something may have changed in the runtime: look again soon."""
-        self._news.set()
+        """Wake the worker: something may have changed in the runtime."""
+        self._changed.set()
 
     async def run(self) -> None:
-        """Live the pod's life; returns when nothing of it is left."""
+        """Take steps until the pod is removed."""
         self._deps.timeline.end(self.state.ref.uid, Step.QUEUED)
-        self._deps.meter.worker_started(self._deps.clock.monotonic() - self._made_at)
+        self._deps.meter.worker_started(self._deps.clock.monotonic() - self._created_at)
         while not decide.is_gone(self.state):
-            self._news.clear()
+            self._changed.clear()
             phase = decide.next_phase(self.state)
             if phase is None:
-                await self._news.wait()
+                await self._changed.wait()
                 continue
             self.state = replace(self.state, phase=phase, done=False)
             result = await self._take(phase)
             if result is None:
                 continue
             self.state = decide.stepped(self.state, phase, result)
-            self._note(phase, result)
+            self._record_step(phase, result)
             if result.again or result.finished or self.state.phase is not phase:
                 continue
             self._set_timer(decide.retry_at(self.state, result, self._deps.clock.monotonic(), random.random()))
-            await self._news.wait()
+            await self._changed.wait()
 
-    def _note(self, phase: Phase, result: StepResult) -> None:
-        """Remember what the step came to, for people who ask why."""
+    def _record_step(self, phase: Phase, result: StepResult) -> None:
+        """Add the step's result to the journal, which the local API shows."""
         if result == StepResult():
             return
         failures = "; ".join(f"{f.action} {f.target}: {f.reason}: {f.message}" for f in result.failures)
         fields = {"again": result.again, "finished": result.finished, "next": self.state.phase, "failures": failures}
-        told = {name: value for name, value in fields.items() if value}
-        self._deps.journal.add(self.state.ref.uid, self._deps.clock.now(), f"step {phase} taken", **told)
+        set_fields = {name: value for name, value in fields.items() if value}
+        self._deps.journal.add(self.state.ref.uid, self._deps.clock.now(), f"step {phase} taken", **set_fields)
 
     async def _take(self, phase: Phase) -> StepResult | None:
-        """The step's result; None when it was broken off because the pod's fate changed."""
+        """Take a step and return its result; None: it was cancelled because the worker's state changed."""
         begun = self._deps.clock.monotonic()
         try:
             async with asyncio.timeout(None) as limit:
-                self._step, self._broken_off = (self.state, limit), False
+                self._step, self._interrupted = (self.state, limit), False
                 return await steps.take(phase, self.state, self._deps)
         except TimeoutError:
             if not limit.expired():
                 raise
-            _log.debug("step broken off", extra={"pod": self.state.ref, "phase": phase})
+            _log.debug("pod worker: step cancelled: the pod changed", extra={"pod": self.state.ref, "phase": phase})
             return None
         finally:
             self._step = None

@@ -9,7 +9,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.admission.decide import decide, for_want_of_room
 from pykubelet.kubelet.desired.admission.decide_fit import needs_of
 from pykubelet.kubelet.desired.admission.decide_resize import held, never_fits, swap_is_in_the_way
-from pykubelet.kubelet.desired.admission.ports import Meter
+from pykubelet.kubelet.desired.admission.interfaces import Meter
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.desired.admission.types import Needs, NodeFacts
 from pykubelet.kubelet.types.admission import ADMITTED, PREEMPTION_MESSAGE, Verdict

@@ -4,8 +4,8 @@
 image pulls; an API-server backed store will offer the same :class:`Objects`.
 """
 
+from pykubelet.kubelet.desired.objects.interfaces import Objects
 from pykubelet.kubelet.desired.objects.local import LocalObjects
-from pykubelet.kubelet.desired.objects.ports import Objects
 from pykubelet.kubelet.desired.objects.references import references
 
 __all__ = ["LocalObjects", "Objects", "references"]

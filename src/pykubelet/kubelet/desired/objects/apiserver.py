@@ -20,7 +20,7 @@ from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.types import ObjectKey
-from pykubelet.kubelet.desired.objects.ports import Changed, Objects
+from pykubelet.kubelet.desired.objects.interfaces import Changed, Objects
 from pykubelet.kubelet.desired.objects.references import CONFIG_MAP, references
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret

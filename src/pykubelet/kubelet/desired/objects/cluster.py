@@ -15,8 +15,8 @@ from pykubelet.apiclient.resources import RUNTIME_CLASSES, SERVICES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.desired.objects.apiserver import PATIENCE, ApiObjects
+from pykubelet.kubelet.desired.objects.interfaces import Changed, Objects
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
-from pykubelet.kubelet.desired.objects.ports import Changed, Objects
 from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.desired.objects.trust import TrustBundles

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.desired.manifest.types import ObjectKey, key_of
-from pykubelet.kubelet.desired.objects.ports import Changed
+from pykubelet.kubelet.desired.objects.interfaces import Changed
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import ConfigMap, Secret
 

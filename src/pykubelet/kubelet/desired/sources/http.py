@@ -19,7 +19,7 @@ from pykubelet.kubelet.desired.manifest.parse import parse
 from pykubelet.kubelet.desired.manifest.types import Manifest, fault_message
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.decide import accept, assemble, unreadable
-from pykubelet.kubelet.desired.sources.ports import Fetch, Response
+from pykubelet.kubelet.desired.sources.interfaces import Fetch, Response
 from pykubelet.kubelet.desired.sources.types import FileRecord, HttpSourceConfig, SourceContent
 from pykubelet.kubelet.types.updates import Source
 

@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
-from pykubelet.kubelet.desired.sources.ports import Response
+from pykubelet.kubelet.desired.sources.interfaces import Response
 
 if TYPE_CHECKING:
     import aiohttp

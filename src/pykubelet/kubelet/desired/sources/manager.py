@@ -9,8 +9,8 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.sources.files import FileSource
 from pykubelet.kubelet.desired.sources.http import HttpSource
 from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
+from pykubelet.kubelet.desired.sources.interfaces import Fetch, ObjectSink, ProblemSink
 from pykubelet.kubelet.desired.sources.mux import PodMux
-from pykubelet.kubelet.desired.sources.ports import Fetch, ObjectSink, ProblemSink
 from pykubelet.kubelet.desired.sources.types import FileSourceConfig, HttpSourceConfig, SourceContent
 from pykubelet.kubelet.types.updates import Source
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.desired.sources.decide import Merged, merge
-from pykubelet.kubelet.desired.sources.ports import PodSink
+from pykubelet.kubelet.desired.sources.interfaces import PodSink
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod
 

@@ -5,8 +5,8 @@ which wakes the pods' workers; the workers read the state they act on from the r
 a hint that may come twice but must not be late. Next on the pod's way: control/sync.
 """
 
+from pykubelet.kubelet.observe.pleg.interfaces import NoMetrics, PlegDeps, PlegMetrics
 from pykubelet.kubelet.observe.pleg.manager import Pleg
-from pykubelet.kubelet.observe.pleg.ports import NoMetrics, PlegDeps, PlegMetrics
 from pykubelet.kubelet.observe.pleg.types import PlegConfig
 
 __all__ = ["NoMetrics", "Pleg", "PlegConfig", "PlegDeps", "PlegMetrics"]

@@ -22,7 +22,7 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg import decide
 from pykubelet.kubelet.observe.pleg.decide import Check
-from pykubelet.kubelet.observe.pleg.ports import PlegDeps
+from pykubelet.kubelet.observe.pleg.interfaces import PlegDeps
 from pykubelet.kubelet.observe.pleg.types import PlegConfig
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod

@@ -6,8 +6,8 @@ of local storage run, does it ask what each pod uses. ``decide.py`` has threshol
 the order in which pods go and what they are told, ``decide_limits.py`` the limits of single pods.
 """
 
+from pykubelet.kubelet.observe.pressure.interfaces import PressureDeps
 from pykubelet.kubelet.observe.pressure.manager import Pressure
-from pykubelet.kubelet.observe.pressure.ports import PressureDeps
 from pykubelet.kubelet.observe.pressure.types import Condition, PressureConfig
 
 __all__ = ["Condition", "Pressure", "PressureConfig", "PressureDeps"]

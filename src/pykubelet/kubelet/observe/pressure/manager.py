@@ -9,7 +9,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pressure import decide
 from pykubelet.kubelet.observe.pressure.decide_limits import GRACE, exceeded, has_limits
 from pykubelet.kubelet.observe.pressure.decide_rank import message, ranked
-from pykubelet.kubelet.observe.pressure.ports import PressureDeps
+from pykubelet.kubelet.observe.pressure.interfaces import PressureDeps
 from pykubelet.kubelet.observe.pressure.types import (
     CONDITION_OF,
     RESOURCE_OF,

@@ -6,8 +6,8 @@ container or reports it ready. Next on the pod's way: control/workers, then repo
 """
 
 from pykubelet.kubelet.observe.probes.handlers import ProbeHandlers
+from pykubelet.kubelet.observe.probes.interfaces import NoMetrics, ProbeDeps, ProbeMetrics, Prober
 from pykubelet.kubelet.observe.probes.manager import ProbeManager
-from pykubelet.kubelet.observe.probes.ports import NoMetrics, ProbeDeps, ProbeMetrics, Prober
 from pykubelet.kubelet.observe.probes.types import ExecResult, Observation, Target, Verdict
 
 __all__ = [

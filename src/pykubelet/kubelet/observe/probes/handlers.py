@@ -23,7 +23,7 @@ from pykubelet.base.http_get import (
 from pykubelet.base.units import KIB, Seconds
 from pykubelet.kubelet.observe.probes import grpc_health
 from pykubelet.kubelet.observe.probes.decide import timing
-from pykubelet.kubelet.observe.probes.ports import ExecSync
+from pykubelet.kubelet.observe.probes.interfaces import ExecSync
 from pykubelet.kubelet.observe.probes.types import Observation, Target, Verdict
 from pykubelet.kubelet.types.podspec import port_number
 from pykubelet.models.core_v1 import ExecAction, GRPCAction, HTTPGetAction, TCPSocketAction

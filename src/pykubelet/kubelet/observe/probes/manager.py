@@ -20,7 +20,7 @@ from pykubelet.base.moments import Moments
 from pykubelet.base.supervise import RestartPolicy, supervise
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes import decide
-from pykubelet.kubelet.observe.probes.ports import ProbeDeps
+from pykubelet.kubelet.observe.probes.interfaces import ProbeDeps
 from pykubelet.kubelet.observe.probes.types import ProbeKey, Target
 from pykubelet.kubelet.observe.probes.worker import ProbeWorker
 from pykubelet.kubelet.types.ids import ContainerID, PodUID

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes import decide
 from pykubelet.kubelet.observe.probes.decide import ProbeState
-from pykubelet.kubelet.observe.probes.ports import ProbeDeps
+from pykubelet.kubelet.observe.probes.interfaces import ProbeDeps
 from pykubelet.kubelet.observe.probes.types import Observation, Target, Verdict
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.probes import ProbeResult

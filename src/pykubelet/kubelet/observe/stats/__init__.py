@@ -4,7 +4,7 @@ Asked by the node's server (/stats/summary, /metrics/cadvisor, /metrics/resource
 ``main.py``.
 """
 
+from pykubelet.kubelet.observe.stats.interfaces import StatsConfig, StatsDeps, UsageCri, VolumeReader
 from pykubelet.kubelet.observe.stats.manager import NodeUsage
-from pykubelet.kubelet.observe.stats.ports import StatsConfig, StatsDeps, UsageCri, VolumeReader
 
 __all__ = ["NodeUsage", "StatsConfig", "StatsDeps", "UsageCri", "VolumeReader"]

@@ -15,8 +15,8 @@ from pykubelet.kubelet.observe.stats import storage
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.compute_readings import readings
 from pykubelet.kubelet.observe.stats.compute_summary import Disk, PodFiles, summary
+from pykubelet.kubelet.observe.stats.interfaces import StatsConfig, StatsDeps
 from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
-from pykubelet.kubelet.observe.stats.ports import StatsConfig, StatsDeps
 from pykubelet.kubelet.observe.stats.rates import CpuRates
 from pykubelet.kubelet.observe.stats.types import Layer, Seen, SeenPod, Storage
 from pykubelet.kubelet.observe.stats.volumes import DiskUsage

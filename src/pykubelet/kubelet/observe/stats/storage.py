@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.observe.stats.ports import UsageCri
+from pykubelet.kubelet.observe.stats.interfaces import UsageCri
 from pykubelet.kubelet.observe.stats.types import FsView, Layer, Storage
 from pykubelet.kubelet.types.usage import CpuUsage
 from pykubelet.linux import fsusage, mountinfo

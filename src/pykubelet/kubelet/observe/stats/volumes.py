@@ -19,7 +19,7 @@ from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.compute_summary import PodFiles
-from pykubelet.kubelet.observe.stats.ports import VolumeReader
+from pykubelet.kubelet.observe.stats.interfaces import VolumeReader
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.stats import FsStats, PvcReference, VolumeStats
 from pykubelet.kubelet.types.storage import VolumeSizes

@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.types import Manifest
 from pykubelet.kubelet.desired.sources import http
 from pykubelet.kubelet.desired.sources.http import HttpSource, without_credentials
-from pykubelet.kubelet.desired.sources.ports import Response
+from pykubelet.kubelet.desired.sources.interfaces import Response
 from pykubelet.kubelet.desired.sources.types import HttpSourceConfig, SourceContent
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.desired.sources.samples import config_map, images, pod

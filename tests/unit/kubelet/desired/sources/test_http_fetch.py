@@ -10,7 +10,7 @@ from aiohttp import web
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
 from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
-from pykubelet.kubelet.desired.sources.ports import Response
+from pykubelet.kubelet.desired.sources.interfaces import Response
 
 
 async def plain(request: web.Request) -> web.Response:

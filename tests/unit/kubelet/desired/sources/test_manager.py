@@ -14,7 +14,7 @@ from pykubelet.kubelet.desired.sources import (
     SourcesConfig,
     sources_config,
 )
-from pykubelet.kubelet.desired.sources.ports import Response
+from pykubelet.kubelet.desired.sources.interfaces import Response
 from pykubelet.kubelet.desired.sources.types import ManifestState, SourceContent
 from pykubelet.kubelet.types.updates import PodUpdate, Source
 from pykubelet.testing.clock import VirtualClock

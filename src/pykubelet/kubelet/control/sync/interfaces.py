@@ -1,4 +1,4 @@
-"""What the sync loop needs of the other stages."""
+"""Interfaces of the other stages that the sync loop calls."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,102 +17,102 @@ class Workers(Protocol):
     """The pod workers."""
 
     def update(self, pod: Pod) -> None:
-        """The pod is wanted."""
+        """Run the pod, or apply its new version."""
 
     def reject(self, pod: Pod, reason: str, message: str) -> None:
-        """The pod is wanted but may not run."""
+        """Fail a pod that was not admitted."""
 
     def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """The node ends the pod for its own reasons."""
+        """Stop a pod for a reason of the node (preemption, eviction) and fail it with this reason."""
 
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
-        """The pod is no longer wanted."""
+        """Stop and remove a pod that its source no longer lists."""
 
     def adopt_orphan(self, ref: PodRef) -> None:
-        """Stop and remove a pod that only the runtime knows."""
+        """Stop and remove a pod that the runtime has and no source lists."""
 
     def poke(self, uid: PodUID) -> None:
-        """Look at the pod again."""
+        """Wake the pod's worker."""
 
     def poke_all(self) -> None:
-        """Look at every pod again."""
+        """Wake every worker."""
 
     def known(self) -> Iterable[PodUID]:
-        """Pods with a worker."""
+        """Return the pods that have a worker."""
 
 
 class Pods(Protocol):
     """The pod manager: the desired pods (desired/pods)."""
 
     def set(self, pod: Pod) -> None:
-        """Add a pod or replace the one of the same uid."""
+        """Add a pod, or replace the one with the same uid."""
 
     def admitted(self, pod: Pod) -> None:
-        """The pod has been let in: what it needs may be got ready before its worker asks for it."""
+        """Note that the pod was admitted: objects that it uses may be read before its worker needs them."""
 
     def remove(self, uid: PodUID) -> None:
         """Forget a pod."""
 
     def uids(self) -> Iterable[PodUID]:
-        """All desired pods."""
+        """Return all desired pods."""
 
 
 class Resized(Protocol):
-    """A pod whose allotment or condition has changed."""
+    """A pod whose allocation or resize condition has changed."""
 
     @property
     def pod(self) -> Pod:
-        """As it is to be run."""
+        """The pod with its allocated resources."""
 
     @property
     def preempts(self) -> tuple[PodUID, ...]:
-        """Who has to go for it."""
+        """Pods to be preempted for it."""
 
 
 class Admission(Protocol):
     """Whether pods may run here (desired/admission)."""
 
     def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Pods that came together, in the order in which they are to be let in."""
+        """Return pods that arrived in one update, in the order in which they are to be admitted."""
 
     def admit(self, pod: Pod) -> Verdict:
-        """Whether the pod may run, and who has to go for it."""
+        """Decide whether the pod may run, and which pods are preempted for it."""
 
     def reconsider(self) -> Iterable[Pod]:
-        """Pods turned away that may run now that another has gone; to be taken up one by one."""
+        """Yield rejected pods that fit now that a pod has been removed; start each before the next is asked for."""
 
     def updated(self, pod: Pod) -> Pod:
-        """A pod that was let in has come or changed: as it is to be run, with the resources that it was allotted."""
+        """Return an admitted pod that is new or has changed with its allocated resources."""
 
     def grant(self, trigger: Retry = Retry.PERIODIC) -> Sequence[Resized]:
-        """The pods that get another size now, or learn why they do not."""
+        """Return the pods whose pending resize was allocated now, or whose resize condition has changed."""
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is no longer wanted."""
+        """Forget a pod that its source no longer lists."""
 
 
 class Timeline(Protocol):
-    """Where the first sight of a pod is noted."""
+    """The recorder of the time at which a pod was first seen."""
 
     def pod_seen(self, pod: Pod) -> None:
-        """A source delivered a pod that is new to the loop."""
+        """Record that a source delivered a pod that is new to the loop."""
 
 
-class NodeHoldings(Protocol):
-    """What is on the node of pods, wanted or not."""
+class NodePods(Protocol):
+    """The pods that exist on the node, desired or not."""
 
     async def runtime_pods(self) -> list[RuntimePod]:
-        """Pods that the runtime has."""
+        """Return the pods that the runtime has."""
 
     async def pods_on_disk(self) -> set[PodUID]:
-        """Pods with a directory, mounts or a cgroup."""
+        """Return the pods that have a directory, mounts or a cgroup."""
 
     async def purge(self, uid: PodUID) -> None:
-        """Unmount and remove everything of a pod that is not in the runtime."""
+        """Unmount and remove the leftovers of a pod that is not in the runtime."""
 
 
 class Garbage(Protocol):
-    """Collects what dead containers leave behind (actuate/podruntime)."""
+    """The garbage collection of dead containers (actuate/podruntime)."""
 
     async def gc(self, keep: Callable[[], AbstractSet[PodUID]]) -> None:
         """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``."""
@@ -120,12 +120,12 @@ class Garbage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopDeps:
-    """All that the loop acts through."""
+    """Dependencies of the sync loop and of housekeeping."""
 
     pods: Pods
     workers: Workers
     timeline: Timeline
-    holdings: NodeHoldings
+    node_pods: NodePods
     garbage: Garbage
     admission: Admission
     clock: Clock

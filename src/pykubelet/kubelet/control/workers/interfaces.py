@@ -1,4 +1,4 @@
-"""What the pod workers need of the other stages."""
+"""Interfaces of the other stages that the pod workers call."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Runtime(Protocol):
     """The pod runtime (actuate/podruntime)."""
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
-        """Everything the runtime has of the pod, read now."""
+        """Read the pod's sandboxes and containers from the runtime."""
 
     async def sync_pod(
         self,
@@ -29,7 +29,7 @@ class Runtime(Protocol):
         probes: Mapping[ContainerID, ContainerProbes],
         prepared: Prepared,
     ) -> Outcome:
-        """One pass of making the pod run as wanted; what is left to prepare is done before containers are made."""
+        """Do one pass towards the desired pod; deferred preparations are finished before containers are created."""
 
     async def kill_pod(
         self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
@@ -41,29 +41,29 @@ class Runtime(Protocol):
 
 
 class Resources(Protocol):
-    """What a pod holds on the node beside its containers (volumes, cgroup, directories)."""
+    """Resources of a pod besides its containers: volumes, cgroup, directories."""
 
     async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
-        """Make or refresh cgroup, directories and volumes; failures name what could not be made."""
+        """Create or update cgroup, directories and volumes; failures name what could not be prepared."""
 
     async def release(self, uid: PodUID) -> None:
-        """Give all of it back; raises when something is still held. Repeatable."""
+        """Release volumes and cgroup; raises while one is still in use. Idempotent."""
 
     async def forget(self, uid: PodUID) -> None:
-        """Remove the pod's directory. Repeatable."""
+        """Remove the pod's directory. Idempotent."""
 
 
 class Probes(Protocol):
     """The probe manager (observe/probes)."""
 
     def sync_pod(self, pod: Pod, status: PodRuntimeStatus) -> None:
-        """Probe exactly the containers that run."""
+        """Start probes of running containers, stop those of others."""
 
     def results(self, status: PodRuntimeStatus) -> Mapping[ContainerID, ContainerProbes]:
-        """Today's conclusions, by container."""
+        """Return the current probe results, by container."""
 
     def stop_all_but_readiness(self, uid: PodUID) -> None:
-        """The pod is being stopped: its death is no failure."""
+        """Stop liveness and startup probes of a pod that is being stopped, whose containers end on purpose."""
 
     def remove_pod(self, uid: PodUID) -> None:
         """Forget the pod."""
@@ -71,7 +71,7 @@ class Probes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StatusInput:
-    """What a pod's API status is computed from."""
+    """Input of the computation of a pod's API status."""
 
     runtime: PodRuntimeStatus
     probes: Mapping[ContainerID, ContainerProbes]
@@ -85,37 +85,37 @@ class Status(Protocol):
     """The status manager (report/status)."""
 
     def update(self, pod: Pod, source: StatusInput) -> PodStatus:
-        """Compute, keep and return the pod's status."""
+        """Compute, store and return the pod's status."""
 
     def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
-        """Keep the final status of a pod that was not admitted."""
+        """Store the final status of a pod that was not admitted."""
 
     def terminate(self, pod: Pod) -> PodStatus:
-        """Nothing of the pod runs any more: complete its last status."""
+        """Complete the last status of a pod none of whose containers runs any more."""
 
     def remove(self, uid: PodUID) -> None:
         """Forget the pod."""
 
 
 class Meter(Protocol):
-    """The reference's metrics of pod workers."""
+    """Metrics of pod workers, as the Go kubelet has them."""
 
     def worker_started(self, seconds: float) -> None:
-        """A worker took its pod up, so long after it was handed over."""
+        """Record that a worker started this long after its pod was handed over."""
 
     def worker_duration(self, operation: str, seconds: float) -> None:
-        """A step was taken: ``create`` (the first), ``sync``, or ``terminate``."""
+        """Record a step: ``create`` (the first), ``sync`` or ``terminate``."""
 
     def pod_restarted(self, *, static: bool) -> None:
-        """A pod came back under its uid while it was being stopped."""
+        """Count a pod that its source listed again, under the same uid, while it was being stopped."""
 
     def pod_orphaned(self) -> None:
-        """The runtime has a pod that nobody wants."""
+        """Count an orphaned pod of the runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeps:
-    """All that a worker acts through."""
+    """Dependencies of the workers."""
 
     runtime: Runtime
     resources: Resources
@@ -128,19 +128,19 @@ class WorkerDeps:
     journal: Journal
     meter: Meter
     watch_closely: Callable[[PodUID], None]
-    """Tells PLEG that the pod was changed, so that it looks soon where the runtime sends no events."""
+    """Called when a step has changed the pod, so that PLEG lists it soon where the runtime sends no events."""
     moments: Moments = field(init=False)
-    """When pods have started, by uid."""
+    """Start times of pods, by uid."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "moments", Moments(self.clock))
 
 
 class Conditions(Protocol):
-    """The runtime's health as last seen (observe/runtimehealth)."""
+    """The runtime's health as of the last check (observe/runtimehealth)."""
 
     def current(self) -> RuntimeConditions:
-        """The last answer of the runtime to a Status call."""
+        """Return the runtime's last reply to a Status call."""
 
     def known(self) -> bool:
-        """Whether the runtime has answered at all since the agent was started."""
+        """Whether the runtime has replied to a Status call since the agent started."""
