@@ -93,7 +93,7 @@ async def _user_namespace(home: Path, damage: Damage) -> None:
     damage(dirs.user_namespace(UID))
     users = UserNamespaces(dirs.user_namespace, lambda _: True)
     await users.load([UID])
-    await users.allot(POD, "")
+    await users.allocate(POD, "")
     again = UserNamespaces(dirs.user_namespace, lambda _: True)
     await again.load([UID])
     assert again.given(POD) == users.given(POD) is not None

@@ -1,6 +1,6 @@
-"""Builds this stage: the runtime's client, images, volumes, cgroups and the pod runtime over them.
+"""Composes this stage: images, volumes, cgroups, user namespaces, and the pod runtime that uses them.
 
-Called by ``main.py`` once; nothing here acts.
+``kubelet/main.py`` calls :func:`build_actuators` once.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ActuatorDeps:
-    """What the stage needs of the others."""
+    """Dependencies of the stage."""
 
     cri: CriClient
     image_cri: CriClient
@@ -64,7 +64,7 @@ class ActuatorDeps:
 
 @dataclass(frozen=True, slots=True)
 class Actuators:
-    """The stage's parts that others use."""
+    """Components of the stage that other stages use."""
 
     node: NodeFacts
     images: ImageManager
@@ -80,7 +80,7 @@ class Actuators:
 
 
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
-    """The stage for these settings. Invalid: a quantity or sysctl pattern in the configuration is wrong."""
+    """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
     config = settings.config
     node = NodeFacts(_node_options(settings), deps.cluster)
     images = ImageManager(
@@ -148,7 +148,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
 def _csi(settings: Settings, deps: ActuatorDeps, dirs: PodDirs) -> "CsiParts | None":
     if deps.cluster is None:
         return None
-    # Only here: an agent without an API server has no use for it.
+    # Imported only here, since an agent without an API server does not need it.
     from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, CsiContext, build_csi
 
     config = CsiConfig(wait_attach=settings.config.enable_controller_attach_detach)
@@ -211,7 +211,7 @@ def _policy(settings: Settings) -> PolicyConfig:
         cpu_cfs_quota=config.cpu_cfs_quota,
         single_process_oom_kill=config.single_process_oom_kill,
         limited_swap=config.memory_swap.swap_behavior == "LimitedSwap",
-        # A machine of its own, with manifests only, may swap: containers do not.
+        # A standalone node may have swap; its containers do not use it.
         refuse_swap=config.fail_swap_on and settings.cluster is not None,
     )
 

@@ -1,6 +1,6 @@
-"""What a pod holds on the node beside its containers: its cgroup, its directory and its volumes.
+"""Pod resources: the cgroup, the directory, the volumes and the user namespace of a pod on this node.
 
-The worker has them prepared before the sandbox is made and released after the last container has ended.
+The pod worker prepares them before the sandbox is created and releases them after the last container has exited.
 """
 
 import logging
@@ -32,7 +32,7 @@ _LIST_SECONDS: Final[Seconds] = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PodResourcesDeps:
-    """All that it acts through."""
+    """Dependencies of :class:`PodResources`."""
 
     resources: ResourceManager
     volumes: VolumeManager
@@ -46,16 +46,17 @@ class PodResourcesDeps:
 
 
 class PodResources:
-    """Serves the workers (prepare, release, forget) and housekeeping (what is there of anybody)."""
+    """Prepares, releases and removes pod resources for pod workers, and lists pods that have any for housekeeping."""
 
     def __init__(self, deps: PodResourcesDeps) -> None:
         self._deps = deps
         self._prepared: set[PodUID] = set()
 
     async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
-        """Make or refresh the pod's cgroup, directory and volumes; failures say what could not be made.
+        """Create or refresh the pod's cgroup, directory and volumes; returns the failures.
 
-        Volumes of a new pod that only wait for a token, since all else that they show is there, are left for later.
+        Volumes of a new pod that only wait for a token are not set up here but by ``Prepared.rest``, so that the
+        sandbox can be created meanwhile.
         """
         ref, timeline = ref_of(pod), self._deps.timeline
         first = ref.uid not in self._prepared
@@ -69,7 +70,7 @@ class PodResources:
         except PykubeletError as error:
             self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
             return Prepared((_failure(pod, Reason.FAILED_CREATE_POD_CGROUP, error),))
-        if first and not status.sandboxes and self._surely_comes(pod):
+        if first and not status.sandboxes and self._lacks_only_tokens(pod):
             return Prepared(rest=lambda: self._prepare_volumes(pod, status))
         return Prepared(await self._prepare_volumes(pod, status))
 
@@ -90,9 +91,12 @@ class PodResources:
             self._prepared.add(ref.uid)
         return ()
 
-    def _surely_comes(self, pod: Pod) -> bool:
-        """Whether the pod's volumes lack nothing but tokens. Otherwise it gets no sandbox before they are there, which
-        its condition PodReadyToStartContainers would tell (KEP-3085)."""
+    def _lacks_only_tokens(self, pod: Pod) -> bool:
+        """Whether the pod's volumes lack nothing but tokens.
+
+        Otherwise the sandbox waits for the volumes, since the condition PodReadyToStartContainers covers both
+        (KEP-3085).
+        """
         if pod.spec.host_users is False or not only_shows_objects(pod):
             return False
         try:
@@ -104,7 +108,7 @@ class PodResources:
         return True
 
     async def release(self, uid: PodUID) -> None:
-        """Unmount the volumes and remove the cgroup; raises Transient while something is still held. Repeatable."""
+        """Unmount the volumes, remove the cgroup, free the user ids. Repeatable; raises Transient if one is in use."""
         self._prepared.discard(uid)
         await self._deps.volumes.unmount(uid)
         await self._deps.resources.remove_pod(uid)
@@ -115,22 +119,22 @@ class PodResources:
         await self._deps.volumes.remove(uid)
 
     async def purge(self, uid: PodUID) -> None:
-        """Release and forget at once: a pod that nobody wants and the runtime does not have."""
+        """Release and remove everything of an orphan, which no source wants and the runtime does not have."""
         await self.release(uid)
         await self.forget(uid)
 
     async def runtime_pods(self) -> list[RuntimePod]:
-        """Pods that the runtime has."""
+        """List the pods of the runtime."""
         return await self._deps.runtime.list_pods()
 
     async def pods_before(self) -> set[PodUID]:
-        """Pods of an earlier agent, at the start; where directories cannot be listed, those that still run."""
+        """Find pods of an earlier agent by their directories; if these cannot be listed, by cgroups and containers."""
         found: set[PodUID] = set()
         for look in (self.pods_on_disk, self._deps.resources.list_pods, self._uids_in_runtime):
             try:
                 found |= await look()
             except PykubeletError as error:
-                _log.error("pods of an earlier agent may be unknown", extra={"error": str(error)})
+                _log.error("pods of an earlier agent not listed completely", extra={"error": str(error)})
             else:
                 if look == self.pods_on_disk:
                     break  # all of them have a directory or a cgroup
@@ -140,7 +144,7 @@ class PodResources:
         return {pod.uid for pod in await self.runtime_pods()}
 
     async def pods_on_disk(self) -> set[PodUID]:
-        """Pods that have a directory or a cgroup."""
+        """List the pods that have a directory or a cgroup."""
         try:
             directories = await blocking.call("pods", self._deps.volumes.pods_on_disk, deadline=_LIST_SECONDS)
         except OSError as error:
@@ -153,7 +157,7 @@ class PodResources:
             await self._deps.cluster.ready(pod)
         except PykubeletError as error:
             if ref_of(pod).uid in self._prepared:
-                return  # it runs on with what it has
+                return  # the pod continues with the volume contents that it has
             raise VolumeError("", str(error)) from error
 
     def _context(self, status: PodRuntimeStatus) -> VolumeContext:

@@ -22,7 +22,7 @@ class ClusterInputs(Protocol):
         """Wait until all that the pod refers to has been read; raises base errors when that takes too long."""
 
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
-        """A token for a projected volume."""
+        """Service account token for a projected volume."""
 
     def trust_anchors(self, source: ClusterTrustBundleProjection) -> bytes:
         """Certificates for a projected volume."""

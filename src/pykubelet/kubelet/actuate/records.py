@@ -1,4 +1,4 @@
-"""Reads what an earlier agent noted of each pod, at the start: a record that is damaged or hangs delays no other."""
+"""Reads per-pod records of an earlier agent at the start; a damaged record or a hung disk does not delay the others."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,11 +11,11 @@ from pykubelet.kubelet.types.ids import PodUID
 
 _T = TypeVar("_T")
 _DEADLINE: Final[Seconds] = 5.0
-"""The agent serves pods within some seconds of its start, whatever their disk does."""
+"""Seconds per record: the agent has to serve pods soon after its start, even if a disk does not respond."""
 
 
 async def read_records(guard: Guard, uids: Iterable[PodUID], read: Callable[[PodUID], _T | None]) -> dict[PodUID, _T]:
-    """What ``read``, which blocks, finds for each pod; without those that have nothing, or whose ``read`` fails."""
+    """Call ``read``, which blocks, for each pod; return the records found. A pod whose ``read`` fails has none."""
     found: dict[PodUID, _T] = {}
 
     async def take(uid: PodUID) -> None:

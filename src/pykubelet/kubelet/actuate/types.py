@@ -1,7 +1,7 @@
-"""What the parts of this stage say to each other: mounts, facts about images, and their errors.
+"""Values shared by the packages of this stage: mounts, facts about images, and their errors.
 
-The managers of images and volumes make these values; the pod runtime and the builders of CRI messages use
-them. Nothing here imports a manager, so the parts stay independent of each other.
+The image and volume managers create them; the pod runtime and ``criconfig`` use them. This module imports no manager,
+so that the packages stay independent of each other.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pykubelet.base.units import Bytes, Seconds
 
 
 class Propagation(StrEnum):
-    """How mounts made on one side of a mount show up on the other; values as in the API."""
+    """Mount propagation between host and container; values as in the API."""
 
     PRIVATE = "None"
     HOST_TO_CONTAINER = "HostToContainer"
@@ -21,9 +21,9 @@ class Propagation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostMount:
-    """One mount of a container: a path of the host, or an image, and where it goes.
+    """Mount of a container: the source, a path of the host or an image, and the path in the container.
 
-    Either `host_path` is set or `image` is: the latter is an image volume, which the runtime mounts itself.
+    Either `host_path` or `image` is set; the latter for an image volume, which the runtime mounts itself.
     """
 
     container_path: str
@@ -31,36 +31,36 @@ class HostMount:
     host_path: str = ""
     read_only: bool = False
     recursive_read_only: bool = False
-    """Mounts below it are read-only too (KEP-3857); only with `read_only`."""
+    """Nested mounts are read-only too (KEP-3857); only with `read_only`."""
     propagation: Propagation = Propagation.PRIVATE
     selinux_relabel: bool = False
-    """The runtime shall label the content for this pod."""
+    """Whether the runtime relabels the content for the pod (SELinux)."""
     name: str = ""
-    """The volume it comes from; empty for files which the agent itself provides."""
+    """Name of the volume; empty for files that the agent itself provides."""
     image: str = ""
-    """Reference of an image volume as the runtime gave it (CRI `ImageSpec.image`)."""
+    """The runtime's reference to the image of an image volume (CRI `ImageSpec.image`)."""
     user_specified_image: str = ""
-    """The same image as the pod names it."""
+    """The same image as in the pod's spec."""
     image_sub_path: str = ""
     """The directory of the image to mount; empty for its root."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What the runtime says about an image that it has."""
+    """Facts about an image from the runtime."""
 
     id: str
     uid: int | None = None
-    """Numeric user the image runs as; None when it names a user or says nothing."""
+    """Numeric user of the image; None if the user is a name or not set."""
     username: str = ""
-    """User of the image as a name; empty when it is numeric or not set."""
+    """User of the image as a name; empty if it is numeric or not set."""
     size: Bytes = Bytes(0)
     repo_tags: tuple[str, ...] = ()
     repo_digests: tuple[str, ...] = ()
 
 
 class ImageReason(StrEnum):
-    """Waiting reasons of a container whose image cannot be had (the reference's names)."""
+    """Waiting reasons of a container whose image is not available; names as in the Go kubelet."""
 
     ERR_IMAGE_PULL = "ErrImagePull"
     IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
@@ -72,10 +72,10 @@ class ImageReason(StrEnum):
 
 
 class ImageError(PykubeletError):
-    """The image cannot be had now.
+    """The image is not available now.
 
-    `reason` and `message` are what the waiting container shows. With `transient` it mends by waiting;
-    `retry_at` (monotonic seconds) is when a new try makes sense, None where no time is known.
+    `reason` and `message` are shown in the container's waiting state. A `transient` error is over after waiting;
+    `retry_at` (monotonic seconds) is the time of the next try, None if it is not known.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class ImageError(PykubeletError):
 
 
 class VolumeError(Transient):
-    """A volume of a pod cannot be set up or taken down now; the message names it and says what to do.
+    """A volume of a pod cannot be set up or torn down now; the message names the volume and the remedy.
 
-    Always worth another try: what is missing (an object, a directory, a device) may appear.
+    The operation is always retried: a missing object, directory or device may appear.
     """
 
     def __init__(self, volume: str, message: str, retry_after: Seconds | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What pods are told of the node's addresses."""
+"""Addresses of the node in pods."""
 
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
 

@@ -1,4 +1,4 @@
-"""Whether a pod's volumes may be left for later than its sandbox."""
+"""Pod resources: whether the volumes of a pod may be set up after its sandbox."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ KNOWN = {"name": "v", "configMap": {"name": "known"}}
 
 @dataclass
 class Rest:
-    """Everything that pod_resources act through, as far as these tests need it."""
+    """Fake of all dependencies of PodResources, as far as these tests need them."""
 
     done: list[str] = field(default_factory=list)
     no_token: bool = False
@@ -57,7 +57,7 @@ class Rest:
         return lambda: ()
 
 
-def _holdings(rest: Rest) -> PodResources:
+def _pod_resources(rest: Rest) -> PodResources:
     names = ("resources", "volumes", "objects", "node", "events", "timeline", "users", "cluster")
     deps = SimpleNamespace(**dict.fromkeys(names, rest), runtime=SimpleNamespace(allocations=rest))
     return PodResources(cast(PodResourcesDeps, deps))
@@ -76,10 +76,10 @@ def _holdings(rest: Rest) -> PodResources:
         ({"volumes": [KNOWN], "hostUsers": False}, False),
     ],
 )
-async def test_only_what_surely_comes_is_left_for_later(fields: dict[str, object], later: bool) -> None:
+async def test_volumes_that_only_lack_tokens_are_set_up_later(fields: dict[str, object], later: bool) -> None:
     rest = Rest()
     pod = pod_of(**fields)
-    prepared = await _holdings(rest).prepare(pod, PodRuntimeStatus(ref_of(pod)))
+    prepared = await _pod_resources(rest).prepare(pod, PodRuntimeStatus(ref_of(pod)))
     assert (prepared.rest is not None) is later
     assert rest.done == (["cgroup"] if later else ["cgroup", "inputs", "volumes"])
     if prepared.rest is not None:
@@ -90,13 +90,13 @@ async def test_only_what_surely_comes_is_left_for_later(fields: dict[str, object
 async def test_a_pod_with_a_sandbox_waits_for_its_volumes() -> None:
     rest, pod = Rest(), pod_of()
     status = PodRuntimeStatus(ref_of(pod), sandboxes=(SandboxStatus(SandboxID("s"), ready=True),))
-    assert (await _holdings(rest).prepare(pod, status)).rest is None
+    assert (await _pod_resources(rest).prepare(pod, status)).rest is None
     assert "volumes" in rest.done
 
 
-async def test_what_does_not_come_after_all_is_a_failure() -> None:
+async def test_volumes_set_up_later_report_their_failure() -> None:
     pod = pod_of()
-    prepared = await _holdings(Rest(no_token=True)).prepare(pod, PodRuntimeStatus(ref_of(pod)))
+    prepared = await _pod_resources(Rest(no_token=True)).prepare(pod, PodRuntimeStatus(ref_of(pod)))
     assert prepared.rest is not None
     (failure,) = await prepared.rest()
     assert (failure.reason, failure.message) == ("FailedMount", "no token")

@@ -1,4 +1,4 @@
-"""What an earlier agent noted of pods: a record that is damaged or hangs keeps no other from being read."""
+"""Records of an earlier agent: a damaged record or a hung disk does not keep other records from being read."""
 
 import threading
 from pathlib import Path

@@ -1,7 +1,12 @@
-"""Runs pods on a container runtime: the heart of the agent.
+"""Pod runtime: creates, starts, stops and removes the sandboxes and containers of pods through CRI.
 
-Owns sandboxes and containers, their restarts, hooks, logs and garbage. The pod workers call :class:`PodRuntime`;
-PLEG and housekeeping list through it. What to do is decided in ``decide*.py``, which are pure; everything else does it.
+Contains container restarts and back-off, lifecycle hooks, in-place resize, log directories and garbage collection.
+``decide*.py`` are pure and compute the actions; the other modules carry them out. Pod workers call
+:class:`PodRuntime`; PLEG and housekeeping list pods through it.
+
+May import ``actuate/criconfig``, ``actuate/cri`` (errors) and ``kubelet/types``; the managers of images, volumes,
+cgroups and user namespaces are used through the protocols in ``ports.py``.
+Start reading at ``PodRuntime.sync_pod`` in ``manager.py`` and ``compute_pod_actions`` in ``decide.py``.
 """
 
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions

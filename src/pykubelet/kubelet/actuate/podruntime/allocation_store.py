@@ -1,11 +1,11 @@
-"""The record of what pods were allotted and what of it has not been applied yet; it survives the agent.
+"""Allocation store: the resources allocated to each pod and how far a resize has been applied; survives a restart.
 
-One small file in the pod's directory, so that it goes with the pod. It says what was allotted, and for containers
-that run with another size than that, which. A container that is not named runs as allotted: so nothing has to be
-written when containers start, and whoever is interrupted between two steps of a resize finds here which of them are
-done.
+There is one small file in each pod's directory, which is removed with the pod. It has the allocated resources, and the
+sizes of containers that run with another size than the allocated one. A container without an entry runs with its
+allocated size: so nothing has to be written when containers start, and a resize that was interrupted between two steps
+continues with the steps that are left.
 
-Static pods have no record: a changed manifest makes a new pod of them.
+Static pods have no record: a changed manifest creates a new pod.
 """
 
 import time
@@ -42,7 +42,7 @@ _MAX_FILE: Final = 1 << 20
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """A size on disk."""
+    """Size of a container as stored on disk: CPU in millicores, memory in bytes."""
 
     cpu_request: int
     cpu_limit: int
@@ -51,7 +51,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    """The file's content."""
+    """Content of a pod's allocation file."""
 
     containers: dict[str, ResourceRequirements]
     pod: ResourceRequirements | None = None
@@ -62,17 +62,19 @@ class _File(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Record:
+    """Allocation of one pod and the state of its resize."""
+
     allocation: Allocation
     pending: bool = False
-    """The pod's cgroup or one of its containers may not follow the allocation yet."""
+    """The pod's cgroup or one of its containers may not have its allocated size yet."""
     applied: Mapping[str, Size] = field(default_factory=dict)
-    """Sizes of containers that run with another than allotted."""
+    """Sizes of containers that run with another size than the allocated one."""
     error: str = ""
     saved: bool = False
 
 
 class AllocationStore:
-    """Implements ``types.resize.Allocations``. Changes are in memory at once; `save` brings them to disk."""
+    """Implements ``types.resize.Allocations``. Changes take effect in memory; :meth:`save` writes them to disk."""
 
     def __init__(self, files: PodFiles) -> None:
         self._files = files
@@ -80,17 +82,17 @@ class AllocationStore:
         self._records: dict[PodUID, _Record] = {}
 
     async def load(self, uids: Iterable[PodUID]) -> None:
-        """Read what an earlier agent has noted about these pods. What cannot be read is as good as not there."""
+        """Read records that an earlier agent wrote for these pods; a record that cannot be read counts as missing."""
         wanted = [uid for uid in uids if uid not in self._records]
         self._records |= await read_records(self._guard, wanted, self._read)
 
     def get(self, uid: PodUID) -> Allocation | None:
-        """What the pod was allotted; None if nothing is on record."""
+        """Return the pod's allocation; None if there is no record."""
         record = self._records.get(uid)
         return record.allocation if record is not None else None
 
     def set(self, pod: Pod) -> None:
-        """Allot what this pod's spec says. What runs keeps its size until it is changed."""
+        """Allocate what the pod's spec requests. Running containers keep their size until the resize is applied."""
         if is_static(pod):
             return
         uid, wanted = ref_of(pod).uid, allocation_of(pod)
@@ -106,25 +108,25 @@ class AllocationStore:
         self._records[uid] = _Record(wanted, pending=True, applied={**sizes, **before.applied})
 
     def progress(self, uid: PodUID) -> ResizeProgress | None:
-        """The resize that has not been wholly applied, if there is one."""
+        """Return the resize that is not completely applied yet, if any."""
         record = self._records.get(uid)
         if record is None or not record.pending:
             return None
         return ResizeProgress(record.allocation.generation, record.error)
 
     def applied(self, uid: PodUID) -> Mapping[str, Size]:
-        """Sizes of containers that may run with another than allotted."""
+        """Sizes, by container name, of containers that may run with another size than the allocated one."""
         record = self._records.get(uid)
         return record.applied if record is not None else {}
 
     def note_applied(self, uid: PodUID, container: str, size: Size) -> None:
-        """A container runs, or is about to, with this size; of interest only while a resize is under way."""
+        """Record the size that a container runs, or will run, with; ignored unless a resize is in progress."""
         record = self._records.get(uid)
         if record is not None and record.pending and record.applied.get(container) != size:
             self._records[uid] = replace(record, applied={**record.applied, container: size}, saved=False)
 
     def note_error(self, uid: PodUID, message: str) -> bool:
-        """The resize could not be applied, for this reason; whether that is news."""
+        """Record why the resize could not be applied; return whether the message is new."""
         record = self._records.get(uid)
         if record is None or record.error == message:
             return False
@@ -132,7 +134,7 @@ class AllocationStore:
         return True
 
     def complete(self, uid: PodUID, allocation: Allocation) -> bool:
-        """All that runs has the size of this allocation; False if the pod has been allotted another in the meantime."""
+        """Mark the resize to ``allocation`` as complete; return False if the pod has another allocation by now."""
         record = self._records.get(uid)
         if record is None or record.allocation is not allocation:
             return False
@@ -140,19 +142,19 @@ class AllocationStore:
         return True
 
     async def save(self, uid: PodUID) -> None:
-        """Bring the pod's record to disk, if it has changed. Raises Transient."""
+        """Write the pod's record to disk if it has changed. Raises Transient."""
         record = self._records.get(uid)
         if record is None or record.saved:
             return
         try:
             await blocking.call_to_end(f"pod/{uid}", self._write, uid, record)
         except OSError as error:
-            raise Transient(f"cannot note what pod {uid} was allotted: {error}") from error
+            raise Transient(f"cannot save the allocation of pod {uid}: {error}") from error
         if self._records.get(uid) is record:
             self._records[uid] = replace(record, saved=True)
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone, and its directory with it."""
+        """Forget a pod whose directory was removed."""
         self._records.pop(uid, None)
 
     def _write(self, uid: PodUID, record: _Record) -> None:

@@ -1,4 +1,4 @@
-"""Small tools for doing things side by side and against the clock."""
+"""Helpers to run coroutines concurrently, and with a time limit."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -13,21 +13,21 @@ U = TypeVar("U")
 
 
 async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
-    """The results of all, in order. The first error cancels the others and is raised as it is."""
+    """Run coroutines concurrently; return their results in order. The first error cancels the others and is raised."""
     tasks = [asyncio.create_task(one, name=name) for one in work]
     await finished(tasks)
     return [task.result() for task in tasks]
 
 
 async def both(one: Coroutine[Any, Any, T], two: Coroutine[Any, Any, U], name: str) -> tuple[T, U]:
-    """:func:`together` for two of different kinds."""
+    """Run two coroutines of different result types concurrently; errors as in :func:`concurrently`."""
     first, second = asyncio.create_task(one, name=name), asyncio.create_task(two, name=name)
     await finished((first, second))
     return first.result(), second.result()
 
 
 async def within(clock: Clock, limit: Seconds, work: Coroutine[Any, Any, None], name: str) -> bool:
-    """Do the work, but no longer than ``limit`` seconds of that clock; False if it had to be cancelled."""
+    """Run a coroutine for at most ``limit`` seconds of ``clock``; return False if it had to be cancelled."""
     worker = asyncio.create_task(work, name=name)
     alarm = asyncio.create_task(clock.sleep(limit), name=f"{name}-limit")
     in_time = False

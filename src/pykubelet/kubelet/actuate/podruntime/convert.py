@@ -1,4 +1,4 @@
-"""From CRI messages to the project's own picture of the runtime. Pure; the only place that parses CRI labels."""
+"""Converts CRI messages to the types of ``types/runtime.py``. Pure; no other code parses CRI labels."""
 
 import ipaddress
 import re
@@ -25,21 +25,21 @@ _STATES = {
 }
 
 _INTERRUPTED = re.compile(r"context canceled|failed to start shim\b.*\bsignal: killed", re.DOTALL)
-"""How containerd ends the message of a start that was broken off, depending on how far it had come."""
+"""End of containerd's message for a start that was cancelled, depending on how far it had come."""
 
 
 def container_state(state: int) -> ContainerState:
-    """States that CRI may add count as unknown."""
+    """Convert a container state; a state that CRI adds later counts as unknown."""
     return _STATES.get(pb.ContainerState.ValueType(state), ContainerState.UNKNOWN)
 
 
 def seconds(nanoseconds: int) -> float:
-    """CRI's time as Unix seconds; 0.0 for not yet."""
+    """Convert nanoseconds of CRI to Unix seconds; 0.0 if not set."""
     return nanoseconds / 1e9 if nanoseconds > 0 else 0.0
 
 
 def runtime_pods(sandboxes: Iterable[pb.PodSandbox], containers: Iterable[pb.Container]) -> list[RuntimePod]:
-    """Rows of the two lists, by pod; what no Kubernetes agent made is left out."""
+    """Group sandboxes and containers by pod; objects without the labels of a Kubernetes agent are left out."""
     refs: dict[PodUID, PodRef] = {}
     boxes: dict[PodUID, list[SandboxSummary]] = {}
     rows: dict[PodUID, list[ContainerSummary]] = {}
@@ -64,7 +64,7 @@ def runtime_pods(sandboxes: Iterable[pb.PodSandbox], containers: Iterable[pb.Con
 
 
 def seen_pod(sandbox: pb.PodSandboxStatus, containers: Iterable[pb.ContainerStatus]) -> RuntimePod | None:
-    """What an event shows of a pod: one sandbox with its containers. None if it shows none that an agent has made."""
+    """Pod of a container event: one sandbox with its containers. None without a sandbox of a Kubernetes agent."""
     ref = parse_pod_ref(sandbox.labels)
     if ref is None or not sandbox.id:
         return None
@@ -73,17 +73,17 @@ def seen_pod(sandbox: pb.PodSandboxStatus, containers: Iterable[pb.ContainerStat
 
 
 def newness(row: SandboxSummary | ContainerSummary | SandboxStatus) -> tuple[int, float]:
-    """Sorts the newest first: by attempt, since the wall clock may have been set back between two of them."""
+    """Sort key, newest first: by attempt, since the wall clock may have been set back between two attempts."""
     return (-row.attempt, -row.created_at)
 
 
 def container_summary(row: pb.Container) -> ContainerSummary:
-    """One row of ListContainers."""
+    """Convert an entry of ListContainers."""
     return _container_summary(row, SandboxID(row.pod_sandbox_id))
 
 
 def sandbox_summary(row: pb.PodSandbox | pb.PodSandboxStatus) -> SandboxSummary:
-    """One row of ListPodSandbox, or the same of a status."""
+    """Convert an entry of ListPodSandbox, or a sandbox status to such an entry."""
     return SandboxSummary(
         id=SandboxID(row.id),
         ready=row.state == pb.SANDBOX_READY,
@@ -104,7 +104,7 @@ def _container_summary(row: pb.Container | pb.ContainerStatus, sandbox: SandboxI
 
 
 def sandbox_status(status: pb.PodSandboxStatus) -> SandboxStatus:
-    """A sandbox in full. Addresses that are none leave it without any: such a sandbox cannot be used."""
+    """Convert a sandbox status. If an address is invalid, the result has no addresses: such a sandbox is not usable."""
     reported = (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
     ips = tuple(ip for ip in reported if ip)
     options = status.linux.namespaces.options
@@ -120,17 +120,17 @@ def sandbox_status(status: pb.PodSandboxStatus) -> SandboxStatus:
 
 
 def newest_first(statuses: Iterable[SandboxStatus]) -> tuple[SandboxStatus, ...]:
-    """Sandboxes by attempt; two of the same attempt by age."""
+    """Sort sandboxes, newest first, by attempt, then by creation time."""
     return tuple(sorted(statuses, key=newness))
 
 
 def containers_newest_first(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
-    """Containers by restart count; two of the same count by age."""
+    """Sort containers, newest first, by restart count, then by creation time."""
     return tuple(sorted(statuses, key=lambda c: (-c.restart_count, -c.created_at)))
 
 
 def container_status(status: pb.ContainerStatus, sandbox: SandboxID, message: str) -> ContainerStatus:
-    """A container in full; ``message`` is what it shows once it has ended, termination message included."""
+    """Convert a container status; ``message`` is the termination message of an exited container."""
     noted = parse_container(status.labels, status.annotations)
     state = ContainerState.CREATED if was_interrupted(status) else container_state(status.state)
     exited = state is ContainerState.EXITED
@@ -158,10 +158,10 @@ def container_status(status: pb.ContainerStatus, sandbox: SandboxID, message: st
 
 
 def was_interrupted(status: pb.ContainerStatus) -> bool:
-    """Whether the start of a container was broken off with the agent that asked for it, so that it never ran.
+    """Whether the start of a container was cancelled because its agent ended, so that the container never ran.
 
-    Runtimes undo such a start and report an exit. It says nothing about the container, which must be neither restarted
-    nor called failed for it: for the agent it is still only created.
+    Runtimes clean up such a start and report an exit. It does not count as an exit of the container, which is neither
+    restarted nor failed for it: for the agent the container is still only created.
     """
     ended = status.state == pb.CONTAINER_EXITED and not status.started_at
     return ended and _INTERRUPTED.search(status.message) is not None

@@ -1,8 +1,8 @@
-"""CrashLoopBackOff: how long a container that keeps ending has to wait for its next start.
+"""CrashLoopBackOff: the delay before a container that keeps exiting is started again.
 
-The delay doubles with each start that follows an exit and begins anew when a container has run long enough. After a
-restart of the agent it is worked out from the attempts that the runtime still has, so nobody gets a fresh start from
-killing the agent. Pure bookkeeping: times are passed in, all of one clock that does not jump.
+The delay doubles with each start that follows an exit and is reset when a container has run long enough. After a
+restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it. Pure:
+times are arguments, all from one monotonic clock.
 """
 
 import operator
@@ -18,23 +18,23 @@ from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
 
 _LONGEST_STREAK = 32
-"""Doublings beyond this change nothing, whatever the maximum."""
+"""Number of exits after which the delay has reached any maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The container has to wait."""
+    """Back-off of a container that has to wait."""
 
     delay: Seconds
-    """The whole delay, for messages."""
+    """The full delay, for messages."""
     until: Seconds
-    """Time of its end."""
+    """Time when the delay ends."""
 
 
 class CrashLoop:
-    """Back-off of all containers, by pod, name and spec: a changed image has a new one.
+    """Back-off of all containers, by pod, container name and hash of its spec: a changed spec starts without delay.
 
-    ``ended`` says when an attempt has ended, on the clock that the times given to the methods are of.
+    ``ended`` returns the exit time of an attempt, on the same clock as the times passed to the methods.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class CrashLoop:
         self._backoff = Backoff(config.crash_initial, config.crash_maximum, reset_after=config.crash_reset_after)
 
     def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
-        """What is left to wait before the container may start again; None: it may start now."""
+        """Return the remaining back-off before the container may start again; None: it may start now."""
         exits = _exits(status, container.name)
         if not exits:
             return None
         key, ended = self._key(status.uid, container), self._ended(exits[0])
         if not self._backoff.delay(key) and exits[0].hash == container_hash(container):
-            # Replay what happened before this agent was there; attempts of another image are of another series.
+            # Replay the exits from before this agent's start; attempts with another spec do not count.
             began = ended - max(0.0, exits[0].finished_at - exits[0].started_at)
             for _ in range(min(crash_streak(exits, self._reset_after), _LONGEST_STREAK) - 1):
                 self._backoff.next(key, began)
@@ -63,13 +63,13 @@ class CrashLoop:
         return Wait(delay, ended + delay)
 
     def starting(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> None:
-        """The container is about to be started: if it has ended before, the next wait is a longer one."""
+        """Record that the container is about to be started: after an earlier exit, the next delay is longer."""
         exits = _exits(status, container.name)
         if exits:
             self._backoff.next(self._key(status.uid, container), now, self._ended(exits[0]))
 
     def collect(self, now: Seconds) -> None:
-        """Forget what would start anew anyhow."""
+        """Forget back-offs that would be reset anyway."""
         self._backoff.gc(now)
 
     @staticmethod
@@ -78,10 +78,10 @@ class CrashLoop:
 
 
 def crash_streak(exits: Sequence[ContainerStatus], reset_after: Seconds) -> int:
-    """How many exits, newest first, belong to the running series; the first of a series costs no wait.
+    """Count the exits, newest first, of the current crash series; the first exit of a series has no delay.
 
-    A series begins with the first exit of all, or with the exit after a long run. Attempts that the runtime has
-    forgotten are taken to have ended early.
+    A series begins with the first exit, or with the exit after a run of more than ``reset_after`` seconds. Attempts
+    that the runtime has removed are assumed to have exited early.
     """
     for count, attempt in enumerate(exits, start=1):
         if attempt.started_at and attempt.finished_at - attempt.started_at > reset_after:

@@ -1,7 +1,7 @@
-"""What a sync of a pod has to do: from the wanted pod and the actual state to actions. Pure.
+"""Computes the actions of a pod sync from the desired pod and its actual state. Pure.
 
-The heart of the agent. It says nothing about time: whether a start has to wait for its back-off is asked when it is
-about to happen (:mod:`.crashloop`).
+Time is no input: whether a start has to wait for its back-off is checked right before the start (:mod:`.crashloop`).
+Counterpart of ``computePodActions`` of the Go kubelet.
 """
 
 from collections.abc import Mapping
@@ -31,18 +31,18 @@ Probes = Mapping[ContainerID, ContainerProbes]
 
 @dataclass(frozen=True, slots=True)
 class SandboxVerdict:
-    """Whether the pod can go on in the sandbox it has."""
+    """Whether the pod can use its existing sandbox."""
 
     usable: bool
     id: SandboxID | None = None
     attempt: int = 0
-    """Of that sandbox, or of the one that has to be made."""
+    """Attempt number of that sandbox, or of the one to create."""
 
 
 def compute_pod_actions(pod: Pod, status: PodRuntimeStatus, probes: Probes) -> PodActions:
-    """The actions that bring the pod one step nearer to what is wanted; repeatable at any moment.
+    """Compute the actions that bring the pod one step nearer to its desired state; repeatable at any moment.
 
-    ``probes`` holds today's conclusions by container id; a container without an entry has none yet.
+    ``probes`` has the current probe results by container id; a container without an entry has no result yet.
     """
     sandbox = judge_sandbox(pod, status)
     if not sandbox.usable or sandbox.id is None:
@@ -54,7 +54,7 @@ def compute_pod_actions(pod: Pod, status: PodRuntimeStatus, probes: Probes) -> P
 
 
 def judge_sandbox(pod: Pod, status: PodRuntimeStatus) -> SandboxVerdict:
-    """The newest sandbox is good if it is the only ready one, has the right kind of network and an address."""
+    """Check the newest sandbox: usable if it is the only ready one, has the right network mode and an address."""
     if not status.sandboxes:
         return SandboxVerdict(usable=False)
     newest = status.sandboxes[0]
@@ -71,13 +71,13 @@ def judge_sandbox(pod: Pod, status: PodRuntimeStatus) -> SandboxVerdict:
 
 
 def _with_new_sandbox(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxVerdict) -> PodActions:
-    """Stop whatever is left and start over, unless the pod has nothing left to do."""
+    """Kill the pod and start it in a new sandbox, unless all its containers have completed."""
     end = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id, kill_pod=True)
-    # A pod that runs once has had its run if it ever got as far as starting a container.
+    # A pod that never restarts has had its run once a container was started.
     has_run = any(c.state is not ContainerState.CREATED for c in status.containers)
     if has_run and not restarts_after_failure(pod):
         return end
-    start = tuple(c for c in pod.spec.containers if not _has_done_its_work(pod, c, status))
+    start = tuple(c for c in pod.spec.containers if not _has_succeeded(pod, c, status))
     ran_before = any(_known_attempt(status, c.name) for c in pod.spec.containers)
     if not start and ran_before:
         return end
@@ -92,8 +92,8 @@ def _with_new_sandbox(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxVerdic
     )
 
 
-def _has_done_its_work(pod: Pod, container: Container, status: PodRuntimeStatus) -> bool:
-    """A container that runs until it succeeds, and has."""
+def _has_succeeded(pod: Pod, container: Container, status: PodRuntimeStatus) -> bool:
+    """Whether a container with restart policy OnFailure has succeeded."""
     if (container.restart_policy or pod.spec.restart_policy) != "OnFailure":
         return False
     latest = status.latest(container.name)
@@ -106,9 +106,9 @@ def _known_attempt(status: PodRuntimeStatus, name: str) -> bool:
 
 
 def _resets(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID) -> tuple[ContainerReset, ...]:
-    """All containers in the order to forget them, if one has ended in a way that restarts the pod in place.
+    """All containers in the order of their removal, if the exit of one restarts the whole pod in place.
 
-    Those that ended so come last: as long as one is there, an interrupted reset is taken up again.
+    The containers that triggered it come last: while one exists, an interrupted reset is continued.
     """
     specs = {c.name: c for c in (*pod.spec.containers, *pod.spec.init_containers)}
     ended = [
@@ -117,26 +117,26 @@ def _resets(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID) -> tuple[Con
     if not ended:
         return ()
     causes: list[ContainerReset] = []
-    victims: list[ContainerReset] = []
+    others: list[ContainerReset] = []
     for name, spec in specs.items():
         for attempt in (c for c in status.containers if c.name == name):
             reset = ContainerReset(attempt.id, name, running=attempt.state is not ContainerState.EXITED)
-            (causes if restarts_all(spec, attempt) else victims).append(reset)
-    return (*victims, *causes)
+            (causes if restarts_all(spec, attempt) else others).append(reset)
+    return (*others, *causes)
 
 
 def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: SandboxVerdict) -> PodActions:
-    """The pod has a good sandbox: which containers to stop and to start in it."""
+    """Actions in a usable sandbox: containers to kill and to start."""
     assert sandbox.id is not None
     base = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id)
-    strays = _strays(status, sandbox.id)
-    if strays:
-        return replace(base, kill=strays)
+    leftovers = _leftovers(status, sandbox.id)
+    if leftovers:
+        return replace(base, kill=leftovers)
     init = plan_init(pod, status, probes, sandbox.id)
     if init.failed:
         return replace(base, kill_pod=True)
     kill = list(init.kill)
-    # Ephemeral containers run once, and may do so before the pod is initialised.
+    # Ephemeral containers run once, and may run before the pod is initialized.
     ephemeral = tuple(
         c
         for c in pod.spec.ephemeral_containers
@@ -159,17 +159,19 @@ def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: San
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
+    """Actions for one ordinary container."""
+
     keep: bool = False
     start: bool = False
     kill: ContainerKill | None = None
 
 
 def _container(pod: Pod, container: Container, attempt: ContainerStatus | None, probes: Probes) -> _Verdict:
-    """What an ordinary container of an initialised pod asks for."""
+    """Actions for an ordinary container of an initialized pod."""
     if attempt is None or attempt.state is not ContainerState.RUNNING:
         start = should_start(pod, container, attempt)
         if start and attempt is not None and attempt.state is ContainerState.UNKNOWN:
-            # It may well run: without the kill there could be two.
+            # The container may be running: without the kill there could be two.
             message = f'Container is in "{attempt.state}" state, try killing it before restart'
             return _Verdict(start=True, kill=ContainerKill(attempt.id, container.name, message))
         return _Verdict(start=start)
@@ -177,7 +179,7 @@ def _container(pod: Pod, container: Container, attempt: ContainerStatus | None, 
     restart = restarts_after_failure(pod, container)
     reason = KillReason.UNKNOWN
     if attempt.hash != container_hash(container):
-        # The wish has changed, which no restart policy can refuse.
+        # The spec has changed: the container is restarted whatever the restart policy.
         message, restart = f"Container {container.name} definition changed", True
     elif results.liveness is ProbeResult.FAILURE:
         message, reason = f"Container {container.name} failed liveness probe", KillReason.LIVENESS_PROBE
@@ -190,10 +192,10 @@ def _container(pod: Pod, container: Container, attempt: ContainerStatus | None, 
     return _Verdict(start=restart, kill=ContainerKill(attempt.id, container.name, message, reason))
 
 
-def _strays(status: PodRuntimeStatus, sandbox: SandboxID) -> tuple[ContainerKill, ...]:
-    """Running attempts that must not be: in an earlier sandbox, or beside a newer one of the same name.
+def _leftovers(status: PodRuntimeStatus, sandbox: SandboxID) -> tuple[ContainerKill, ...]:
+    """Kill running attempts that must not run: in an earlier sandbox, or next to a newer one of the same container.
 
-    They should never be there. While they are, nothing is started: there must never be two of a kind.
+    They should not exist. While they do, nothing is started: a container must never run twice.
     """
     seen: set[str] = set()
     kills: list[ContainerKill] = []

@@ -1,4 +1,4 @@
-"""Which dead containers and sandboxes are garbage. Pure."""
+"""Selects the dead containers and sandboxes to remove. Pure."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from pykubelet.kubelet.types.runtime import (
 )
 
 Removable = Callable[[PodUID], bool]
-"""Whether nothing of the pod has to be kept."""
+"""Whether all dead containers and sandboxes of the pod may be removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class GcPolicy:
-    """What to keep (`minimum-container-ttl-duration` and its kin in the reference)."""
+    """What garbage collection keeps (flags `minimum-container-ttl-duration` etc. of the Go kubelet)."""
 
     min_age: Seconds = 0.0
-    """Younger containers are left alone."""
+    """Age in seconds below which a container is kept."""
     max_per_container: int = 1
     """Dead attempts to keep of each container; negative: all."""
     max_total: int = -1
-    """Dead containers to keep on the node; negative: any number."""
+    """Dead containers to keep on the node; negative: no limit."""
 
 
 def garbage_containers(
     pods: Sequence[RuntimePod], policy: GcPolicy, removable: Removable, now: Seconds
 ) -> list[ContainerSummary]:
-    """Containers to remove: all of pods that are gone, and the oldest of the others beyond the policy."""
+    """Containers to remove: all of removable pods, and of the others the oldest ones beyond the policy."""
     garbage: list[ContainerSummary] = []
     units: list[list[ContainerSummary]] = []
     for pod in pods:
@@ -46,7 +46,7 @@ def garbage_containers(
     if policy.max_per_container >= 0:
         garbage += _cut(units, policy.max_per_container)
     if policy.max_total >= 0 and sum(map(len, units)) > policy.max_total:
-        # First an equal share for everybody, then the oldest of all.
+        # First reduce each container to an equal share, then remove the oldest of the node.
         garbage += _cut(units, max(1, policy.max_total // len(units)))
         rest = sorted((c for unit in units for c in unit), key=lambda c: -c.created_at)
         garbage += rest[policy.max_total :]
@@ -54,7 +54,7 @@ def garbage_containers(
 
 
 def _cut(units: list[list[ContainerSummary]], keep: int) -> list[ContainerSummary]:
-    """Shorten each unit, which is newest first, and return what was cut off."""
+    """Shorten each list, newest first, to ``keep`` entries; return the removed entries."""
     cut = [container for unit in units for container in unit[keep:]]
     for unit in units:
         del unit[keep:]
@@ -64,10 +64,10 @@ def _cut(units: list[list[ContainerSummary]], keep: int) -> list[ContainerSummar
 def garbage_sandboxes(
     pods: Sequence[RuntimePod], removed: Collection[ContainerID], removable: Removable
 ) -> list[SandboxSummary]:
-    """Sandboxes to remove: neither ready nor with a container left, and not the newest of a pod that is kept."""
+    """Sandboxes to remove: not ready, without containers, and not the newest sandbox of a pod that is kept."""
     garbage: list[SandboxSummary] = []
     for pod in pods:
-        inhabited = {c.sandbox_id for c in pod.containers if c.id not in removed}
+        in_use = {c.sandbox_id for c in pod.containers if c.id not in removed}
         candidates = pod.sandboxes if removable(pod.uid) else pod.sandboxes[1:]
-        garbage += (s for s in candidates if not s.ready and s.id not in inhabited)
+        garbage += (s for s in candidates if not s.ready and s.id not in in_use)
     return garbage

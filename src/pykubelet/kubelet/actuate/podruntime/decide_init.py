@@ -1,8 +1,8 @@
-"""What to do with init containers and sidecars. Pure; KEP-753 (sidecars).
+"""Computes which init containers and sidecars to start and kill. Pure; KEP-753 (sidecars).
 
-They are looked at from the last to the first. The last one that has a trace in the sandbox is the frontier: all
-before it have been initialised, and of those only sidecars still matter. So a removed record of a finished init
-container never makes it run again.
+Init containers are checked from the last to the first. All init containers before the last one with an attempt in the
+sandbox have completed, and only the sidecars among them still matter. So an init container whose finished attempt was
+garbage-collected does not run again.
 """
 
 from collections.abc import Mapping
@@ -26,31 +26,31 @@ Probes = Mapping[ContainerID, ContainerProbes]
 
 @dataclass(frozen=True, slots=True)
 class InitPlan:
-    """Where the initialisation stands and what moves it on."""
+    """State of the pod's initialization and the next actions."""
 
     initialized: bool = False
-    """Ordinary containers may run."""
+    """All init containers have completed: ordinary containers may run."""
     failed: bool = False
-    """An init container has failed for good: the pod has."""
+    """An init container has failed and is not restarted: the pod has failed."""
     start: tuple[Container, ...] = ()
     kill: tuple[ContainerKill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What one init container asks for."""
+    """Actions for one init container."""
 
     done: bool = False
-    """The next one may start."""
+    """The next init container may start."""
     start: bool = False
     failed: bool = False
     kill: ContainerKill | None = None
 
 
 def plan_init(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: SandboxID) -> InitPlan:
-    """The next step of the initialisation of a pod in its sandbox, and the care for its sidecars.
+    """Compute the next step of the initialization of a pod, and the actions for its sidecars.
 
-    Only attempts made in this sandbox count: a new one is initialised from the beginning.
+    Only attempts in this sandbox count: in a new sandbox all init containers run again.
     """
     containers = pod.spec.init_containers
     passed = _passed(pod, status, sandbox)
@@ -64,7 +64,7 @@ def plan_init(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: Sandb
         attempt = current(status, container.name, sandbox)
         if attempt is None or attempt.state is ContainerState.CREATED:
             if attempt is not None:
-                # Made ahead of its turn, or just in it: what is before it tells.
+                # Pre-created or not started yet: the containers before it decide whether it may start.
                 first = (container,)
             if passed and sidecar:
                 start.append(container)
@@ -90,7 +90,7 @@ def plan_init(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: Sandb
 
 
 def _passed(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID) -> bool:
-    """Whether the pod was initialised once: an ordinary container has run, or was made and no init one is known."""
+    """Whether the pod was initialized: an ordinary container has run, or one exists and no init container does."""
     ordinary = [a for c in pod.spec.containers if (a := current(status, c.name, sandbox)) is not None]
     if any(a.state is not ContainerState.CREATED for a in ordinary):
         return True
@@ -99,7 +99,7 @@ def _passed(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID) -> bool:
 
 
 def _run_once(pod: Pod, container: Container, attempt: ContainerStatus, _: Probes) -> _Verdict:
-    """An init container that has to end before the next begins."""
+    """Actions for an init container that has to complete before the next one starts."""
     match attempt.state:
         case ContainerState.RUNNING | ContainerState.CREATED:
             return _Verdict()
@@ -108,7 +108,7 @@ def _run_once(pod: Pod, container: Container, attempt: ContainerStatus, _: Probe
                 return _Verdict(failed=True)
             return _Verdict(start=True, kill=_kill_unknown(attempt))
         case ContainerState.EXITED:
-            # A process group killed for memory may still end with 0: the container has failed nevertheless.
+            # A container whose processes were OOM-killed may exit with 0 and has failed nevertheless.
             if attempt.exit_code == 0 and attempt.reason != "OOMKilled":
                 return _Verdict(done=True)
             again = should_start(pod, container, attempt)
@@ -116,7 +116,7 @@ def _run_once(pod: Pod, container: Container, attempt: ContainerStatus, _: Probe
 
 
 def _sidecar(_: Pod, container: Container, attempt: ContainerStatus, probes: Probes) -> _Verdict:
-    """A sidecar: it has to have started before the next init container begins, and is kept running."""
+    """Actions for a sidecar: the next init container waits until it has started, and it is kept running."""
     match attempt.state:
         case ContainerState.RUNNING:
             return _running_sidecar(container, attempt, probes)

@@ -1,7 +1,7 @@
-"""What an allotted resize has to change in a running pod (KEP-1287). Pure.
+"""Plans an in-place resize: the changes that bring a running pod to its allocated size (KEP-1287). Pure.
 
-A container whose `resizePolicy` says so is restarted; any other gets its new size while it runs. Smaller sizes come
-before larger ones, so that the sum never exceeds what the pod may have.
+A container is restarted if its `resizePolicy` requires it; any other is resized while it runs. Containers that shrink
+come before containers that grow, so that the sum never exceeds the limit of the pod.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ _RESTART = "RestartContainer"
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """One running container that gets another size."""
+    """A running container to resize."""
 
     id: ContainerID
     container: Container
@@ -33,13 +33,13 @@ class SizeChange:
 
     @property
     def memory_limit_falls(self) -> bool:
-        """Whether its memory is limited more closely than now, where it may use too much already."""
+        """Whether the memory limit becomes lower, so that current usage may exceed it."""
         return self.wanted.memory_limit > 0 and not 0 < self.now.memory_limit <= self.wanted.memory_limit
 
 
 @dataclass(frozen=True, slots=True)
 class ResizePlan:
-    """The containers to change, in this order, memory first."""
+    """Containers to resize, in this order, memory before CPU, and containers to restart."""
 
     memory: tuple[SizeChange, ...] = ()
     cpu: tuple[SizeChange, ...] = ()
@@ -49,7 +49,7 @@ class ResizePlan:
 
 
 class PodStep(StrEnum):
-    """One step of changing the pod as a whole for one resource."""
+    """Step of resizing a pod for one resource."""
 
     LIMIT = "limit"
     REQUEST = "request"
@@ -59,9 +59,9 @@ class PodStep(StrEnum):
 def plan_resize(
     pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID, applied: Mapping[str, Size], busy: Collection[ContainerID]
 ) -> ResizePlan:
-    """What to do with the containers that run in this sandbox with another size than the pod's spec gives them.
+    """Plan the resize of containers that run in this sandbox with another size than the pod's spec has.
 
-    ``applied`` has the sizes by container name, ``busy`` those that are stopped anyhow.
+    ``applied`` has the current sizes by container name, ``busy`` the containers that this sync stops anyway.
     """
     changes: list[SizeChange] = []
     restart: list[SizeChange] = []
@@ -86,7 +86,7 @@ def plan_resize(
 def with_resize(
     actions: PodActions, pod: Pod, status: PodRuntimeStatus, applied: Mapping[str, Size]
 ) -> tuple[PodActions, ResizePlan | None]:
-    """The actions of a sync together with what a resize adds to them; None where there is no pod to resize."""
+    """Add a resize to the actions of a sync; the plan is None if the sync leaves no running pod to resize."""
     if actions.kill_pod or actions.reset or actions.sandbox_id is None:
         return actions, None
     plan = plan_resize(pod, status, actions.sandbox_id, applied, {kill.id for kill in actions.kill})
@@ -102,10 +102,10 @@ def with_resize(
 
 
 def pod_steps(now: int | None, wanted: int | None, now_request: int, wanted_request: int) -> tuple[PodStep, ...]:
-    """The order of steps for one resource: the pod grows before its containers and shrinks after them.
+    """Return the order of steps for one resource: the pod grows before its containers and shrinks after them.
 
-    Growing, the limit comes before the request; shrinking, the request before the limit. ``now`` and ``wanted`` are
-    limits, `UNLIMITED` for none; None is one that is not kept here.
+    When it grows, the limit is set before the request; when it shrinks, the request before the limit. ``now`` and
+    ``wanted`` are limits, `UNLIMITED` for no limit; None is a limit that the agent does not manage.
     """
     order: list[PodStep] = []
     limit_change = _grows(now, wanted)
@@ -122,12 +122,12 @@ def pod_steps(now: int | None, wanted: int | None, now_request: int, wanted_requ
 
 
 def pod_memory_falls(now: CgroupResources, wanted: CgroupResources) -> bool:
-    """Whether the pod's memory is limited more closely than now."""
+    """Whether the pod's memory limit becomes lower."""
     return _grows(now.memory_max, wanted.memory_max) is False
 
 
 def _grows(now: int | None, wanted: int | None) -> bool | None:
-    """None: nothing changes."""
+    """Whether a limit grows; None if it does not change."""
     if now is None or wanted is None or now == wanted:
         return None
     if UNLIMITED in (now, wanted):
@@ -136,7 +136,7 @@ def _grows(now: int | None, wanted: int | None) -> bool | None:
 
 
 def _needs_restart(change: SizeChange) -> bool:
-    """Whether the container asks to be restarted for a change of what has changed."""
+    """Whether the container's `resizePolicy` requires a restart for one of the changed resources."""
     now, wanted = change.now, change.wanted
     changed = {
         CPU: (now.cpu_request, now.cpu_limit) != (wanted.cpu_request, wanted.cpu_limit),
@@ -149,7 +149,7 @@ def _needs_restart(change: SizeChange) -> bool:
 
 
 def _in_order(changes: list[SizeChange], resource: str) -> tuple[SizeChange, ...]:
-    """Those whose amount of this resource changes; what shrinks comes first. The limit counts before the request."""
+    """Changes of one resource, shrinking containers first; the limit decides, else the request."""
     found = []
     for change in changes:
         now, wanted = _amounts(change.now, resource), _amounts(change.wanted, resource)

@@ -1,4 +1,4 @@
-"""In which order and with how much grace the containers of a pod are stopped. Pure; KEP-753, KEP-2238."""
+"""Stop order and grace periods of the containers of a pod. Pure; KEP-753, KEP-2238."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -14,18 +14,18 @@ from pykubelet.models.core_v1 import ContainerPort, LifecycleHandler, Pod
 
 @dataclass(frozen=True, slots=True)
 class StopFacts:
-    """All that is needed to stop a container; from the pod's spec or from what was noted at its creation."""
+    """What is needed to stop a container, from the pod's spec or from the container's labels and annotations."""
 
     ref: PodRef
     name: str
     grace: Seconds
     pre_stop: LifecycleHandler | None = None
     ports: tuple[ContainerPort, ...] = ()
-    """For a hook that names its port."""
+    """Container ports, for a hook that refers to a port by name."""
 
 
 def facts_from_spec(pod: Pod, container: AnyContainer, reason: KillReason) -> StopFacts:
-    """A deletion's grace period comes first, then that of the probe which failed, then the pod's."""
+    """Facts from the spec. Grace period: of the deletion, else of the failed probe, else of the pod."""
     probe = {
         KillReason.STARTUP_PROBE: container.startup_probe,
         KillReason.LIVENESS_PROBE: container.liveness_probe,
@@ -39,7 +39,7 @@ def facts_from_spec(pod: Pod, container: AnyContainer, reason: KillReason) -> St
 
 
 def facts_from_labels(noted: ParsedContainerLabels) -> StopFacts:
-    """For a container whose pod is gone, or whose spec no longer names it."""
+    """Facts from labels, for a container whose pod is gone or whose spec no longer contains it."""
     grace = noted.deletion_grace_period
     if grace is None:
         grace = noted.termination_grace_period
@@ -47,15 +47,15 @@ def facts_from_labels(noted: ParsedContainerLabels) -> StopFacts:
 
 
 def remaining_grace(grace: Seconds, elapsed: Seconds) -> Seconds:
-    """What is left for the container itself, in whole seconds: never less than the minimum."""
+    """Grace period left for stopping the container, in whole seconds, at least ``MINIMUM_GRACE``."""
     return max(MINIMUM_GRACE, math.ceil(grace - elapsed))
 
 
 def stop_order(pod: Pod | None, running: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """Which running containers each container waits for before it is stopped.
+    """Return, for each container, the running containers that have to stop before it.
 
     Sidecars wait for all ordinary containers and for the sidecars after them, so they stop in reverse order of their
-    start. Everything else waits for nothing and has no entry.
+    start. Other containers do not wait and have no entry.
     """
     if pod is None:
         return {}

@@ -1,7 +1,6 @@
-"""Gathers what a container is made from, and puts it into CRI's words.
+"""Collects the inputs of a container's CRI configuration from node, volumes, objects and files.
 
-The facts come from many places (node, volumes, objects, files); the message itself is built by
-:mod:`pykubelet.kubelet.actuate.criconfig`, which is pure.
+The configuration itself is built by :mod:`pykubelet.kubelet.actuate.criconfig`, which is pure.
 """
 
 from collections.abc import Mapping
@@ -33,19 +32,19 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """One container to start, and where."""
+    """Container to start, with its pod and sandbox."""
 
     pod: Pod
     container: AnyContainer
     kind: ContainerKind
     status: PodRuntimeStatus
-    """As it was at the beginning of the sync; attempts made since are not in it."""
+    """Status at the beginning of the sync, without attempts created since."""
     sandbox: SandboxStatus
     sandbox_config: pb.PodSandboxConfig
 
 
 class ContainerDescriber:
-    """Makes the message for one start of a container, with all the files that it mounts."""
+    """Builds the CRI configuration for one start of a container, and creates the files that it mounts."""
 
     def __init__(self, deps: PodRuntimeDeps, config: PodRuntimeConfig) -> None:
         self._deps = deps
@@ -54,7 +53,7 @@ class ContainerDescriber:
     async def describe(
         self, job: StartJob, image_ref: str, restart_count: int, before: pb.ContainerConfig | None = None
     ) -> pb.ContainerConfig:
-        """The message; one made ``before`` for the same start lends its files.
+        """Build the configuration. Files of a configuration built ``before`` for the same start are reused.
 
         Raises ConfigError, VolumeError, ImageError (image volumes), another base error, or OSError.
         """
@@ -92,7 +91,7 @@ class ContainerDescriber:
         return container_environment(job.pod, job.container, context)
 
     def _own_mounts(self, job: StartJob, before: pb.ContainerConfig | None) -> tuple[HostMount, ...]:
-        """Files that the agent itself provides: /etc/hosts and the termination log."""
+        """Create and mount the files that the agent itself provides: /etc/hosts and the termination log."""
         files, ref, container = self._deps.files, ref_of(job.pod), job.container
         mounts: list[HostMount] = []
         if wants_hosts(job.pod, container, job.sandbox.ips):
@@ -117,7 +116,7 @@ class ContainerDescriber:
 
 
 def _target_id(job: StartJob) -> str:
-    """Id of the container that an ephemeral container looks into; empty for none."""
+    """Id of the target container of an ephemeral container; empty for none."""
     name = getattr(job.container, "target_container_name", "")
     if not name:
         return ""

@@ -1,4 +1,4 @@
-"""Removes what pods leave behind: dead containers, sandboxes, logs and the links to them."""
+"""Garbage collection: removes dead containers, sandboxes, logs and log symlinks of pods."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Collector:
-    """Removes things for good. Nothing here runs any more, except by a mistake of the runtime."""
+    """Removes containers, sandboxes and logs. Containers in unknown state are killed first, others have exited."""
 
     def __init__(self, cri: Cri, reader: StatusReader, killer: Killer, logs: LogFiles, clock: Clock) -> None:
         self._cri = cri
@@ -43,10 +43,10 @@ class Collector:
     async def collect(
         self, policy: GcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
     ) -> None:
-        """One round. Nothing of pods outside ``keep`` is kept, and no container of those in ``ended``.
+        """Run one round: remove everything of pods outside ``keep``, and the dead containers of pods in ``ended``.
 
-        ``keep`` is asked after the lists are read, so that a pod which came meanwhile is safe. What cannot be listed or
-        removed is logged and retried in a later round; only a failure of the runtime to list is raised.
+        ``keep`` is called after the lists were read, so that a pod added meanwhile is safe. What cannot be listed or
+        removed is logged and retried in a later round; an error of the runtime's lists is raised.
         """
         dirs: dict[Path, PodUID] = {}
         links: dict[Path, ContainerID | None] = {}
@@ -65,7 +65,7 @@ class Collector:
         removed: set[ContainerID] = set()
         for container in self._containers.due(garbage_containers(pods, policy, removable, self._clock.now()), _id):
             with self._containers.item(container.id):
-                await self._take(by_id[container.id])
+                await self._remove_dead(by_id[container.id])
                 removed.add(container.id)
         for sandbox in self._sandboxes.due(garbage_sandboxes(pods, removed, removable), _id):
             with self._sandboxes.item(sandbox.id):
@@ -74,14 +74,14 @@ class Collector:
         for directory in self._dirs.due([directory for directory, uid in dirs.items() if uid not in wanted]):
             with self._dirs.item(str(directory)):
                 await blocking.call_to_end(f"pod/{dirs[directory]}", self._logs.remove_dir, directory)
-        # The log of a living container may be missing for a moment, while it is rotated or not yet begun.
-        living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
-        for link in self._links.due([link for link, container in links.items() if container not in living]):
+        # The log of a running container may be missing for a moment: during rotation, or before its first line.
+        alive = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
+        for link in self._links.due([link for link, container in links.items() if container not in alive]):
             with self._links.item(str(link)):
                 await blocking.call("logs", self._logs.remove_link, link)
 
     async def remove_pod(self, ref: PodRef) -> None:
-        """Remove all of a stopped pod: containers, sandboxes, logs. Raises Transient if something stays."""
+        """Remove containers, sandboxes and logs of a stopped pod. Raises Transient if something remains."""
         sandboxes, containers = await self._reader.rows(ref.uid)
         errors = await concurrently((self._remove(ContainerID(row.id)) for row in containers), "remove-container")
         errors += await concurrently((self._remove_sandbox(SandboxID(box.id)) for box in sandboxes), "remove-sandbox")
@@ -91,12 +91,12 @@ class Collector:
         try:
             await blocking.call_to_end(_owner(ref), self._logs.remove_pod, ref)
         except OSError as error:
-            raise Transient(f"the logs of pod {ref} cannot be removed: {error}") from error
+            raise Transient(f"cannot remove the logs of pod {ref}: {error}") from error
 
     async def remove_attempts(self, ref: PodRef, attempts: Sequence[ContainerStatus], *, with_logs: bool) -> None:
-        """Remove attempts that have ended; a failure is only logged, since the next round tries again.
+        """Remove attempts that have exited; a failure is only logged, since the next round retries.
 
-        A log that stays keeps the restart count, for a container of which nothing else is left.
+        Without ``with_logs`` the log is kept: the restart count of a container without attempts is derived from it.
         """
         for attempt in attempts:
             with self._containers.item(attempt.id):
@@ -107,8 +107,8 @@ class Collector:
                 else:
                     await blocking.call(_owner(ref), self._logs.unlink, ref, attempt.name, attempt.id)
 
-    async def _take(self, row: pb.Container) -> None:
-        """Remove a container and the logs of its attempt. Raises base errors or OSError for what stays."""
+    async def _remove_dead(self, row: pb.Container) -> None:
+        """Remove a container and its log. Raises base errors or OSError if something remains."""
         container = ContainerID(row.id)
         noted = parse_container(row.labels, row.annotations)
         if noted is not None and row.state == pb.CONTAINER_UNKNOWN:
@@ -122,12 +122,12 @@ class Collector:
             await self._remove_log(noted.ref, noted.name, container, noted.restart_count)
 
     async def _remove_log(self, ref: PodRef, name: str, container: ContainerID, restart_count: int) -> None:
-        """A log that stays does not keep its container, which is removed already; it goes with its pod."""
+        """Remove the log of a removed container; a failure is only logged, since the log is removed with its pod."""
         try:
             await blocking.call_to_end(_owner(ref), self._logs.remove_attempt, ref, name, container, restart_count)
         except (PykubeletError, OSError) as error:
             fields = {"pod": str(ref), "container": name, "error": str(error)}
-            _log.warning("log of a removed container cannot be removed; it goes with its pod", extra=fields)
+            _log.warning("log of a removed container not removed: retried when its pod is removed", extra=fields)
 
     async def _remove(self, container: ContainerID) -> str | None:
         try:
@@ -139,7 +139,7 @@ class Collector:
         return None
 
     async def _remove_sandbox(self, sandbox: SandboxID) -> str | None:
-        """Stop it once more, since a network that was not given back is lost with it, and remove it."""
+        """Stop a sandbox again, so that its network is released, and remove it; return the error."""
         try:
             await self._cri.stop_pod_sandbox(sandbox)
         except NotFound:

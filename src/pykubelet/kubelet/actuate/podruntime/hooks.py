@@ -1,4 +1,4 @@
-"""Lifecycle hooks: what a container wants done right after its start and before its stop."""
+"""Runs lifecycle hooks of containers: postStart and preStop."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _NO_METER = NoMeter()
 
 @dataclass(frozen=True, slots=True)
 class HookTarget:
-    """The container that a hook is about."""
+    """Container that a hook belongs to."""
 
     ref: PodRef
     container: str
@@ -35,11 +35,11 @@ class HookTarget:
 
 
 class HookError(PykubeletError):
-    """A hook failed. The message may hold output of the container: for the status, not for events."""
+    """A hook failed. The message may contain output of the container: use it in the status, not in events."""
 
 
 class HookRunner:
-    """Runs hooks. A hook runs in the container or against it, never on the host."""
+    """Runs hooks: a command in the container, an HTTP request, or a sleep; never a command on the host."""
 
     def __init__(
         self, cri: Cri, http: HttpGetter, events: EventRecorder, clock: Clock, meter: WorkMeter = _NO_METER
@@ -51,7 +51,7 @@ class HookRunner:
         self._meter = meter
 
     async def run(self, hook: LifecycleHandler, target: HookTarget, limit: Seconds = 0.0) -> None:
-        """Run the hook to its end; raises ``HookError``. ``limit`` is told to the runtime too (0: none)."""
+        """Run the hook to completion. Raises ``HookError``. ``limit``: exec timeout in seconds (0: none)."""
         try:
             if hook.exec is not None:
                 await self._exec(hook.exec.command, target, limit)
@@ -60,8 +60,8 @@ class HookRunner:
             elif hook.sleep is not None:
                 await self._sleep(hook.sleep.seconds)
             else:
-                # The API lets tcpSocket through for old clients and says that it fails when it is run.
-                raise HookError("use one of exec, httpGet and sleep; tcpSocket is not supported for hooks")
+                # The API accepts tcpSocket for compatibility and documents that it fails at run time.
+                raise HookError("unsupported lifecycle hook: use exec, httpGet or sleep; tcpSocket is not supported")
         except PykubeletError as error:
             _log.info(
                 "lifecycle hook failed",
@@ -77,7 +77,7 @@ class HookRunner:
             raise
 
     async def _get(self, action: HTTPGetAction, target: HookTarget) -> None:
-        """Any answer is a success. A server that was asked by https and does not speak TLS is asked by http."""
+        """Send the request; any response is a success. Falls back to HTTP if an HTTPS server does not speak TLS."""
         request = http_request(action, target)
         try:
             await self._http(request)
@@ -96,13 +96,13 @@ class HookRunner:
 
 
 def http_request(action: HTTPGetAction, target: HookTarget, *, plain: bool = False) -> HttpRequest:
-    """The request of an httpGet hook; without a host it goes to the pod. Raises ``HookError``.
+    """Build the request of an httpGet hook; without a host it goes to the pod. Raises ``HookError``.
 
-    With ``plain`` it goes by http whatever the hook says, and then without credentials.
+    With ``plain`` the request uses http whatever the hook's scheme is, and has no Authorization header.
     """
     host = action.host or next(iter(target.ips), "")
     if not host:
-        raise HookError("the pod has no address")
+        raise HookError("httpGet hook without a host: the pod has no IP address")
     headers = tuple((header.name, header.value) for header in action.http_headers)
     if plain:
         headers = tuple(h for h in headers if h[0].lower() != "authorization")

@@ -1,4 +1,4 @@
-"""Tells the timeline how long init containers take: from their start to the sync that sees their end."""
+"""Records the durations of init containers in the timeline: from their start to the sync that sees their exit."""
 
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
@@ -6,19 +6,19 @@ from pykubelet.kubelet.types.timeline import Step, Timeline
 
 
 class InitTimeline:
-    """The init containers that were started and have not been seen to end."""
+    """Init containers that were started and whose exit was not seen yet."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._waiting: dict[PodUID, set[str]] = {}
 
     def begin(self, uid: PodUID, name: str) -> None:
-        """One was started."""
+        """Record the start of an init container."""
         self._waiting.setdefault(uid, set()).add(name)
         self._timeline.begin(uid, Step.INIT, name)
 
-    def look(self, status: PodRuntimeStatus) -> None:
-        """The pod's state was read."""
+    def observe(self, status: PodRuntimeStatus) -> None:
+        """Record the exits of init containers that ``status``, just read, shows."""
         waiting = self._waiting.get(status.uid)
         if not waiting:
             return
@@ -32,5 +32,5 @@ class InitTimeline:
             del self._waiting[status.uid]
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone."""
+        """Forget a pod that was removed."""
         self._waiting.pop(uid, None)

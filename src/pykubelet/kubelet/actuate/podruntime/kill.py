@@ -1,4 +1,4 @@
-"""Stops containers and whole pods, with the grace they are owed."""
+"""Stops containers and whole pods within their grace periods."""
 
 import asyncio
 import logging
@@ -33,28 +33,28 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KillRequest:
-    """Containers of one pod that have to stop."""
+    """Request to stop containers of one pod."""
 
     ref: PodRef
     pod: Pod | None
-    """None if only the runtime knows the pod: then everything comes from labels and annotations."""
+    """None for an orphan: its facts come from labels and annotations."""
     ips: tuple[str, ...] = ()
     grace: Seconds | None = None
     """Overrides every other grace period."""
 
 
 class Killer:
-    """Stops things. Each container has its own task, so one that hangs delays no other."""
+    """Stops containers and sandboxes. Each container has its own task, so one that hangs does not delay the others."""
 
     def __init__(self, cri: Cri, hooks: HookRunner, events: EventRecorder, clock: Clock) -> None:
         self._cri = cri
         self._hooks = hooks
         self._events = events
         self._clock = clock
-        self._hooked: dict[PodUID, set[ContainerID]] = {}
+        self._pre_stopped: dict[PodUID, set[ContainerID]] = {}
 
     async def kill_pod(self, request: KillRequest, status: PodRuntimeStatus) -> tuple[Failure, ...]:
-        """Stop all containers, sidecars last, and then all sandboxes. Repeatable; failures name what resisted."""
+        """Stop all containers, sidecars last, then all sandboxes. Repeatable; returns the failures."""
         alive = [c for c in status.unfinished if c.state is not ContainerState.CREATED]
         kills = [ContainerKill(c.id, c.name) for c in alive]
         before = stop_order(request.pod, {c.name for c in alive})
@@ -64,12 +64,12 @@ class Killer:
         return tuple(failures)
 
     async def kill(self, request: KillRequest, kills: Sequence[ContainerKill]) -> tuple[Failure, ...]:
-        """Stop these containers at once, in no particular order."""
+        """Stop these containers concurrently, in no particular order."""
         return tuple(await self._kill_all(request, kills, _StopOrder({}, kills)))
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone."""
-        self._hooked.pop(uid, None)
+        """Forget a pod that was removed."""
+        self._pre_stopped.pop(uid, None)
 
     async def _kill_all(
         self, request: KillRequest, kills: Sequence[ContainerKill], order: "_StopOrder"
@@ -85,11 +85,11 @@ class Killer:
             pass
         except PykubeletError as error:
             _log.warning(
-                "cannot stop a container",
+                "container not stopped",
                 extra={"pod": str(request.ref), "container": kill.name, "error": str(error)},
             )
             return Failure(SyncAction.KILL_CONTAINER, kill.name, PodReason.KILL_CONTAINER, error_message(error))
-        self._hooked.get(request.ref.uid, set()).discard(kill.id)
+        self._pre_stopped.get(request.ref.uid, set()).discard(kill.id)
         order.ended(kill.name)
         return None
 
@@ -104,7 +104,7 @@ class Killer:
         return facts_from_labels(noted)
 
     async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_StopOrder") -> None:
-        """Hook, turn and stop share one grace period."""
+        """Stop one container: preStop hook, waiting for other containers and the stop share one grace period."""
         message = kill.message or f"Stopping container {kill.name}"
         self._events.event(request.ref, NORMAL, Reason.KILLING_CONTAINER, message, container=kill.name)
         grace = facts.grace if request.grace is None else request.grace
@@ -118,9 +118,9 @@ class Killer:
         await self._cri.stop_container(kill.id, remaining_grace(grace, elapsed))
 
     async def _pre_stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, grace: Seconds) -> None:
-        """Once for each container: a stop that is tried again does not run it again."""
+        """Run the preStop hook once for each container: a retried stop does not run it again."""
         assert facts.pre_stop is not None
-        done = self._hooked.setdefault(request.ref.uid, set())
+        done = self._pre_stopped.setdefault(request.ref.uid, set())
         if kill.id in done:
             return
         target = HookTarget(request.ref, kill.name, kill.id, facts.ports, request.ips)
@@ -130,14 +130,14 @@ class Killer:
             try:
                 await self._hooks.run(facts.pre_stop, target, grace)
             except HookError:
-                # Its message may hold secrets of the container.
+                # The error may contain secrets of the container.
                 self._events.event(
                     request.ref, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container=kill.name
                 )
 
         if not await within(self._clock, grace, run(), "pre-stop"):
             _log.info(
-                "preStop hook did not end in the grace period",
+                "preStop hook timed out: grace period is over",
                 extra={"pod": str(request.ref), "container": kill.name, "grace_s": grace},
             )
         done.add(kill.id)
@@ -148,13 +148,13 @@ class Killer:
         except NotFound:
             return None
         except PykubeletError as error:
-            _log.warning("cannot stop a sandbox", extra={"pod": str(ref), "sandbox": sandbox, "error": str(error)})
+            _log.warning("sandbox not stopped", extra={"pod": str(ref), "sandbox": sandbox, "error": str(error)})
             return Failure(SyncAction.KILL_POD, ref.name, PodReason.KILL_SANDBOX, error_message(error))
         return None
 
 
 class _StopOrder:
-    """Lets a container wait until those that have to stop before it have stopped."""
+    """Makes containers wait until those that have to stop before them have stopped."""
 
     def __init__(self, order: Mapping[str, Collection[str]], kills: Sequence[ContainerKill]) -> None:
         self._order = order

@@ -1,8 +1,8 @@
-"""Log directories of pods and the links to them: made before a start, removed with the pod.
+"""Log directories of pods and the symlinks to their logs: created before a start, removed with the pod.
 
-Everything here blocks; callers run it in a thread. Log collectors rely on this layout
-(:mod:`pykubelet.kubelet.actuate.criconfig.names`). A pod with a writable hostPath may have put anything there, so
-directories are opened by descriptors from the root down, never through a link, and files are named relative to them.
+All functions block; callers run them in a thread. Log collectors rely on this layout
+(:mod:`pykubelet.kubelet.actuate.criconfig.names`). A pod with a writable hostPath may have changed anything there, so
+directories are opened by descriptor from the root down, never through a link, and files are named relative to them.
 """
 
 import os
@@ -33,7 +33,7 @@ _MARK_MODE = 0o644
 
 
 class LogFiles:
-    """The log directories and links of this node."""
+    """Log directories and log symlinks of this node."""
 
     def __init__(self, config: PodRuntimeConfig) -> None:
         self._root = config.pod_logs_dir
@@ -41,28 +41,28 @@ class LogFiles:
 
     @property
     def root(self) -> Path:
-        """The directory of all pods' logs."""
+        """Directory of all pod log directories."""
         return Path(self._root)
 
     def pod_dir(self, ref: PodRef) -> Path:
-        """Where the logs of a pod are."""
+        """Log directory of a pod."""
         return Path(pod_log_dir(self._root, ref))
 
     def make_pod_dir(self, ref: PodRef) -> None:
-        """Make the pod's directory. Raises OSError."""
+        """Create the pod's log directory. Raises OSError."""
         self._make_root()
         with directory_in_root(self._root, pod_log_name(ref), make=_DIR_MODE):
             return
 
     def prepare_container(self, ref: PodRef, container: str) -> int:
-        """Make a container's directory; gives the restart count that follows from its logs. Raises OSError."""
+        """Create a container's log directory; return the restart count derived from its logs. Raises OSError."""
         self._make_root()
         made = directory_in_root(self._root, pod_log_name(ref), container, make=_DIR_MODE)
         with made as directory, os.scandir(directory) as entries:
             return restart_count_from_logs(entry.name for entry in entries)
 
     def link(self, ref: PodRef, container: str, container_id: ContainerID, path: str) -> None:
-        """Make the collectors' link to a log given relative to the pod's directory. Raises OSError."""
+        """Create the log collectors' symlink to a log; ``path`` is relative to the pod's directory. Raises OSError."""
         if self._links is None:
             return
         self._links.mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
@@ -70,31 +70,31 @@ class LogFiles:
             (self._links / log_link_name(ref, container, container_id)).symlink_to(self.pod_dir(ref) / path)
 
     def created(self, ref: PodRef, container: str, container_id: ContainerID, path: str, restart_count: int) -> None:
-        """A container was created for an attempt: link its log, given relative to the pod's directory.
+        """Link the log of a container that was just created; ``path`` is relative to the pod's directory.
 
-        The mark of an earlier container with this number goes: an agent may have been killed before it removed it.
-        Raises OSError.
+        Removes an "unstarted" mark with the same restart count, which an agent that was killed may have left. Raises
+        OSError.
         """
         self.unmark(ref, [(container, restart_count)])
         self.link(ref, container, container_id, path)
 
     def mark_unstarted(self, ref: PodRef, container: str, restart_count: int) -> None:
-        """Note that an attempt is being removed since it never ran: without it, its log shall not count as a restart.
+        """Mark an attempt that never ran and is being removed, so that its log does not count as a restart.
 
-        The log itself goes after it (``remove_attempt``): should it run after all, its log is still there.
+        The log itself is removed later (``remove_attempt``): if the attempt runs after all, its log is still there.
         """
         with suppress(FileNotFoundError), self._container(ref, container) as directory, suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(unstarted_mark(restart_count), flags, _MARK_MODE, dir_fd=directory))
 
     def unmark(self, ref: PodRef, attempts: Iterable[tuple[str, int]]) -> None:
-        """Attempts, by container and restart count, that have run after all or stay: their logs count."""
+        """Remove the "unstarted" marks of attempts (container, restart count) that have run or remain."""
         for container, restart_count in attempts:
             with suppress(FileNotFoundError), self._container(ref, container) as directory:
                 os.unlink(unstarted_mark(restart_count), dir_fd=directory)
 
     def remove_attempt(self, ref: PodRef, container: str, container_id: ContainerID, restart_count: int) -> None:
-        """Remove the link to and the log of one attempt, its rotated parts and its mark included. Raises OSError."""
+        """Remove the log of one attempt with its rotated files, mark and symlink. Raises OSError."""
         self.unlink(ref, container, container_id)
         log = Path(container_log_path(container, restart_count)).name
         with suppress(FileNotFoundError), self._container(ref, container) as directory:
@@ -105,12 +105,12 @@ class LogFiles:
             _unlink(unstarted_mark(restart_count), directory)
 
     def unlink(self, ref: PodRef, container: str, container_id: ContainerID) -> None:
-        """Remove the link to the log of a container. Raises OSError."""
+        """Remove the symlink to the log of a container. Raises OSError."""
         if self._links is not None:
             (self._links / log_link_name(ref, container, container_id)).unlink(missing_ok=True)
 
     def remove_pod(self, ref: PodRef) -> None:
-        """Remove the pod's directory and every link into it. Raises OSError, Conflict for a mount point."""
+        """Remove the pod's log directory and every symlink into it. Raises OSError, Conflict for a mount point."""
         self.remove_dir(self.pod_dir(ref))
 
     def pod_dirs(self) -> dict[Path, PodUID]:
@@ -132,17 +132,17 @@ class LogFiles:
             remove_tree_at(top, directory.name)
 
     def read_tail(self, ref: PodRef, container: str, restart_count: int, limit: int) -> bytes | None:
-        """The last ``limit`` bytes of the log of an attempt; None if there is none, or no regular file. OSError."""
+        """Return the last ``limit`` bytes of an attempt's log; None if there is no regular file. Raises OSError."""
         log = Path(container_log_path(container, restart_count)).name
         with suppress(FileNotFoundError, Invalid), self._container(ref, container) as directory:
             return tail_of(open_regular_at(directory, log), limit)
         return None
 
     def dead_links(self) -> dict[Path, ContainerID | None]:
-        """Links to logs that are not there, with the container that they belong to where the name says it.
+        """Return symlinks to missing logs, with the container id from the link's name, if it has one.
 
-        What lies outside the pods' logs is not touched, since it may be a file system that is not responding: a link
-        that leads there is dead if it has the name of a link to a log.
+        Targets outside the pod log directory are not accessed, since their file system may not respond: a link that
+        points there is dead if it is named like a log symlink.
         """
         return {link: container_id_of_log_link(link.name) for link, to in self._all_links() if self._is_dead(link, to)}
 
@@ -171,7 +171,7 @@ class LogFiles:
         return directory_in_root(self._root, pod_log_name(ref), container)
 
     def _all_links(self) -> Iterator[tuple[Path, Path]]:
-        """Every link of the collectors' directory and where it points; other files are left alone."""
+        """Every log symlink in the collectors' directory with its target; other files are ignored."""
         if self._links is None:
             return
         with suppress(FileNotFoundError), os.scandir(self._links) as entries:

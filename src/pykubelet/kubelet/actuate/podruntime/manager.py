@@ -1,4 +1,4 @@
-"""The pod runtime as the other stages see it: from a wanted pod to CRI calls, one sync at a time."""
+"""The pod runtime's interface to other stages: brings a pod to its desired state by CRI calls, sync by sync."""
 
 import asyncio
 import contextlib
@@ -54,10 +54,10 @@ _log = logging.getLogger(__name__)
 
 
 class PodRuntime:
-    """Makes pods run, stops and removes them, and says how they are.
+    """Starts, stops and removes pods, and reads their status.
 
-    It remembers only what makes it faster or more patient (ended containers, back-offs). One pod's calls must not
-    overlap; those of different pods may.
+    Its state in memory only saves calls and delays retries (exited containers, back-offs); it can be lost. Calls for
+    one pod must not overlap; calls for different pods may.
     """
 
     def __init__(self, deps: PodRuntimeDeps, config: PodRuntimeConfig | None = None) -> None:
@@ -73,25 +73,25 @@ class PodRuntime:
         self._sandboxes = SandboxMaker(deps, config, logs, self._starter.conflicts)
         self._collector = Collector(cri, self._reader, self._killer, logs, clock)
         self._logs = logs
-        self._met: set[PodUID] = set()
-        """Pods of which what an earlier agent left half done in their logs is mended."""
+        self._logs_reconciled: set[PodUID] = set()
+        """Pods whose log marks, which an earlier agent may have left, were reconciled."""
         self._init_timeline = InitTimeline(deps.timeline)
         self._start_slots = StartSlots(config.start_slots, config.start_slot_timeout)
         self.allocations = AllocationStore(deps.files)
-        """What pods were allotted, shared with admission."""
+        """Allocated resources of pods, shared with admission."""
         self._resizer = Resizer(deps, self.allocations)
         self._resetter = PodResetter(self._killer, self._collector, self._starter.crashes, clock)
 
     async def list_pods(self) -> list[RuntimePod]:
-        """All pods that the runtime has, for PLEG and housekeeping; two calls. Raises base errors."""
+        """List all pods of the runtime with two calls, for PLEG and housekeeping. Raises base errors."""
         return await self._reader.list_pods()
 
     async def list_pod(self, uid: PodUID) -> RuntimePod | None:
-        """One of them, for PLEG; None if the runtime has nothing of it. Raises base errors."""
+        """List one pod, for PLEG; None if the runtime does not have it. Raises base errors."""
         return await self._reader.list_pod(uid)
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
-        """Everything the runtime has of the pod, read now. Raises base errors."""
+        """Read the status of the pod's sandboxes and containers from the runtime. Raises base errors."""
         status = self._starter.precreated.hide(await self._reader.pod_status(ref))
         applied = self.allocations.applied(ref.uid)
         if not applied:
@@ -106,14 +106,14 @@ class PodRuntime:
         probes: Mapping[ContainerID, ContainerProbes],
         prepared: Prepared | None = None,
     ) -> Outcome:
-        """One step towards the pod as wanted; repeat it until it changes nothing and fails in nothing.
+        """Take one step towards the desired pod; repeat until nothing changes and nothing fails.
 
-        What was left to prepare is done beside the sandbox. It may be cancelled at any moment: the next sync takes up
-        what was left.
+        ``prepared.rest``, if any, runs while the sandbox is created. The sync may be cancelled at any moment: the next
+        one continues from what the runtime has.
         """
-        self._init_timeline.look(status)
-        await self._meet(ref_of(pod), status)
-        # The pod's worker may not have heard of the latest allocation yet.
+        self._init_timeline.observe(status)
+        await self._reconcile_logs(ref_of(pod), status)
+        # The pod's worker may not have the latest allocation yet.
         uid = ref_of(pod).uid
         allocation = self.allocations.get(uid)
         pod = with_allocation(pod, allocation)
@@ -136,47 +136,48 @@ class PodRuntime:
         if plan is not None and allocation is not None:
             await self._resize(pod, actions, plan, allocation, report)
         async with self._start_slots.slot() if actions.create_sandbox else contextlib.nullcontext():
-            making = self._sandbox(pod, status, actions, report)
-            sandbox, failures = await both(making, self._beside(actions, prepared), "sandbox-and-volumes")
+            creating = self._sandbox(pod, status, actions, report)
+            sandbox, failures = await both(creating, self._prepare_rest(actions, prepared), "sandbox-and-volumes")
             report.failures += failures
             if sandbox is not None and not failures:
                 await self._start_containers(pod, status, actions, sandbox, report)
         return report.outcome()
 
-    async def _meet(self, ref: PodRef, status: PodRuntimeStatus) -> None:
-        """An earlier agent may have been about to remove a container that the runtime was just starting.
+    async def _reconcile_logs(self, ref: PodRef, status: PodRuntimeStatus) -> None:
+        """Remove the "unstarted" log marks of containers that have run.
 
-        As long as one is only created, its start may still be under way: it is looked at again.
+        An earlier agent may have marked a container for removal while the runtime was starting it. While a container
+        is only created, its start may still be in progress, so the pod is checked again in the next sync.
         """
-        if ref.uid in self._met:
+        if ref.uid in self._logs_reconciled:
             return
         ran = [(c.name, c.restart_count) for c in status.containers if c.state is not ContainerState.CREATED]
         if ran:
             with contextlib.suppress(PykubeletError, OSError):
                 await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, ran)
         if len(ran) == len(status.containers):
-            self._met.add(ref.uid)
+            self._logs_reconciled.add(ref.uid)
 
     async def kill_pod(
         self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None
     ) -> Outcome:
-        """Stop all containers and sandboxes of the pod; returns when they have stopped.
+        """Stop all containers and sandboxes of the pod; return when they have stopped.
 
-        ``pod`` None is an orphan: all facts come from labels and annotations. ``grace_seconds`` overrides the pod's own
-        grace period; every container gets two seconds at least.
+        ``pod`` None means an orphan: its facts come from labels and annotations. ``grace_seconds`` overrides the pod's
+        own grace period; every container gets at least two seconds.
         """
         request = KillRequest(ref, pod, self._hook_ips(status), grace_seconds)
         failures = await self._killer.kill_pod(request, status)
-        return Outcome(changed=_something_lives(status), failures=failures)
+        return Outcome(changed=_has_running_parts(status), failures=failures)
 
     async def remove_pod(self, ref: PodRef) -> None:
-        """Remove containers, sandboxes and logs of a stopped pod. Repeatable; raises Transient if something stays."""
+        """Remove containers, sandboxes and logs of a stopped pod. Repeatable; raises Transient if something remains."""
         await self._collector.remove_pod(ref)
         self._reader.forget(ref.uid)
         self._killer.forget(ref.uid)
         self._starter.forget(ref.uid)
         self._init_timeline.forget(ref.uid)
-        self._met.discard(ref.uid)
+        self._logs_reconciled.discard(ref.uid)
         self.allocations.forget(ref.uid)
 
     async def gc(
@@ -186,16 +187,16 @@ class PodRuntime:
         ended: AbstractSet[PodUID] = frozenset(),
         policy: GcPolicy | None = None,
     ) -> None:
-        """Remove dead containers, sandboxes, logs and links that nobody needs. Only when all sources are read.
+        """Remove dead containers, sandboxes, logs and links. Call it only when all pod sources have been read.
 
-        ``keep`` names the pods that anybody still wants or works on; it is asked after the runtime. With ``ended``,
-        dead containers of those pods go too although they are kept (disk pressure).
+        ``keep`` returns the pods that are desired or have a worker; it is called after the runtime was listed. Dead
+        containers of pods in ``ended`` are removed too, although those pods are kept (disk pressure).
         """
         self._starter.crashes.collect(self._deps.clock.monotonic())
         await self._collector.collect(policy or GcPolicy(), keep, ended)
 
     async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport) -> None:
-        """Stop everything, before a new sandbox is made or because the pod has come to its end."""
+        """Stop all containers and sandboxes, before a new sandbox is created or because the pod has terminated."""
         ref = ref_of(pod)
         if actions.create_sandbox and status.sandboxes:
             message = "Pod sandbox changed, it will be killed and re-created."
@@ -204,7 +205,7 @@ class PodRuntime:
         report.changed |= outcome.changed
         report.failures += outcome.failures
         if actions.create_sandbox and not outcome.failures:
-            # They run again, in the new sandbox.
+            # Init containers run again in the new sandbox.
             for attempts in _attempts_of_init(pod, status):
                 await self._collector.remove_attempts(ref, attempts[:1], with_logs=False)
                 await self._collector.remove_attempts(ref, attempts[1:], with_logs=True)
@@ -218,7 +219,7 @@ class PodRuntime:
     async def _resize(
         self, pod: Pod, actions: PodActions, plan: ResizePlan, allocation: Allocation, report: SyncReport
     ) -> None:
-        """Give what runs its new size. What had to be stopped for it is told as complete when it runs again."""
+        """Resize the running containers. If some have to restart for it, a later sync completes the resize."""
         assert actions.sandbox_id is not None
         try:
             await self.allocations.save(ref_of(pod).uid)
@@ -231,7 +232,7 @@ class PodRuntime:
             report.failures.append(Failure(SyncAction.RESIZE, name, PodReason.RESIZE, str(error)))
 
     async def _prune_init(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions) -> None:
-        """Keep one ended attempt of each init container; crashing ones would pile up faster than garbage is taken."""
+        """Keep one exited attempt of each init container: crashing ones pile up faster than garbage is collected."""
         if actions.create_sandbox:
             return
         for attempts in _attempts_of_init(pod, status):
@@ -241,7 +242,7 @@ class PodRuntime:
     async def _sandbox(
         self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport
     ) -> SandboxStatus | None:
-        """The sandbox to start containers in, made if need be; None if there is none."""
+        """Return the sandbox to start containers in, created if needed; None if there is no usable one."""
         if not actions.create_sandbox:
             return status.ready_sandbox
         try:
@@ -256,12 +257,12 @@ class PodRuntime:
         self._reader.expect_sandbox(status.uid, sandbox.id)
         return sandbox
 
-    async def _beside(self, actions: PodActions, prepared: Prepared | None) -> tuple[Failure, ...]:
-        """Do what the first containers need and the sandbox does not; failures keep them from starting."""
+    async def _prepare_rest(self, actions: PodActions, prepared: Prepared | None) -> tuple[Failure, ...]:
+        """Prepare what the first containers need but the sandbox does not; after a failure they are not started."""
         first = (actions.start_init[:1] or actions.start) if actions.create_sandbox else ()
-        looks = concurrently((self._starter.look_for_image(each) for each in first), "look-for-images")
+        lookups = concurrently((self._starter.look_for_image(each) for each in first), "look-for-images")
         rest = prepared.rest() if prepared is not None and prepared.rest is not None else _nothing()
-        failures, _ = await both(rest, looks, "beside-sandbox")
+        failures, _ = await both(rest, lookups, "beside-sandbox")
         return failures
 
     async def _start_containers(
@@ -272,7 +273,7 @@ class PodRuntime:
         sandbox: SandboxStatus,
         report: SyncReport,
     ) -> None:
-        """Ephemeral, init, ordinary: each kind in the order of the spec; of init containers a failure ends it."""
+        """Start ephemeral, init, then ordinary containers, each in spec order; stop at an init container that fails."""
         uid = ref_of(pod).uid
         for container in (*actions.start_init, *actions.start):
             self.allocations.note_applied(uid, container.name, container_size(pod, container))
@@ -296,12 +297,12 @@ class PodRuntime:
             ahead = precreatable_containers(pod, actions.start_init[-1].name, status)
             kind = ContainerKind.INIT if ahead and ahead[0] in pod.spec.init_containers else ContainerKind.CONTAINER
             for job in jobs(ahead, kind):
-                await self._starter.prepare(job)
+                await self._starter.precreate(job)
 
     async def _start_all(self, jobs: Sequence[StartJob], report: SyncReport) -> bool:
-        """Start containers one after the other; their images are pulled side by side. False if one failed."""
-        killed_in_vain = {f.target for f in report.failures if f.action is SyncAction.KILL_CONTAINER}
-        ready = [job for job in jobs if job.container.name not in killed_in_vain and self._may_start(job, report)]
+        """Start containers one after the other, with concurrent image pulls; return False if one failed."""
+        not_killed = {f.target for f in report.failures if f.action is SyncAction.KILL_CONTAINER}
+        ready = [job for job in jobs if job.container.name not in not_killed and self._may_start(job, report)]
         ok = len(ready) == len(jobs)
         async with asyncio.TaskGroup() as pulls:
             images = [pulls.create_task(self._starter.image(job), name="ensure-image") for job in ready]
@@ -337,7 +338,7 @@ class PodRuntime:
         )
 
     def _hook_ips(self, status: PodRuntimeStatus) -> tuple[str, ...]:
-        """Where httpGet hooks without a host go to; never to the node for a pod with a network of its own."""
+        """Addresses for httpGet hooks without a host: the pod's, or the node's for a pod on the host network."""
         on_host = status.ready_sandbox is not None and status.ready_sandbox.host_network
         return self._deps.node.ips() if on_host else status.ips
 
@@ -346,10 +347,10 @@ async def _nothing() -> tuple[Failure, ...]:
     return ()
 
 
-def _something_lives(status: PodRuntimeStatus) -> bool:
+def _has_running_parts(status: PodRuntimeStatus) -> bool:
     return bool(status.unfinished) or any(sandbox.ready for sandbox in status.sandboxes)
 
 
 def _attempts_of_init(pod: Pod, status: PodRuntimeStatus) -> list[list[ContainerStatus]]:
-    """For each init container its attempts, newest first."""
+    """Attempts of each init container, newest first."""
     return [[c for c in status.containers if c.name == spec.name] for spec in pod.spec.init_containers]

@@ -1,7 +1,8 @@
-"""Files that the agent shares with a pod's containers: last words, logs, /etc/hosts.
+"""Files that the agent shares with a pod's containers: termination messages, logs, /etc/hosts.
 
-What a container can write is read as hostile: regular files only, never out of the directory, never more than a cap.
-Everything here blocks; callers run it in a thread. Errors are OSError, and ``Invalid`` for what is no plain file.
+Files that a container can write are untrusted input: only regular files are read, never outside the directory, and
+never more than a limit. All functions block; callers run them in a thread. They raise OSError, and ``Invalid`` for a
+file that is not a regular file.
 """
 
 import os
@@ -14,9 +15,9 @@ _HOSTS_MODE = 0o644
 
 
 def read_tail(directory: Path, relative: str, limit: int) -> bytes | None:
-    """The last ``limit`` bytes of a file below a directory; None if there is none."""
+    """Return the last ``limit`` bytes of a file below a directory; None if the file does not exist."""
     if not relative:
-        raise Invalid(f"a file of {directory} has no name")
+        raise Invalid(f"cannot read a file below {directory}: the file name is empty")
     try:
         fd = open_regular_in_root(directory, relative, os.O_RDONLY | os.O_CLOEXEC)
     except NotFound:
@@ -25,7 +26,7 @@ def read_tail(directory: Path, relative: str, limit: int) -> bytes | None:
 
 
 def tail_of(fd: int, limit: int) -> bytes:
-    """The last ``limit`` bytes of an open file, which is closed."""
+    """Return the last ``limit`` bytes of an open file and close it."""
     try:
         size = os.fstat(fd).st_size
         return os.pread(fd, limit, max(0, size - limit))
@@ -34,7 +35,7 @@ def tail_of(fd: int, limit: int) -> bytes:
 
 
 def write_hosts(path: Path, content: bytes) -> None:
-    """Make the pod's /etc/hosts say this; it is written in place, since running containers have it mounted."""
+    """Write the pod's /etc/hosts if its content differs; in place, since running containers have the file mounted."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(path, flags, _HOSTS_MODE)
     try:

@@ -1,4 +1,4 @@
-"""What the pod runtime needs of others; each is handed to it by ``kubelet/main.py``."""
+"""Interfaces that the pod runtime uses; ``actuate/assembly.py`` passes the implementations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class Cri(Protocol):
-    """The part of ``actuate.cri.CriClient`` that is used here; errors are those of ``actuate.cri.errors``."""
+    """CRI calls of the pod runtime (``actuate.cri.CriClient``); errors are those of ``actuate.cri.errors``."""
 
     async def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> SandboxID: ...
 
@@ -75,13 +75,13 @@ class Images(Protocol):
     """The image manager (actuate/images)."""
 
     async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
-        """Make the image present; gives the runtime's reference to it. Raises ``ImageError``."""
+        """Pull the image if needed; return the runtime's reference to it. Raises ``ImageError``."""
 
     async def present(self, container: AnyContainer) -> str | None:
-        """The reference that ``ensure`` would give without a pull; None if it would pull. Raises base errors."""
+        """What ``ensure`` would return without a pull; None if it would pull. Raises base errors."""
 
     async def image_facts(self, ref: str) -> ImageFacts:
-        """What the runtime says about an image that ``ensure`` gave."""
+        """User, size and names of an image; ``ref`` is what ``ensure`` returned."""
 
 
 class Volumes(Protocol):
@@ -90,74 +90,74 @@ class Volumes(Protocol):
     async def container_mounts(
         self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
     ) -> tuple[HostMount, ...]:
-        """The mounts of a container, sub paths made and opened safely. Raises VolumeError, ImageError."""
+        """The mounts of a container, with subPaths created and bind-mounted. Raises VolumeError, ImageError."""
 
     def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
-        """Devices of the pod's volumes. Raises VolumeError."""
+        """Host devices for the container's ``volumeDevices``. Raises VolumeError."""
 
     def extra_groups(self, pod: Pod) -> tuple[int, ...]:
-        """Groups that the pod's volumes ask for."""
+        """Supplemental group ids that the pod's volumes require."""
 
     async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> Mapping[EnvFile, str]:
-        """Contents of files in the pod's volumes; those that cannot be read are left out."""
+        """Contents of files in the pod's volumes; files that cannot be read are left out."""
 
 
 class Resources(Protocol):
     """Cgroups, limits and weights (actuate/resources)."""
 
     def pod_parent(self, pod: Pod) -> str:
-        """The pod's cgroup, in the runtime's spelling; empty if pods have none of their own."""
+        """The pod's cgroup as the runtime names it; empty if pods have no cgroup of their own."""
 
     def container_resources(self, pod: Pod, container: AnyContainer) -> LinuxResources:
         """Limits, weights and OOM score of a container."""
 
     async def pod_limits(self, pod: Pod) -> CgroupResources | None:
-        """CPU and memory of the pod's cgroup as they are now; None if it has none of its own. Raises base errors."""
+        """Current CPU and memory limits of the pod's cgroup; None if the pod has no cgroup. Raises base errors."""
 
     def wanted_limits(self, pod: Pod) -> CgroupResources:
-        """What they shall be, `UNLIMITED` where nothing is set. Raises Invalid."""
+        """Limits of the pod's cgroup by its spec, `UNLIMITED` where nothing is set. Raises Invalid."""
 
     async def set_pod_limits(self, pod: Pod, limits: CgroupResources) -> None:
-        """Write those that are not None. Raises base errors."""
+        """Write the limits that are not None to the pod's cgroup. Raises base errors."""
 
     def resized(self, pod: Pod) -> None:
-        """All of the pod's cgroup is as wanted now."""
+        """Note that the pod's cgroup has all its limits by the spec."""
 
     async def pod_memory(self, pod: Pod) -> Bytes | None:
-        """What the pod uses of memory, page cache included; None if nobody counts it. Raises base errors."""
+        """Memory usage of the pod in bytes, with page cache; None if memory is not accounted. Raises base errors."""
 
     def pod_resources(self, pod: Pod) -> tuple[LinuxResources, LinuxResources | None]:
-        """The sum over the pod's containers, and what its runtime class needs besides."""
+        """The sum over the pod's containers, and the overhead of its RuntimeClass (None: no overhead)."""
 
 
 class Users(Protocol):
     """User namespaces (actuate/userns)."""
 
-    async def allot(self, pod: Pod, handler: str) -> None:
-        """See to it that the pod has ids of its own, if it wants any. Raises base errors."""
+    async def allocate(self, pod: Pod, handler: str) -> None:
+        """Allocate an id range for the pod if it has a user namespace; repeatable. Raises base errors."""
 
     def given(self, pod: Pod) -> UserNamespace | None:
-        """The pod's ids; None if it uses the node's."""
+        """The id range of the pod; None if the pod uses the user namespace of the node."""
 
 
 class PodFiles(Protocol):
-    """Where a pod's files are (``actuate.volumes.PodDirs``)."""
+    """Paths of a pod's files (``actuate.volumes.PodDirs``)."""
 
     def etc_hosts(self, uid: PodUID) -> Path:
         """The pod's /etc/hosts; its directory exists."""
 
     def resources(self, uid: PodUID) -> Path:
-        """The file that says what the pod was allotted; its directory may be missing."""
+        """The pod's allocation file; its directory may be missing."""
 
     def container(self, uid: PodUID, container: str) -> Path:
-        """The directory of a container's termination logs; it may be missing."""
+        """Directory of a container's termination logs; it may be missing."""
 
     def termination_log(self, uid: PodUID, container: str) -> Path:
-        """Make an empty termination log for one attempt. Blocks; raises OSError."""
+        """Create an empty termination log for one attempt. Blocks; raises OSError."""
 
 
 class Node(Protocol):
-    """Facts of the node and the cluster that pods are made from; read anew for every start."""
+    """Facts of the node and the cluster for pod configurations; read again for every start."""
 
     def name(self) -> str:
         """The node's name in the cluster."""
@@ -166,7 +166,7 @@ class Node(Protocol):
         """The node's addresses, primary first."""
 
     def allocatable(self) -> Mapping[str, Quantity]:
-        """What pods may use of the node."""
+        """Node allocatable: the resources that pods may use."""
 
     def resolver(self) -> Resolver:
         """The node's resolv.conf and the cluster's DNS."""
@@ -175,36 +175,37 @@ class Node(Protocol):
         """Kernel parameters that pods may set."""
 
     def security(self) -> SecurityConfig:
-        """The node's part in containers' security settings."""
+        """Security defaults of the node for containers."""
 
     def runtime_handler(self, pod: Pod) -> str:
-        """The handler of the pod's RuntimeClass; empty for the default. NotFound if there is no such class."""
+        """Runtime handler of the pod's RuntimeClass; empty for the default. Raises NotFound for an unknown class."""
 
     def services(self, pod: Pod) -> Mapping[str, str]:
-        """Environment variables that point to services; empty without a cluster."""
+        """Service environment variables of the pod; empty without a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A GET of a lifecycle hook."""
+    """GET request of a lifecycle hook."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
 
 
 class HttpGetter(Protocol):
-    """Makes the request of a hook (``base.http_get``)."""
+    """Sends the request of a lifecycle hook (``base.http_get``)."""
 
     async def __call__(self, request: HttpRequest) -> None:
-        """Returns when an answer came, whatever it is.
+        """Return when a response has arrived, whatever its status.
 
-        Raises ``PykubeletError`` when none did, ``PlainHttpAnswer`` when one came without the TLS that was asked for.
+        Raises ``PykubeletError`` if there was no response, ``PlainHttpAnswer`` if the server answered an HTTPS request
+        without TLS.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class PodRuntimeDeps:
-    """All that the pod runtime acts through."""
+    """Dependencies of the pod runtime."""
 
     cri: Cri
     images: Images

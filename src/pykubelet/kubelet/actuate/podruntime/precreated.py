@@ -1,7 +1,7 @@
-"""Containers created before their turn, while an init container still runs; then they only have to be started.
+"""Pre-created containers: created while an init container still runs, so that later they only have to be started.
 
-They are nobody's business until then: statuses leave them out. An agent that was restarted does not know them as such;
-for it they are attempts that never ran, and are replaced.
+Pod statuses leave them out until they are started. A restarted agent does not know which containers were pre-created:
+it sees attempts that never ran, and replaces them.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class PrecreatedContainer:
-    """One such container."""
+    """A pre-created container and what it was created from."""
 
     id: ContainerID
     sandbox: SandboxID
@@ -22,28 +22,31 @@ class PrecreatedContainer:
     restart_count: int
 
     def fits(self, sandbox: SandboxID, config: pb.ContainerConfig) -> bool:
-        """Whether it is what would be made now."""
+        """Whether the container equals the one that would be created now."""
         return self.sandbox == sandbox and self.config == config
 
 
 class PrecreatedContainers:
-    """All of them, by pod and name."""
+    """Table of the pre-created containers, by pod and container name."""
 
     def __init__(self) -> None:
         self._made: dict[PodUID, dict[str, PrecreatedContainer]] = {}
 
-    def note(self, job: StartJob, made: PrecreatedContainer) -> None:
-        """It was created for that job."""
+    def add(self, job: StartJob, made: PrecreatedContainer) -> None:
+        """Record a container that was pre-created for ``job``."""
         self._made.setdefault(ref_of(job.pod).uid, {})[job.container.name] = made
 
     def take(self, job: StartJob) -> PrecreatedContainer | None:
-        """The one that was made for the container; from now on it counts as any other."""
+        """Remove and return the container pre-created for ``job``; statuses show it from now on."""
         return self._made.get(ref_of(job.pod).uid, {}).pop(job.container.name, None)
 
     def hide(self, status: PodRuntimeStatus) -> PodRuntimeStatus:
-        """The status without them, as read just now; those that it does not show are gone."""
-        here = {c.id for c in status.containers}
-        made = {name: made for name, made in self._made.pop(status.ref.uid, {}).items() if made.id in here}
+        """Return the pod status without pre-created containers.
+
+        ``status`` has just been read: pre-created containers that are missing from it are forgotten.
+        """
+        existing = {c.id for c in status.containers}
+        made = {name: made for name, made in self._made.pop(status.ref.uid, {}).items() if made.id in existing}
         if not made:
             return status
         self._made[status.ref.uid] = made
@@ -51,5 +54,5 @@ class PrecreatedContainers:
         return replace(status, containers=tuple(c for c in status.containers if c.id not in hidden))
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone from the runtime."""
+        """Forget a pod that was removed from the runtime."""
         self._made.pop(uid, None)

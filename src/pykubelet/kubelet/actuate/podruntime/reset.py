@@ -1,4 +1,4 @@
-"""Restarts a whole pod in place: all its containers are forgotten, and start anew in its sandbox (KEP-5532)."""
+"""In-place pod restart (KEP-5532): removes all containers of a pod, so that they start again in the same sandbox."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from pykubelet.models.core_v1 import Pod
 
 
 class PodResetter:
-    """Does what `compute_pod_actions` has decided; may be broken off, and is decided anew in the next sync."""
+    """Carries out ``PodActions.reset``. It may be interrupted: the next sync computes the actions again."""
 
     def __init__(self, killer: Killer, collector: Collector, crashes: CrashLoop, clock: Clock) -> None:
         self._killer = killer
@@ -26,9 +26,9 @@ class PodResetter:
     async def reset(
         self, pod: Pod, status: PodRuntimeStatus, resets: Sequence[ContainerReset], report: SyncReport
     ) -> None:
-        """Kill and forget the containers in that order; those that caused it are the last."""
+        """Kill and remove the containers in this order; the containers that triggered the restart come last."""
         ref = ref_of(pod)
-        if self._waits(pod, status, resets[-1].name, report):
+        if self._is_backing_off(pod, status, resets[-1].name, report):
             return
         request = KillRequest(ref, pod, grace=0)
         by_id = {c.id: c for c in status.containers}
@@ -39,12 +39,12 @@ class PodResetter:
                 report.failures += failures
                 if failures:
                     return
-            # Logs stay: the restart count follows from them.
+            # Logs are kept: the restart count is derived from them.
             await self._collector.remove_attempts(ref, [by_id[reset.id]], with_logs=False)
             report.changed = True
 
-    def _waits(self, pod: Pod, status: PodRuntimeStatus, name: str, report: SyncReport) -> bool:
-        """Whether the container that wants the pod reset has to wait, as for a restart of itself alone."""
+    def _is_backing_off(self, pod: Pod, status: PodRuntimeStatus, name: str, report: SyncReport) -> bool:
+        """Whether the container that triggered the restart is in back-off, as for a restart of that container alone."""
         found = find_container(pod, name)
         if found is None:
             return False

@@ -1,6 +1,6 @@
-"""Applies an allotted resize to what runs: the pod's cgroup and its containers, step by step, each of them noted.
+"""Applies an in-place resize to the pod's cgroup and its running containers (KEP-1287).
 
-Whatever interrupts it, the next sync goes on from what the allocations and the cgroup say (KEP-1287).
+Every step is recorded, so after an interruption the next sync continues from the allocation store and the cgroup.
 """
 
 import logging
@@ -29,23 +29,23 @@ from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
-_NOT_THERE: Final = "not implemented"
-"""How containerd 2.2 says that it lacks a call, with a code of no help."""
+_NOT_IMPLEMENTED: Final = "not implemented"
+"""Message of containerd 2.2 for a call that it does not have; its code is unspecific."""
 
 
 class ResizeError(PykubeletError):
-    """A resize could not be applied, or only in part."""
+    """A resize could not be applied, or only partly."""
 
 
 class Resizer:
-    """Called by the pod runtime in a sync, after unwanted containers were stopped and before others are started."""
+    """Resizes pods, in a sync after containers were stopped and before others are started."""
 
     def __init__(self, deps: PodRuntimeDeps, allocations: AllocationStore) -> None:
         self._deps = deps
         self._allocations = allocations
 
     async def apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
-        """Change the pod's cgroup and the running containers. Raises ResizeError; repeatable."""
+        """Resize the pod's cgroup and its running containers. Repeatable; raises ResizeError."""
         ref = ref_of(pod)
         begun, done = self._deps.clock.monotonic(), False
         try:
@@ -63,7 +63,7 @@ class Resizer:
             self._deps.meter.pod_resized(self._deps.clock.monotonic() - begun, failed=not done)
 
     async def complete(self, pod: Pod, allocation: Allocation) -> None:
-        """All that runs has the size that it was allotted: tell it, and forget what was noted. Raises Transient."""
+        """Complete the resize: all containers have their allocated size. Sends an event; raises Transient."""
         ref = ref_of(pod)
         if not self._allocations.complete(ref.uid, allocation):
             return
@@ -103,27 +103,27 @@ class Resizer:
             now = self._allocations.applied(uid).get(name, change.now)
             size = _mixed(change.wanted, now) if memory else _mixed(now, change.wanted)
             message = resources_message(self._deps.resources.container_resources(pod, sized(change.container, size)))
-            _lift(message, now, size)
+            _remove_limits(message, now, size)
             await self._deps.cri.update_container_resources(change.id, message)
             self._allocations.note_applied(uid, name, size)
             await self._allocations.save(uid)
 
     async def _tell_runtime(self, pod: Pod, sandbox: SandboxID) -> None:
-        """The runtime may want to know what its sandbox is going to have, and may object; old ones do not listen."""
+        """Send the sandbox's new resources to the runtime, which may reject them; older runtimes lack the call."""
         sums, overhead = self._deps.resources.pod_resources(pod)
         try:
             await self._deps.cri.update_pod_sandbox_resources(
                 sandbox, resources_message(overhead) if overhead else None, resources_message(sums)
             )
         except CriError as error:
-            if not isinstance(error, CriUnsupported) and _NOT_THERE not in error.details:
+            if not isinstance(error, CriUnsupported) and _NOT_IMPLEMENTED not in error.details:
                 raise
-            _log.debug("the runtime takes no resizes of sandboxes", extra={"pod": str(ref_of(pod))})
+            _log.debug("runtime does not support UpdatePodSandboxResources", extra={"pod": str(ref_of(pod))})
 
     async def _refuse_below_usage(
         self, pod: Pod, sandbox: SandboxID, plan: ResizePlan, now: CgroupResources, wanted: CgroupResources
     ) -> None:
-        """A memory limit below what is in use would kill somebody: better not to begin. Raises ResizeError."""
+        """Raise ResizeError for a memory limit below the current usage, which would OOM-kill a process."""
         falling = {c.container.name: c.wanted.memory_limit for c in plan.memory if c.memory_limit_falls}
         faults = []
         if pod_memory_falls(now, wanted) and wanted.memory_max is not None:
@@ -141,12 +141,12 @@ class Resizer:
 
 
 def _mixed(memory: Size, cpu: Size) -> Size:
-    """The memory of one size and the CPU of another."""
+    """Combine the memory of one size with the CPU of another."""
     return replace(cpu, memory_request=memory.memory_request, memory_limit=memory.memory_limit)
 
 
-def _lift(message: pb.LinuxContainerResources, now: Size, wanted: Size) -> None:
-    """A limit that is taken away has to be named, since zero leaves it as it is."""
+def _remove_limits(message: pb.LinuxContainerResources, now: Size, wanted: Size) -> None:
+    """Set removed limits to unlimited in the message, since zero means unchanged."""
     if now.cpu_limit and not wanted.cpu_limit:
         message.cpu_quota = UNLIMITED
     if now.memory_limit and not wanted.memory_limit:

@@ -1,8 +1,8 @@
-"""Errors of the runtime as users see them, and what to do when it says that a name is taken.
+"""Runtime errors in messages for users, and name conflicts in the runtime.
 
-Names of sandboxes and containers end in the attempt's number. A name is taken when an earlier agent was killed in
-the midst of a creation. Mostly the next look at the runtime shows what holds it; then the usual rules apply. If
-nothing shows up, the number is raised, so that a name that the runtime has lost track of stops nobody for ever.
+Names of sandboxes and containers end in the attempt number. A name is taken if an earlier agent was killed while it
+created the object. Usually the next status of the pod shows the object, and the usual rules apply. If it does not show
+up, the attempt number is raised, so that a name which the runtime has leaked does not block the pod for ever.
 """
 
 import re
@@ -11,40 +11,40 @@ from pykubelet.base.errors import Conflict, PykubeletError
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import PodUID
 
-_PATIENCE = 3
-"""So often the same name is tried; within that time a runtime undoes what was left half done."""
+_TRIES_PER_NAME = 3
+"""How often the same name is tried: meanwhile a runtime cleans up an interrupted creation."""
 _RESERVED = re.compile(r"\bname\b.*\breserved\b|\breserving\b.*\bname\b", re.DOTALL)
 
 
 def error_message(error: Exception) -> str:
-    """What went wrong, for events and waiting messages: the runtime's own words where it was the runtime."""
+    """Error text for events and waiting messages; for an error of the runtime its own message, without the code."""
     return error.details if isinstance(error, CriError) else str(error)
 
 
 def is_name_conflict(error: PykubeletError) -> bool:
-    """Whether a creation failed since its name is taken. Runtimes have no code for that, but they say it."""
+    """Whether a creation failed because the name is taken. Runtimes have no code for it, so the message is matched."""
     return isinstance(error, Conflict) or _RESERVED.search(str(error)) is not None
 
 
 class NameConflicts:
-    """Counts conflicts in a row, by pod and container (``""`` is the sandbox)."""
+    """Counts consecutive name conflicts by pod and container (``""`` is the sandbox)."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[PodUID, str], int] = {}
 
     def note(self, uid: PodUID, name: str) -> None:
-        """One more."""
+        """Count a name conflict."""
         self._counts[uid, name] = self._counts.get((uid, name), 0) + 1
 
     def extra(self, uid: PodUID, name: str) -> int:
-        """By how much to raise the attempt's number."""
-        return max(0, self._counts.get((uid, name), 0) - _PATIENCE + 1)
+        """Number to add to the attempt number."""
+        return max(0, self._counts.get((uid, name), 0) - _TRIES_PER_NAME + 1)
 
     def clear(self, uid: PodUID, name: str) -> None:
-        """A creation went well."""
+        """Reset the count after a successful creation."""
         self._counts.pop((uid, name), None)
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone."""
+        """Forget a pod that was removed."""
         for key in [key for key in self._counts if key[0] == uid]:
             del self._counts[key]

@@ -1,4 +1,4 @@
-"""Makes the sandbox of a pod: its log directory, network and namespaces."""
+"""Creates the sandbox of a pod, with its log directory and user namespace."""
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -19,7 +19,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class SandboxError(PykubeletError):
-    """The pod has no usable sandbox. ``conflict``: its name is taken, so look again soon."""
+    """The pod has no usable sandbox. ``conflict``: its name is taken, so retry soon."""
 
     def __init__(self, reason: PodReason, message: str, *, conflict: bool = False) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class SandboxError(PykubeletError):
 
 
 class SandboxMaker:
-    """Makes sandboxes."""
+    """Creates sandboxes."""
 
     def __init__(
         self, deps: PodRuntimeDeps, config: PodRuntimeConfig, logs: LogFiles, conflicts: NameConflicts
@@ -39,7 +39,7 @@ class SandboxMaker:
         self._conflicts = conflicts
 
     def describe(self, pod: Pod, attempt: int) -> pb.PodSandboxConfig:
-        """The sandbox in CRI's words. Raises ``SandboxError`` for what the pod cannot have."""
+        """Build the CRI sandbox configuration. Raises ``SandboxError`` if the pod's settings are invalid here."""
         resources, node = self._deps.resources, self._deps.node
         sums, overhead = resources.pod_resources(pod)
         context = SandboxContext(
@@ -58,9 +58,9 @@ class SandboxMaker:
             raise SandboxError(PodReason.CONFIG_SANDBOX, error.message) from error
 
     async def make(self, pod: Pod, attempt: int) -> SandboxStatus:
-        """Make and start a sandbox; gives its state, addresses included. Raises ``SandboxError``.
+        """Create and start a sandbox; return its status with addresses. Raises ``SandboxError``.
 
-        ``attempt`` is raised when its name stays taken by something that the runtime does not show.
+        ``attempt`` is raised if its name stays taken by a sandbox that the runtime does not list.
         """
         ref, timeline = ref_of(pod), self._deps.timeline
         timeline.begin(ref.uid, Step.SANDBOX)
@@ -76,7 +76,7 @@ class SandboxMaker:
     async def _make(self, pod: Pod, attempt: int) -> SandboxStatus:
         ref, cri, events = ref_of(pod), self._deps.cri, self._deps.events
         handler = self._deps.node.runtime_handler(pod)
-        await self._deps.users.allot(pod, handler)
+        await self._deps.users.allocate(pod, handler)
         config = self.describe(pod, attempt)
         for warning in pod_dns(pod, self._deps.node.resolver()).warnings:
             events.event(ref, WARNING, warning.reason, warning.message)
@@ -89,9 +89,9 @@ class SandboxMaker:
             events.event(ref, WARNING, Reason.FAILED_STATUS_POD_SANDBOX, message)
             raise
         if not status.ready:
-            raise NotFound("the sandbox has ended right after its start")
+            raise NotFound("the sandbox exited right after its start")
         if not status.ips and not pod.spec.host_network:
-            raise NotFound("the runtime gave the sandbox no address; look at its network plugin's log")
+            raise NotFound("the sandbox has no IP address; check the log of the runtime's network plugin")
         return status
 
     def _failed(self, pod: Pod, error: PykubeletError | OSError) -> SandboxError:

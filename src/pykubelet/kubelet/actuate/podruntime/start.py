@@ -1,4 +1,4 @@
-"""Starts one container: image, configuration, create, start, postStart hook."""
+"""Starts a container: image, configuration, create, start, postStart hook."""
 
 import logging
 from collections import Counter
@@ -33,13 +33,13 @@ from pykubelet.models.core_v1 import LifecycleHandler
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
-_REFUSALS = 20
+_MAX_REFUSALS = 20
 
 
 class StartError(PykubeletError):
-    """A container was not started. ``reason`` and ``message`` are what it shows while it waits.
+    """A container was not started. ``reason`` and ``message`` are shown in its waiting state.
 
-    ``retry_at`` (monotonic seconds) is when another try makes sense, None where no time is known.
+    ``retry_at`` (monotonic seconds) is the time of the next try; None if it is not known.
     """
 
     def __init__(self, reason: str, message: str, *, transient: bool = False, retry_at: Seconds | None = None) -> None:
@@ -51,7 +51,7 @@ class StartError(PykubeletError):
 
 
 class ContainerStarter:
-    """Starts containers. Every step may be interrupted: the next sync takes up or replaces what was left."""
+    """Starts containers. Every step may be interrupted: the next sync continues with or replaces what it finds."""
 
     def __init__(
         self, deps: PodRuntimeDeps, config: PodRuntimeConfig, logs: LogFiles, hooks: HookRunner, killer: Killer
@@ -66,17 +66,17 @@ class ContainerStarter:
         self.crashes = CrashLoop(config, lambda attempt: moments.monotonic(attempt.id, attempt.finished_at))
         self.conflicts = NameConflicts()
         self.precreated = PrecreatedContainers()
-        self._refused: dict[PodUID, Counter[ContainerID]] = {}
-        """So often the runtime has not removed an attempt that never ran."""
+        self._refusals: dict[PodUID, Counter[ContainerID]] = {}
+        """How often the runtime has refused to remove an attempt that never ran."""
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone."""
+        """Forget a pod that was removed."""
         self.conflicts.forget(uid)
         self.precreated.forget(uid)
-        self._refused.pop(uid, None)
+        self._refusals.pop(uid, None)
 
     def check_back_off(self, job: StartJob) -> None:
-        """Raises StartError while the container has to wait after its last exit."""
+        """Raise StartError while the container is in back-off after its last exit (CrashLoopBackOff)."""
         name, ref = job.container.name, ref_of(job.pod)
         wait = self.crashes.wait(job.status, job.container, self._deps.clock.monotonic())
         if wait is None:
@@ -88,7 +88,7 @@ class ContainerStarter:
         raise StartError(StartReason.CRASH_LOOP_BACK_OFF, message, transient=True, retry_at=wait.until)
 
     async def image(self, job: StartJob) -> str | StartError:
-        """The image, pulled if need be; an error is returned, since pulls run ahead of their turn."""
+        """Return the image, pulled if needed. Errors are returned, since pulls run before the container is started."""
         try:
             return await self._deps.images.ensure(job.pod, job.container, job.kind)
         except ImageError as error:
@@ -97,14 +97,14 @@ class ContainerStarter:
             return StartError(ImageReason.IMAGE_INSPECT_ERROR, error_message(error))
 
     async def look_for_image(self, container: AnyContainer) -> None:
-        """Have it known whether the image is there by the time the container is started; what fails is told then."""
+        """Look up the image early, so that its presence is cached when the container starts; ignores errors."""
         with suppress(PykubeletError):
             await self._deps.images.present(container)
 
-    async def prepare(self, job: StartJob) -> None:
-        """Create a container before its turn. Nothing is told of it: what fails is tried again, and told, in its turn.
+    async def precreate(self, job: StartJob) -> None:
+        """Pre-create a container if its image is present; no pull is started.
 
-        Only if its image is there; pulls have their own time.
+        No events are sent: a failure is retried, and reported, when the container is started.
         """
         try:
             image = await self._deps.images.present(job.container)
@@ -114,12 +114,12 @@ class ContainerStarter:
             container = await self._deps.cri.create_container(job.sandbox.id, config, job.sandbox_config)
         except (PykubeletError, OSError) as error:
             fields = {"pod": str(ref_of(job.pod)), "container": job.container.name, "error": str(error)}
-            _log.debug("a container was not made ahead", extra=fields)
+            _log.debug("container not pre-created", extra=fields)
             return
-        self.precreated.note(job, PrecreatedContainer(container, job.sandbox.id, config, restart_count))
+        self.precreated.add(job, PrecreatedContainer(container, job.sandbox.id, config, restart_count))
 
     async def start(self, job: StartJob, image: str | StartError) -> None:
-        """Create and start the container, and wait for its postStart hook. Raises StartError."""
+        """Create and start the container, and run its postStart hook. Raises StartError."""
         if isinstance(image, StartError):
             self._event(job, WARNING, Reason.FAILED_TO_CREATE_CONTAINER, f"Error: {image.reason}")
             raise image
@@ -144,7 +144,7 @@ class ContainerStarter:
             await self._post_start(job, container, lifecycle.post_start)
 
     async def _create(self, job: StartJob, image_ref: str) -> ContainerID:
-        """Everything up to a container that only has to be started."""
+        """Create the container, or take the pre-created one; return its id. Raises StartError."""
         ref, name = ref_of(job.pod), job.container.name
         unstarted = [c for c in job.status.containers if c.name == name and c.state is ContainerState.CREATED]
         for attempt in unstarted:
@@ -169,14 +169,14 @@ class ContainerStarter:
                 raise self._failed(job, StartReason.CREATE, error) from error
         self.conflicts.clear(ref.uid, name)
         self._event(job, NORMAL, Reason.CREATED_CONTAINER, "Container created")
-        # Before the start, so that no interruption leaves a container that runs without it.
+        # Link the log before the start, so that an interruption leaves no running container without a link.
         await self._note_created(job, container, config.log_path, restart_count)
         return container
 
     async def _describe(
         self, job: StartJob, image_ref: str, made: PrecreatedContainer | None
     ) -> tuple[int, pb.ContainerConfig]:
-        """The restart count, and what to ask the runtime for; of one that was made ahead the same files are used."""
+        """Return the restart count and the CRI configuration; a pre-created container keeps its files."""
         ref, name = ref_of(job.pod), job.container.name
         from_logs = await blocking.call(f"pod/{ref.uid}", self._logs.prepare_container, ref, name)
         count = made.restart_count if made else next_restart_count(job.status, name, from_logs)
@@ -185,15 +185,15 @@ class ContainerStarter:
         return count, config
 
     async def _remove_unstarted(self, job: StartJob, attempt: ContainerID, restart_count: int) -> None:
-        """Remove an attempt that was made but never ran: its successor takes its place and number.
+        """Remove an attempt that was created but never ran: the next attempt takes its place and number.
 
-        While the runtime is still undoing an interrupted start it refuses; then look again soon. Another one started
-        beside it could end with two. A runtime that goes on refusing has lost track of it (containerd 1.6 may, of a
-        task that runs): then it is left alone, and its successor gets another number.
+        The runtime refuses while it is still cleaning up an interrupted start: StartError asks for a retry soon, since
+        a second attempt could lead to two running containers. A runtime that keeps refusing has lost track of the
+        attempt (containerd 1.6 may, of a running task): then it is ignored, and the next attempt gets another number.
         """
         ref, name = ref_of(job.pod), job.container.name
-        refused = self._refused.setdefault(ref.uid, Counter())
-        if refused[attempt] >= _REFUSALS:
+        refused = self._refusals.setdefault(ref.uid, Counter())
+        if refused[attempt] >= _MAX_REFUSALS:
             return
         try:
             await blocking.call(f"pod/{ref.uid}", self._logs.mark_unstarted, ref, name, restart_count)
@@ -204,7 +204,7 @@ class ContainerStarter:
             refused[attempt] += 1
             with suppress(OSError):
                 await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, [(name, restart_count)])
-            message = f"an interrupted start has to be undone first: {error_message(error)}"
+            message = f"cannot remove the container of an interrupted start: {error_message(error)}"
             retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
         refused.pop(attempt, None)
@@ -215,12 +215,12 @@ class ContainerStarter:
             await blocking.call(f"pod/{ref.uid}", self._logs.created, ref, name, container, log_path, restart_count)
         except OSError as error:
             _log.warning(
-                "cannot make the log link of a container",
+                "log link not created",
                 extra={"pod": str(ref), "container": name, "error": str(error)},
             )
 
     async def _post_start(self, job: StartJob, container: ContainerID, hook: LifecycleHandler) -> None:
-        """Run the hook; a container whose hook fails is stopped."""
+        """Run the postStart hook; stop the container if it fails. Raises StartError."""
         ref, timeline, name = ref_of(job.pod), self._deps.timeline, job.container.name
         ips = self._deps.node.ips() if job.sandbox.host_network else job.sandbox.ips
         timeline.begin(ref.uid, Step.POST_START, name)
@@ -228,7 +228,7 @@ class ContainerStarter:
             await self._hooks.run(hook, HookTarget(ref, name, container, job.container.ports, ips))
         except HookError as error:
             timeline.end(ref.uid, Step.POST_START, name, error="failed")
-            # The message may hold secrets of the container, so it is not in the event.
+            # The error may contain secrets of the container, so it is not in the event.
             self._event(job, WARNING, Reason.FAILED_POST_START_HOOK, "PostStartHook failed")
             kill = ContainerKill(container, name, "FailedPostStartHook", KillReason.FAILED_POST_START_HOOK)
             await self._killer.kill(KillRequest(ref, job.pod, ips), [kill])
@@ -238,7 +238,7 @@ class ContainerStarter:
     def _failed(
         self, job: StartJob, reason: StartReason, error: PykubeletError | OSError, container: str = ""
     ) -> StartError:
-        """Tell the failure and make an error of it; ids in messages would keep events from being counted as one."""
+        """Send the event of a failed start and return the error. Without a container id, repeated events are merged."""
         message = error_message(error)
         shown = message.replace(container, job.container.name) if container else message
         self._event(job, WARNING, Reason.FAILED_TO_START_CONTAINER, f"Error: {shown}")
@@ -258,7 +258,7 @@ def _image_error(error: ImageError) -> StartError:
 
 
 def go_duration(seconds: Seconds) -> str:
-    """Whole seconds as users of Kubernetes read them: ``10s``, ``2m40s``, ``5m0s``."""
+    """Format whole seconds as Go does: ``10s``, ``2m40s``, ``5m0s``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,7 +1,7 @@
-"""Pods that are wanted at once start a few at a time.
+"""Concurrency limit for pod starts.
 
-Started all together they would hinder each other in the kernel's locks and in the runtime, and all would be ready only
-at the end; a few at a time end sooner on the whole, and the first ones right away.
+Many pods that start at the same time contend for kernel locks and for the runtime, and all of them become ready late.
+With a few at a time the whole set is ready sooner, and the first pods are ready at once.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from pykubelet.base.units import Seconds
 
 
 class StartSlots:
-    """So many holders at a time, in the order of asking.
+    """``count`` slots, handed out in the order of requests.
 
-    A turn held for longer than ``longest`` is given away: a runtime or network plugin that hangs with some pods must
-    not keep the others from starting.
+    A slot held for longer than ``longest`` seconds is released to the next pod: a runtime or network plugin that hangs
+    on some pods must not block the others.
     """
 
     def __init__(self, count: int, longest: Seconds) -> None:
@@ -24,19 +24,19 @@ class StartSlots:
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a turn and hold it."""
+        """Wait for a free slot and hold it within the ``async with`` block."""
         await self._free.acquire()
         held = True
 
-        def give() -> None:
+        def release() -> None:
             nonlocal held
             if held:
                 held = False
                 self._free.release()
 
-        timer = asyncio.get_running_loop().call_later(self._longest, give)
+        timer = asyncio.get_running_loop().call_later(self._longest, release)
         try:
             yield
         finally:
             timer.cancel()
-            give()
+            release()

@@ -1,7 +1,7 @@
-"""Reads the actual state from the runtime: rows for PLEG, everything about one pod for its worker.
+"""Reads the actual state from the runtime: lists for PLEG and housekeeping, the full status of a pod for its worker.
 
-Nothing is remembered but containers that have ended, which never change again, and which pods the runtime may have
-something of.
+The only cached values are containers that have exited, which never change again, and the pods and sandboxes that the
+runtime is known to have.
 """
 
 import logging
@@ -39,11 +39,11 @@ T = TypeVar("T")
 
 
 _Found: TypeAlias = tuple[pb.ContainerStatus, str]
-"""A container, and the id of its sandbox."""
+"""A container status and the id of its sandbox."""
 
 
 class StatusReader:
-    """Asks the runtime. Calls about one pod run side by side."""
+    """Reads lists and statuses from the runtime. CRI calls about one pod run concurrently."""
 
     def __init__(self, cri: Cri, files: PodFiles, logs: LogFiles, clock: Clock) -> None:
         self._cri = cri
@@ -53,14 +53,14 @@ class StatusReader:
         self._ended: dict[PodUID, dict[ContainerID, ContainerStatus]] = {}
         self._listed: set[PodUID] | None = None
         """Pods of the last full list."""
-        self._asked: set[PodUID] = set()
-        self._boxes: dict[PodUID, frozenset[SandboxID]] = {}
-        """The sandboxes of pods, as last known."""
+        self._read_before: set[PodUID] = set()
+        self._sandbox_ids: dict[PodUID, frozenset[SandboxID]] = {}
+        """Sandboxes of pods as last read."""
         self._with_containers = False
-        """The runtime tells a pod's containers with its sandboxes (KEP-3386), which spares half of the questions."""
+        """Whether the runtime returns containers with the sandbox status (KEP-3386), which saves half of the calls."""
 
     async def list_pods(self) -> list[RuntimePod]:
-        """All pods that the runtime has, with two calls."""
+        """List all pods of the runtime with two calls."""
         sandboxes, containers = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "list-runtime")
         pods = convert.runtime_pods(sandboxes, containers)
         self._listed = {pod.uid for pod in pods}
@@ -69,18 +69,19 @@ class StatusReader:
         return pods
 
     async def list_pod(self, uid: PodUID) -> RuntimePod | None:
-        """One pod as `list_pods` has it; None if the runtime has nothing of it."""
+        """List one pod, as in `list_pods`; None if the runtime does not have it."""
         pods = convert.runtime_pods(*await self.rows(uid))
         return pods[0] if pods else None
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
-        """Everything about one pod. What vanishes meanwhile counts as not there.
+        """Read the full status of one pod. Objects that disappear during the read are left out.
 
-        The first question about a pod that the last list did not show is not passed on: only we make what is its.
+        The first read of a pod that was not in the last list makes no calls: only this agent creates its sandboxes and
+        containers, so there are none.
         """
         observed_at = self._clock.now()
-        known = self._listed is None or ref.uid in self._listed or ref.uid in self._asked
-        self._asked.add(ref.uid)
+        known = self._listed is None or ref.uid in self._listed or ref.uid in self._read_before
+        self._read_before.add(ref.uid)
         if not known:
             return PodRuntimeStatus(ref=ref, observed_at=observed_at)
         ended = self._ended.get(ref.uid, {})
@@ -96,24 +97,24 @@ class StatusReader:
         )
 
     async def _read(self, uid: PodUID, ended: Container[str]) -> tuple[list[pb.PodSandboxStatusResponse], list[_Found]]:
-        """The sandboxes of a pod, and its containers with their sandboxes; of those that ``ended`` not all facts."""
+        """Read the sandboxes and containers of a pod; of containers in ``ended`` possibly only the id."""
         if self._with_containers:
-            # Mostly the same as last time, so both questions are asked at once.
-            known = self._boxes.get(uid, frozenset())
+            # The sandboxes rarely change, so the list and the known statuses are read concurrently.
+            known = self._sandbox_ids.get(uid, frozenset())
             boxes, sandboxes = await both(
                 self._cri.list_pod_sandboxes(pb.PodSandboxFilter(label_selector={POD_UID: uid})),
-                _there((self._sandbox(box) for box in known), "sandbox-status"),
+                _existing((self._sandbox(box) for box in known), "sandbox-status"),
                 "pod-status",
             )
-            here = self._boxes[uid] = frozenset(SandboxID(box.id) for box in boxes)
+            here = self._sandbox_ids[uid] = frozenset(SandboxID(box.id) for box in boxes)
             sandboxes = [each for each in sandboxes if each.status.id in here]
-            sandboxes += await _there((self._sandbox(box) for box in here - known), "sandbox-status")
+            sandboxes += await _existing((self._sandbox(box) for box in here - known), "sandbox-status")
             if sandboxes and all(each.timestamp for each in sandboxes):
                 return sandboxes, [(one, each.status.id) for each in sandboxes for one in each.containers_statuses]
         boxes, rows = await self.rows(uid)
         sandboxes, found = await both(
-            _there((self._sandbox(SandboxID(box.id)) for box in boxes), "sandbox-status"),
-            _there((self._container(row) for row in rows if row.id not in ended), "container-status"),
+            _existing((self._sandbox(SandboxID(box.id)) for box in boxes), "sandbox-status"),
+            _existing((self._container(row) for row in rows if row.id not in ended), "container-status"),
             "pod-status",
         )
         if sandboxes:
@@ -122,7 +123,7 @@ class StatusReader:
         return sandboxes, found
 
     async def rows(self, uid: PodUID) -> tuple[list[pb.PodSandbox], list[pb.Container]]:
-        """The rows of one pod in the runtime's lists."""
+        """Read the entries of one pod in the runtime's lists."""
         selector = {POD_UID: uid}
         return await both(
             self._cri.list_pod_sandboxes(pb.PodSandboxFilter(label_selector=selector)),
@@ -131,13 +132,13 @@ class StatusReader:
         )
 
     async def _sandbox(self, sandbox: SandboxID) -> pb.PodSandboxStatusResponse | None:
-        """One sandbox; None if it is gone."""
+        """Read the status of a sandbox; None if it does not exist any more."""
         with suppress(NotFound):
             return await self._cri.pod_sandbox_status(sandbox)
         return None
 
     async def _container(self, row: pb.Container) -> _Found | None:
-        """One container; None if it is gone."""
+        """Read the status of a container; None if it does not exist any more."""
         with suppress(NotFound):
             return (await self._cri.container_status(ContainerID(row.id))).status, row.pod_sandbox_id
         return None
@@ -147,14 +148,14 @@ class StatusReader:
         return convert.container_status(status, SandboxID(sandbox), message)
 
     def expect_sandbox(self, uid: PodUID, sandbox: SandboxID) -> None:
-        """One was made."""
-        self._boxes[uid] = self._boxes.get(uid, frozenset()) | {sandbox}
+        """Note a sandbox that was just created, so that the next status reads it at once."""
+        self._sandbox_ids[uid] = self._sandbox_ids.get(uid, frozenset()) | {sandbox}
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone from the runtime."""
+        """Forget a pod that was removed from the runtime."""
         self._ended.pop(uid, None)
-        self._asked.discard(uid)
-        self._boxes.pop(uid, None)
+        self._read_before.discard(uid)
+        self._sandbox_ids.pop(uid, None)
 
     def _remember(self, uid: PodUID, containers: list[ContainerStatus]) -> None:
         ended = {c.id: c for c in containers if c.state is ContainerState.EXITED and c.finished_at}
@@ -164,7 +165,7 @@ class StatusReader:
             self._ended.pop(uid, None)
 
     async def _message(self, status: pb.ContainerStatus) -> str:
-        """What a container that has ended shows; an error in reading it is told in its place."""
+        """Read the message of an exited container; an error in reading it is returned in its place."""
         noted = parse_container(status.labels, status.annotations)
         if noted is None:
             return status.message
@@ -177,21 +178,21 @@ class StatusReader:
         content = tail = None
         try:
             if file is not None:
-                # Only the name is taken from the runtime: the directory is known, and nothing outside it is read.
+                # Only the file name is taken from the runtime; nothing outside the known directory is read.
                 content = read_tail(self._files.container(noted.ref.uid, noted.name), file, MAX_FILE_BYTES)
             if _wants_log(status, noted, content):
                 tail = self._logs.read_tail(noted.ref, noted.name, noted.restart_count, LOG_TAIL_BYTES)
         except (OSError, PykubeletError) as error:
             _log.warning(
-                "cannot read a termination message",
+                "termination message not read",
                 extra={"pod": str(noted.ref), "container": noted.name, "error": str(error)},
             )
             content = f"Error on reading termination message: {error}".encode()
         return termination_message(status.message, content, tail)
 
 
-async def _there(work: Iterable[Coroutine[object, object, T | None]], name: str) -> list[T]:
-    """The results of all that are still there."""
+async def _existing(work: Iterable[Coroutine[object, object, T | None]], name: str) -> list[T]:
+    """Run reads concurrently; return the results that are not None."""
     return [each for each in await concurrently(work, name) if each is not None]
 
 
@@ -200,7 +201,7 @@ def _wants_log(status: pb.ContainerStatus, noted: ParsedContainerLabels, content
 
 
 def _message_file(status: pb.ContainerStatus, noted: ParsedContainerLabels) -> str | None:
-    """The name of the file that is mounted at the path where the container writes its message."""
+    """Name of the file that is mounted at the container's termination message path, if any."""
     path = noted.termination_message_path
     if not path:
         return None

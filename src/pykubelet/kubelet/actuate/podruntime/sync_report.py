@@ -1,4 +1,4 @@
-"""What one sync of a pod has done so far; its outcome is made of it at the end."""
+"""Collects the results of one pod sync while it runs."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from pykubelet.kubelet.types.outcome import Failure, Outcome
 
 @dataclass(slots=True)
 class SyncReport:
-    """Filled as the sync goes on."""
+    """Results of a pod sync so far: changes, failures, next wake-up time and started containers."""
 
     changed: bool = False
     failures: list[Failure] = field(default_factory=list)
@@ -15,10 +15,10 @@ class SyncReport:
     started: list[str] = field(default_factory=list)
 
     def wake(self, at: float | None) -> None:
-        """The pod should be synced again at that monotonic time at the latest; None: no need."""
+        """Request the next sync at this monotonic time at the latest; None requests nothing."""
         if at is not None:
             self.wake_at = at if self.wake_at is None else min(at, self.wake_at)
 
     def outcome(self) -> Outcome:
-        """All of it."""
+        """Return the outcome of the sync."""
         return Outcome(self.changed, tuple(self.failures), self.wake_at, tuple(self.started))

@@ -1,4 +1,4 @@
-"""What the parts of the pod runtime say to each other: decisions, settings, and facts taken from labels."""
+"""Values of the pod runtime: actions, reasons and settings."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from pykubelet.models.core_v1 import Container, EphemeralContainer
 
 
 class KillReason(StrEnum):
-    """Why a container is stopped; the reference's names."""
+    """Why a container is stopped; names as in the Go kubelet."""
 
     STARTUP_PROBE = "StartupProbe"
     LIVENESS_PROBE = "LivenessProbe"
@@ -19,7 +19,7 @@ class KillReason(StrEnum):
 
 
 class StartReason(StrEnum):
-    """Waiting reasons of a container that could not be started; image reasons are those of the image manager."""
+    """Waiting reasons of a container that could not be started; for image reasons see ``actuate.types.ImageReason``."""
 
     CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
     CONFIG = "CreateContainerConfigError"
@@ -29,7 +29,7 @@ class StartReason(StrEnum):
 
 
 class PodReason(StrEnum):
-    """Reasons of failures that concern the whole pod, or the stopping of a container."""
+    """Reasons of failures that concern the whole pod, or stopping or removing a container."""
 
     CREATE_SANDBOX = "CreatePodSandboxError"
     CONFIG_SANDBOX = "ConfigPodSandboxError"
@@ -41,7 +41,7 @@ class PodReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerKill:
-    """One container to stop. ``message`` is the text of its event; empty for the usual one."""
+    """Container to stop. ``message`` is the text of its event; empty for the default text."""
 
     id: ContainerID
     name: str
@@ -51,35 +51,35 @@ class ContainerKill:
 
 @dataclass(frozen=True, slots=True)
 class ContainerReset:
-    """One container to forget, because a rule restarts the whole pod in place (KEP-5532)."""
+    """Container to remove because a restart rule restarts all containers of the pod in place (KEP-5532)."""
 
     id: ContainerID
     name: str
     running: bool
-    """It has to be killed first, without grace."""
+    """The container has to be killed first, without a grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodActions:
-    """What one sync has to do, in this order: kill, create the sandbox, start."""
+    """Actions of one pod sync, in this order: kill, create the sandbox, start."""
 
     attempt: int = 0
-    """Of the sandbox that is there or has to be made."""
+    """Attempt number of the existing sandbox, or of the one to create."""
     sandbox_id: SandboxID | None = None
-    """The sandbox that is there, even if it has to be replaced."""
+    """The existing sandbox, even if it has to be replaced."""
     kill_pod: bool = False
-    """Stop everything. Without ``create_sandbox`` the pod has come to its end."""
+    """Stop all containers and sandboxes. Without ``create_sandbox`` the pod has terminated."""
     create_sandbox: bool = False
     kill: tuple[ContainerKill, ...] = ()
     reset: tuple[ContainerReset, ...] = ()
-    """To be killed and removed one by one, in this order; nothing is started meanwhile."""
+    """Containers to kill and remove one by one, in this order; no container is started in this sync."""
     start_ephemeral: tuple[EphemeralContainer, ...] = ()
     start_init: tuple[Container, ...] = ()
     start: tuple[Container, ...] = ()
 
     @property
     def idle(self) -> bool:
-        """Nothing has to be done: the pod runs as wanted, or waits for something to happen by itself."""
+        """Whether nothing has to be done: the pod runs as desired, or waits for an event."""
         return not (
             self.kill_pod
             or self.create_sandbox
@@ -97,20 +97,20 @@ class PodRuntimeConfig:
 
     pod_logs_dir: str = "/var/log/pods"
     container_logs_dir: str = "/var/log/containers"
-    """Where the symlinks of log collectors are; empty for none."""
+    """Directory of the symlinks for log collectors; empty for none."""
     node_hosts: str = "/etc/hosts"
-    """The file that pods on the host's network start from."""
+    """File that /etc/hosts of host-network pods is copied from."""
     crash_initial: Seconds = 10.0
     crash_maximum: Seconds = 300.0
     crash_reset_after: Seconds = 600.0
-    """A container that has run that long starts its back-off anew."""
+    """A container that has run this long starts with the initial back-off again."""
     conflict_retry: Seconds = 0.5
-    """How soon to look again when the runtime says that a name is taken."""
+    """Delay of the next sync after the runtime has reported a name conflict."""
     start_slots: int = 8
-    """So many pods get their sandbox and first containers at a time; the others wait for their turn."""
+    """Number of pods that create their sandbox and first containers at the same time; other pods wait."""
     start_slot_timeout: Seconds = 1.0
-    """A pod that takes longer does not keep the next one waiting."""
+    """After this time a pod gives its start slot to the next one, even if it is not started yet."""
 
 
 MINIMUM_GRACE: Seconds = 2.0
-"""Every container gets this long between SIGTERM and SIGKILL, whatever is left of its grace period."""
+"""Minimum time between SIGTERM and SIGKILL, whatever is left of the grace period."""

@@ -80,7 +80,7 @@ class UserNamespaces:
         first = self._given.get(ref_of(pod).uid) if pod.spec.host_users is False else None
         return None if first is None else namespace(first, self._pool.per_pod)
 
-    async def allot(self, pod: Pod, handler: str) -> None:
+    async def allocate(self, pod: Pod, handler: str) -> None:
         """See to it that the pod has ids, if it wants any of its own; its directory has to be there.
 
         Raises Invalid where the runtime's ``handler`` cannot do that, Transient when no ids are left or the disk fails.

@@ -1,4 +1,4 @@
-"""Pods and runtime states for these tests, in few words."""
+"""Builders of pods and runtime states for these tests."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The world of these tests as a fixture."""
+"""Fixtures of the test environment (``world.py``)."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

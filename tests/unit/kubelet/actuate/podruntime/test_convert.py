@@ -1,4 +1,4 @@
-"""CRI messages as values."""
+"""Conversion of CRI messages."""
 
 import pytest
 
@@ -51,13 +51,13 @@ def test_a_container_that_has_ended() -> None:
     ("state", "started"),
     [(pb.CONTAINER_CREATED, 0.0), (pb.CONTAINER_RUNNING, 11.0), (pb.CONTAINER_UNKNOWN, 11.0)],
 )
-def test_only_an_end_has_an_exit_code(state: int, started: float) -> None:
+def test_only_exited_container_has_exit_code(state: int, started: float) -> None:
     status = convert.container_status(container(state=state), SandboxID("s1"), "bye")
     assert status.started_at == started
     assert (status.finished_at, status.exit_code, status.reason, status.message) == (0.0, 0, "", "")
 
 
-def test_what_newer_runtimes_tell() -> None:
+def test_fields_of_newer_runtimes_are_converted() -> None:
     linux = pb.LinuxContainerResources(cpu_shares=512, cpu_period=100_000, memory_limit_in_bytes=2**20)
     status = convert.container_status(
         container(
@@ -83,7 +83,7 @@ def test_what_newer_runtimes_tell() -> None:
         ("the program said: context canceled", 11 * SECOND, ContainerState.EXITED),
     ],
 )
-def test_an_interrupted_start_is_no_exit(message: str, started: int, state: ContainerState) -> None:
+def test_interrupted_start_counts_as_created(message: str, started: int, state: ContainerState) -> None:
     """As containerd tells it when the agent that had asked for the start is gone."""
     interrupted = container(message=message, started_at=started, exit_code=128, reason="StartError")
     status = convert.container_status(interrupted, SandboxID("s1"), message)
@@ -118,7 +118,7 @@ def sandbox(*ips: str, **fields: object) -> pb.PodSandboxStatus:
         (("10.0.0.1", "nonsense"), ()),
     ],
 )
-def test_addresses(ips: tuple[str, ...], shown: tuple[str, ...]) -> None:
+def test_invalid_address_leaves_the_sandbox_without_addresses(ips: tuple[str, ...], shown: tuple[str, ...]) -> None:
     assert convert.sandbox_status(sandbox(*ips)).ips == shown
 
 
@@ -131,7 +131,7 @@ def test_a_sandbox() -> None:
     assert not convert.sandbox_status(sandbox()).host_network
 
 
-def test_pods_of_the_lists() -> None:
+def test_runtime_pods_groups_and_sorts_entries() -> None:
     def row(name: str, second: int, attempt: int = 0) -> pb.Container:
         labels = container_labels(POD, APP)
         meta = pb.ContainerMetadata(name="app", attempt=attempt)
@@ -151,6 +151,6 @@ def test_pods_of_the_lists() -> None:
     assert pod.is_running
 
 
-def test_a_container_may_outlive_its_sandbox() -> None:
+def test_container_without_sandbox_is_listed() -> None:
     (pod,) = convert.runtime_pods([], [pb.Container(id="c", labels=container_labels(POD, APP))])
     assert pod.sandboxes == ()

@@ -1,4 +1,4 @@
-"""CrashLoopBackOff: the series, its reset, and what is made of attempts found at the agent's start."""
+"""CrashLoopBackOff: delays, reset, and delays computed from attempts found at the agent's start."""
 
 from dataclasses import replace
 
@@ -26,14 +26,14 @@ def states(*containers: ContainerStatus) -> PodRuntimeStatus:
     return state_of(pod_of(), *containers)
 
 
-def test_the_first_restart_is_at_once() -> None:
+def test_first_restart_has_no_delay() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     assert loop.wait(states(), APP, T0) is None
     assert loop.wait(states(at("app")), APP, T0) is None
     assert loop.wait(states(exit_at(0, 1)), APP, T0 + 1) is None
 
 
-def test_looking_does_not_lengthen_the_wait() -> None:
+def test_reading_the_back_off_does_not_lengthen_it() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     loop.starting(states(exit_at(0, 1)), APP, T0 + 1)
     status = states(exit_at(0, 1), exit_at(1, 2, 1))
@@ -42,7 +42,7 @@ def test_looking_does_not_lengthen_the_wait() -> None:
     assert loop.wait(status, APP, T0 + 12) is None
 
 
-def test_ten_minutes_of_running_reset_it() -> None:
+def test_ten_minutes_of_running_reset_the_back_off() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     for count in range(5):
         loop.starting(states(exit_at(count, count + 1, count)), APP, T0 + count + 1)
@@ -53,7 +53,7 @@ def test_ten_minutes_of_running_reset_it() -> None:
     assert loop.wait(states(exit_at(606, 607, 6)), APP, T0 + 607) == Wait(10, T0 + 617)
 
 
-def test_another_image_starts_anew() -> None:
+def test_changed_image_resets_the_back_off() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     status = states(exit_at(0, 1))
     loop.starting(status, APP, T0 + 1)
@@ -61,7 +61,7 @@ def test_another_image_starts_anew() -> None:
     assert loop.wait(status, Container(name="app", image="app:2"), T0 + 2) is None
 
 
-def test_the_attempts_of_another_image_do_not_count() -> None:
+def test_attempts_of_another_image_do_not_count() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     new = Container(name="app", image="app:2")
     before = exit_at(0, 1, 6)
@@ -71,13 +71,13 @@ def test_the_attempts_of_another_image_do_not_count() -> None:
     assert loop.wait(states(before, after), new, T0 + 3) == Wait(10, T0 + 13)
 
 
-def test_a_first_start_is_no_restart() -> None:
+def test_first_start_has_no_back_off() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     loop.starting(states(), APP, T0)
     assert loop.wait(states(exit_at(0, 1)), APP, T0 + 1) is None
 
 
-def test_collect_forgets_only_what_is_stale() -> None:
+def test_collect_forgets_only_stale_back_offs() -> None:
     loop = CrashLoop(PodRuntimeConfig())
     status = states(exit_at(0, 1))
     loop.starting(status, APP, T0 + 1)
@@ -103,7 +103,7 @@ def test_collect_forgets_only_what_is_stale() -> None:
         ((exit_at(0, 1, 7), at("app", state=UNKNOWN, restart_count=8)), 300),
     ],
 )
-def test_worked_out_from_what_the_runtime_still_has(attempts: tuple[ContainerStatus, ...], delay: float) -> None:
+def test_back_off_is_computed_from_attempts_of_the_runtime(attempts: tuple[ContainerStatus, ...], delay: float) -> None:
     status = states(*attempts)
     newest = next(c for c in status.containers if c.state is EXITED)
     wait = CrashLoop(PodRuntimeConfig()).wait(status, APP, newest.finished_at)
@@ -111,7 +111,7 @@ def test_worked_out_from_what_the_runtime_still_has(attempts: tuple[ContainerSta
 
 
 @given(st.lists(st.integers(0, 2000), min_size=1, max_size=20))
-def test_a_new_agent_waits_as_long_as_the_old_one(runs: list[int]) -> None:
+def test_restarted_agent_computes_the_same_back_off(runs: list[int]) -> None:
     """With all attempts at hand, the two agree to the second."""
     old, now, attempts = CrashLoop(PodRuntimeConfig()), T0, list[ContainerStatus]()
     for count, seconds in enumerate(runs):
@@ -124,6 +124,6 @@ def test_a_new_agent_waits_as_long_as_the_old_one(runs: list[int]) -> None:
         old.starting(status, APP, now)
 
 
-def test_streak_of_nothing() -> None:
+def test_crash_streak_without_exits_is_zero() -> None:
     assert crash_streak([], 600) == 0
     assert crash_streak([at("app", **DONE)], 600) == 1

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table is read by its lines
-"""compute_pod_actions: a wide table of situations and what has to be done in them."""
+"""compute_pod_actions: table of pod states and the expected actions."""
 
 from dataclasses import dataclass, field
 
@@ -163,7 +163,7 @@ CONTAINER_CASES = [
     Case("startup not known yet", pod_of(({"name": "app", "startupProbe": HTTP},)), (at("app"),), NOTHING),
     Case("readiness failed", pod_of(), (at("app"),), NOTHING, probes=probes(app_0=ContainerProbes(readiness=ProbeResult.FAILURE))),
     Case("being deleted: nothing is restarted", pod_of(("a", "b"), meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}), (at("a", **FAILED), at("b")), NOTHING),
-    Case("a container that the spec does not name", pod_of(), (at("app"), at("stranger")), NOTHING),
+    Case("a container that the spec does not name", pod_of(), (at("app"), at("unknown")), NOTHING),
 ]  # fmt: skip
 
 INIT_CASES = [
@@ -293,7 +293,7 @@ def test_actions(case: Case) -> None:
          "Init container s definition changed"),
     ],
 )  # fmt: skip
-def test_reasons_and_messages_are_those_of_the_reference(
+def test_kill_reasons_and_messages_are_those_of_the_go_kubelet(
     pod: Pod, status: ContainerStatus, results: dict[ContainerID, ContainerProbes], reason: KillReason, message: str
 ) -> None:
     (kill,) = compute_pod_actions(pod, state_of(pod, status), results).kill
@@ -325,7 +325,7 @@ def runtime_states(draw: st.DrawFn) -> PodRuntimeStatus:
 
 
 @given(runtime_states(), st.sampled_from(["Always", "OnFailure", "Never"]))
-def test_never_two_of_a_kind(status: PodRuntimeStatus, policy: str) -> None:
+def test_running_duplicate_is_killed_before_anything_starts(status: PodRuntimeStatus, policy: str) -> None:
     """Whatever the runtime says: nothing that runs is started again unless it is killed before."""
     pod = pod_of(("a", "b"), (sidecar("s"), "i"), ("e",), restartPolicy=policy)
     actions = compute_pod_actions(pod, status, {})
@@ -342,7 +342,7 @@ def test_never_two_of_a_kind(status: PodRuntimeStatus, policy: str) -> None:
 
 
 @given(runtime_states())
-def test_a_stopped_end_is_final(status: PodRuntimeStatus) -> None:
+def test_terminated_pod_is_not_started_again(status: PodRuntimeStatus) -> None:
     """Once a pod is ended, its stopped state is not started again."""
     pod = pod_of(("a", "b"), **NEVER)
     if not compute_pod_actions(pod, status, {}).kill_pod or compute_pod_actions(pod, status, {}).create_sandbox:

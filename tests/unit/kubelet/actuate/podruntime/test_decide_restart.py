@@ -1,4 +1,4 @@
-"""Restart counts, rules, and which attempt stands for a container."""
+"""Restart counts, restart rules, and which attempt represents a container."""
 
 import pytest
 
@@ -44,14 +44,14 @@ def test_next_restart_count(attempts: tuple[ContainerStatus, ...], from_logs: in
 @pytest.mark.parametrize("policy", ["", "Always", "OnFailure", "Never"])
 @pytest.mark.parametrize("own", ["", "Always", "OnFailure", "Never"])
 @pytest.mark.parametrize("code", [0, 1])
-def test_policies(policy: str, own: str, code: int) -> None:
+def test_restart_policy_decides_on_exit_code(policy: str, own: str, code: int) -> None:
     container: Fields = {"name": "app", "restartPolicy": own}
     pod = pod_of((container,), restartPolicy=policy)
     wanted = {"Always": True, "OnFailure": code != 0, "Never": False}[own or policy or "Always"]
     assert restarts_after_exit(pod, pod.spec.containers[0], code) is wanted
 
 
-def test_the_first_rule_that_fits_decides() -> None:
+def test_first_matching_restart_rule_decides() -> None:
     rules = [
         {"action": "Nothing", "exitCodes": {"operator": "In", "values": [5]}},
         {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [0]}},
@@ -62,13 +62,13 @@ def test_the_first_rule_that_fits_decides() -> None:
 
 
 @pytest.mark.parametrize("state", [CREATED, RUNNING, EXITED, UNKNOWN, None])
-def test_nothing_is_started_in_a_pod_that_is_deleted(state: object) -> None:
+def test_deleted_pod_starts_no_container(state: object) -> None:
     pod = pod_of(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     attempt = None if state is None else at("app", state=state)
     assert not should_start(pod, pod.spec.containers[0], attempt)
 
 
-def test_the_running_attempt_stands_for_the_container() -> None:
+def test_current_prefers_the_running_attempt() -> None:
     old = at("app", sandbox_id="s0", **DONE)
     runs = at("app", restart_count=1)
     leftover = at("app", state=CREATED, restart_count=2)
@@ -76,4 +76,4 @@ def test_the_running_attempt_stands_for_the_container() -> None:
     assert current(status, "app") is runs
     assert current(status, "app", old.sandbox_id) is old
     assert current(state_of(pod_of(), old, leftover), "app") is leftover
-    assert current(status, "nobody") is None
+    assert current(status, "unknown") is None

@@ -26,7 +26,7 @@ def logs(tmp_path: Path) -> LogFiles:
     )
 
 
-def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
+def test_log_files_have_the_documented_layout(logs: LogFiles, tmp_path: Path) -> None:
     logs.make_pod_dir(REF)
     assert logs.prepare_container(REF, "app") == 0
     log = tmp_path / "pods" / "ns_web_uid-1" / "app" / "0.log"
@@ -42,7 +42,7 @@ def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
     assert logs.dead_links() == {link: ID}
 
 
-def test_the_log_of_an_attempt_that_never_ran_counts_for_nothing(logs: LogFiles, tmp_path: Path) -> None:
+def test_log_of_unstarted_attempt_does_not_count_as_restart(logs: LogFiles, tmp_path: Path) -> None:
     logs.prepare_container(REF, "app")
     directory = next((tmp_path / "pods").glob("*/app"))
     (directory / "0.log").touch()
@@ -56,7 +56,7 @@ def test_the_log_of_an_attempt_that_never_ran_counts_for_nothing(logs: LogFiles,
     assert list(directory.iterdir()) == []
 
 
-def test_nothing_there(logs: LogFiles) -> None:
+def test_missing_log_directories_are_no_error(logs: LogFiles) -> None:
     assert logs.pod_dirs() == {}
     assert logs.dead_links() == {}
     logs.remove_pod(REF)
@@ -64,7 +64,7 @@ def test_nothing_there(logs: LogFiles) -> None:
     logs.remove_attempt(REF, "app", ID, 0)
 
 
-def test_only_directories_of_pods_are_taken_for_such(logs: LogFiles, tmp_path: Path) -> None:
+def test_pod_dirs_ignores_other_entries(logs: LogFiles, tmp_path: Path) -> None:
     logs.make_pod_dir(REF)
     (tmp_path / "pods" / "lost+found").mkdir()
     (tmp_path / "pods" / "a_b_c").touch()
@@ -189,14 +189,14 @@ async def test_a_pod_with_a_hosts_file_of_its_own(world: World) -> None:
     assert "/etc/hosts" not in mounts(world)
 
 
-async def test_a_log_directory_that_cannot_be_made(world: World) -> None:
+async def test_log_directory_that_cannot_be_created_fails_the_sandbox(world: World) -> None:
     Path(world.config.pod_logs_dir).touch()
     outcome = await world.sync(pod_of())
     assert [f.reason for f in outcome.failures] == ["CreatePodSandboxError"]
     assert Path(world.config.pod_logs_dir).name in outcome.failures[0].message
 
 
-async def test_links_that_cannot_be_made_stop_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_log_link_does_not_fail_the_start(world: World, caplog: pytest.LogCaptureFixture) -> None:
     Path(world.config.container_logs_dir).touch()
     assert (await world.sync(pod_of())).ok
     assert world.running() == ["app"]

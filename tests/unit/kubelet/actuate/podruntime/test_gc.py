@@ -1,4 +1,4 @@
-"""Garbage: which containers and sandboxes, and what goes with them."""
+"""Garbage collection of containers, sandboxes and logs."""
 
 import errno
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_containers(rows: list[ContainerSummary], policy: GcPolicy | None, gone:
     assert picked([runtime_pod("p", rows)], policy, gone) == garbage
 
 
-def test_containers_of_two_pods_are_no_attempts_of_one() -> None:
+def test_gc_does_not_mix_containers_of_two_pods() -> None:
     assert picked([runtime_pod("p", [row("a", 1)]), runtime_pod("q", [row("a", 2)])]) == ""
     both = [runtime_pod("p", [row("a", 1), row("a", 2)]), runtime_pod("q", [row("a", 3), row("a", 4)])]
     assert picked(both, GcPolicy(max_per_container=-1, max_total=3)) == "a@1 a@3"
@@ -119,7 +119,7 @@ async def crash(world: World, pod: Pod, times: int) -> None:
         await world.settle(pod)
 
 
-async def test_one_ended_attempt_is_kept_with_its_log(world: World) -> None:
+async def test_gc_keeps_one_exited_attempt_with_its_log(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
     await crash(world, pod, 3)
@@ -132,7 +132,7 @@ async def test_one_ended_attempt_is_kept_with_its_log(world: World) -> None:
     assert not (await world.sync(pod)).changed
 
 
-async def test_ended_pods_are_kept_unless_the_disk_is_short(world: World) -> None:
+async def test_gc_keeps_ended_pods_unless_disk_pressure(world: World) -> None:
     world.cri.script(Script(exit_after=0))
     pod = pod_of(restartPolicy="Never")
     await world.settle(pod)
@@ -144,7 +144,7 @@ async def test_ended_pods_are_kept_unless_the_disk_is_short(world: World) -> Non
     assert world.runtime_logs(pod).exists()
 
 
-async def test_a_pod_that_is_gone_leaves_nothing(world: World) -> None:
+async def test_gc_removes_everything_of_a_removed_pod(world: World) -> None:
     pod = pod_of(("a", "b"))
     await world.settle(pod)
     await world.kill(pod)
@@ -155,8 +155,8 @@ async def test_a_pod_that_is_gone_leaves_nothing(world: World) -> None:
     assert not world.runtime_logs(pod).exists()
 
 
-async def test_what_runs_is_left_alone(world: World) -> None:
-    """Even if nobody wants it: stopping it in order is for the pod's worker."""
+async def test_gc_keeps_running_containers(world: World) -> None:
+    """Even if no source wants the pod: its worker stops it in order."""
     pod = pod_of()
     await world.settle(pod)
     await world.runtime.gc(frozenset)
@@ -164,7 +164,7 @@ async def test_what_runs_is_left_alone(world: World) -> None:
     assert world.cri.sandboxes[0].ready
 
 
-async def test_a_pod_that_comes_during_the_round_is_safe(world: World) -> None:
+async def test_gc_keeps_a_pod_added_during_the_round(world: World) -> None:
     """Who is wanted is asked after the runtime: a pod in the list is known by then."""
     world.cri.script(Script(exit_after=0))
     pod = pod_of(restartPolicy="Never")
@@ -182,7 +182,7 @@ async def test_a_pod_that_comes_during_the_round_is_safe(world: World) -> None:
     assert world.runtime_logs(pod).exists()
 
 
-async def test_dead_links_and_strange_files(world: World) -> None:
+async def test_gc_removes_dead_log_links_and_keeps_other_files(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
     directory = Path(world.config.container_logs_dir)
@@ -195,7 +195,7 @@ async def test_dead_links_and_strange_files(world: World) -> None:
     assert links(world) == ["mine.log", "mine.txt", f"web_ns_app-{world.cri.containers[0].id}.log"]
 
 
-async def test_a_container_that_resists_is_left_for_the_next_round(world: World) -> None:
+async def test_gc_retries_a_container_that_cannot_be_removed(world: World) -> None:
     pod = pod_of(("a", "b"))
     await world.settle(pod)
     await world.kill(pod)
@@ -274,7 +274,7 @@ async def test_logs_that_cannot_be_listed_do_not_keep_containers(world: World, m
     assert world.cri.sandboxes == []
 
 
-async def test_a_sandbox_that_resists(world: World) -> None:
+async def test_gc_retries_a_sandbox_that_cannot_be_removed(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
     await world.kill(pod)
@@ -289,7 +289,7 @@ async def test_a_sandbox_that_resists(world: World) -> None:
     assert world.cri.sandboxes == []
 
 
-async def test_a_container_of_unknown_state_is_stopped_before(world: World) -> None:
+async def test_gc_kills_a_container_in_unknown_state_before_removal(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
     world.cri.containers[0].state = pb.CONTAINER_UNKNOWN
@@ -299,13 +299,13 @@ async def test_a_container_of_unknown_state_is_stopped_before(world: World) -> N
     assert world.cri.containers == []
 
 
-async def test_a_runtime_that_cannot_list(world: World) -> None:
+async def test_gc_raises_when_the_runtime_cannot_list(world: World) -> None:
     world.cri.inject(Fault("ListContainers", code=StatusCode.UNAVAILABLE))
     with pytest.raises(Transient):
         await world.runtime.gc(frozenset)
 
 
-async def test_without_a_directory_for_links(world: World) -> None:
+async def test_gc_works_without_log_link_directory(world: World) -> None:
     world.config = type(world.config)(pod_logs_dir=world.config.pod_logs_dir, container_logs_dir="")
     world.restart()
     pod = pod_of()

@@ -1,4 +1,4 @@
-"""Stopping: hooks, grace periods, order."""
+"""Stopping containers and pods: hooks, grace periods, order."""
 
 import pytest
 from grpc import StatusCode
@@ -55,7 +55,7 @@ async def test_grace(world: World, grace: int | None, spec: Fields, meta: Fields
     ("duration", "timeout"),
     [(0.0, 30), (4.2, 26), (29.0, 2), (100.0, 2)],
 )
-async def test_the_hook_uses_up_the_grace(world: World, duration: float, timeout: int) -> None:
+async def test_pre_stop_hook_uses_up_the_grace_period(world: World, duration: float, timeout: int) -> None:
     world.cri.script_exec(ExecScript(duration=duration))
     pod = pod_of((hooked("app", EXEC),))
     await world.settle(pod)
@@ -65,14 +65,14 @@ async def test_the_hook_uses_up_the_grace(world: World, duration: float, timeout
     assert stops(world.cri)["app"][1] - start == pytest.approx(min(duration, 30))
 
 
-async def test_without_grace_there_is_no_hook(world: World) -> None:
+async def test_pre_stop_hook_is_skipped_without_grace_period(world: World) -> None:
     pod = pod_of((hooked("app", EXEC),))
     await world.settle(pod)
     await world.kill(pod, 0)
     assert world.cri.calls("ExecSync") == []
 
 
-async def test_a_failing_hook_does_not_keep_the_container(world: World) -> None:
+async def test_failed_pre_stop_hook_does_not_prevent_the_stop(world: World) -> None:
     world.cri.script_exec(ExecScript(exit_code=1, stdout=b"secret"))
     pod = pod_of((hooked("app", EXEC),))
     await world.settle(pod)
@@ -82,7 +82,7 @@ async def test_a_failing_hook_does_not_keep_the_container(world: World) -> None:
     assert world.running() == []
 
 
-async def test_a_hook_runs_once_though_the_stop_is_tried_again(world: World) -> None:
+async def test_pre_stop_hook_runs_once_although_the_stop_is_retried(world: World) -> None:
     world.cri.inject(Fault("StopContainer", code=StatusCode.UNKNOWN, details="stuck", times=1))
     pod = pod_of((hooked("app", EXEC),))
     await world.settle(pod)
@@ -104,7 +104,7 @@ async def test_http_and_sleep_hooks(world: World) -> None:
     assert {name: grace for name, (grace, _) in stops(world.cri).items()} == {"a": 30, "b": 27}
 
 
-async def test_a_sleep_that_takes_all_the_grace_is_ended(world: World) -> None:
+async def test_sleep_hook_is_cancelled_at_the_end_of_the_grace_period(world: World) -> None:
     pod = pod_of((hooked("a", {"sleep": {"seconds": 300}}),))
     await world.settle(pod)
     await world.during(world.kill(pod), 30)
@@ -158,7 +158,7 @@ async def test_a_dead_sidecar_between_two_is_skipped(world: World) -> None:
     assert {name: time - start for name, (_, time) in stops(world.cri).items()} == {"a": 0, "u": 0, "s": 4}
 
 
-async def test_one_that_hangs_delays_no_other(world: World) -> None:
+async def test_hung_stop_delays_no_other_container(world: World) -> None:
     world.cri.inject(Fault("StopContainer", target="ns/web/a", hang=True))
     pod = pod_of(("a", "b", "c"))
     await world.settle(pod)
@@ -235,7 +235,7 @@ async def test_post_start_blocks_the_next_container(world: World) -> None:
 @pytest.mark.parametrize(
     "hook", [{"tcpSocket": {"port": 80}}, {"httpGet": {"port": "nowhere"}}, {"httpGet": {"port": 0}}]
 )
-async def test_hooks_that_cannot_run(world: World, hook: Fields) -> None:
+async def test_invalid_hook_fails_the_start(world: World, hook: Fields) -> None:
     outcome = await world.sync(pod_of(({"name": "a", "lifecycle": {"postStart": hook}},)))
     assert [f.reason for f in outcome.failures] == ["PostStartHookError"]
     assert world.running() == []

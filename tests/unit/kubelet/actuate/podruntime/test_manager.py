@@ -1,4 +1,4 @@
-"""A pod's life through PodRuntime: starts, restarts, ends."""
+"""PodRuntime: starts, restarts and termination of pods."""
 
 import pytest
 from grpc import StatusCode
@@ -42,7 +42,7 @@ async def test_a_start_takes_no_more_calls_than_needed(world: World) -> None:
     ]
 
 
-async def test_what_is_left_to_prepare_is_done_beside_the_sandbox(world: World) -> None:
+async def test_volumes_are_prepared_while_the_sandbox_is_created(world: World) -> None:
     pod, seen = pod_of(), list[str]()
 
     async def rest() -> tuple[Failure, ...]:
@@ -57,7 +57,7 @@ async def test_what_is_left_to_prepare_is_done_beside_the_sandbox(world: World) 
     assert outcome.started == ("app",)
 
 
-async def test_without_what_is_left_to_prepare_no_container_is_made(world: World) -> None:
+async def test_failed_preparation_starts_no_container(world: World) -> None:
     pod, failure = pod_of(), Failure(SyncAction.PREPARE, "web", "FailedMount", "no token")
 
     async def rest() -> tuple[Failure, ...]:
@@ -218,7 +218,7 @@ async def test_pulls_run_side_by_side_but_starts_keep_their_order(world: World) 
     assert world.running() == ["a", "b", "c"]
 
 
-async def test_a_runtime_that_cannot_look_for_an_image(world: World) -> None:
+async def test_image_lookup_error_is_reported_by_the_container(world: World) -> None:
     world.images.errors["app"] = Transient("no answer")
     (failure,) = (await world.sync(pod_of())).failures
     assert (failure.reason, failure.message) == ("ImageInspectError", "no answer")
@@ -239,7 +239,7 @@ async def test_a_runtime_that_cannot_look_for_an_image(world: World) -> None:
         ),
     ],
 )
-async def test_a_container_that_cannot_be_described(
+async def test_invalid_container_config_is_reported(
     world: World, env: dict[str, object], reason: str, message: str
 ) -> None:
     (failure,) = (await world.sync(pod_of(({"name": "app", "env": [env]},)))).failures
@@ -248,26 +248,26 @@ async def test_a_container_that_cannot_be_described(
     assert world.cri.containers == []
 
 
-async def test_volumes_that_are_not_there(world: World) -> None:
+async def test_missing_volume_fails_the_start(world: World) -> None:
     world.volumes.error = VolumeError("data", 'volume "data" is not mounted')
     (failure,) = (await world.sync(pod_of())).failures
     assert (failure.reason, failure.message) == ("CreateContainerConfigError", 'volume "data" is not mounted')
 
 
-async def test_an_image_volume_that_cannot_be_had(world: World) -> None:
+async def test_unavailable_image_volume_fails_the_start(world: World) -> None:
     world.volumes.error = ImageError(ImageReason.ERR_IMAGE_PULL, "no such image")
     (failure,) = (await world.sync(pod_of())).failures
     assert (failure.reason, failure.message) == ("ErrImagePull", "no such image")
 
 
-async def test_create_fails(world: World) -> None:
+async def test_create_error_is_reported(world: World) -> None:
     world.cri.script(Script(fail_create=(StatusCode.UNKNOWN, "disk full")))
     (failure,) = (await world.sync(pod_of())).failures
     assert (failure.reason, failure.message) == ("CreateContainerError", "disk full")
     assert "Failed[app]: Error: disk full" in world.events.seen
 
 
-async def test_start_fails(world: World) -> None:
+async def test_start_error_is_reported(world: World) -> None:
     world.cri.script(Script(fail_start="exec: no such file"), Script())
     pod = pod_of()
     outcome = await world.sync(pod)
@@ -361,10 +361,10 @@ async def test_ephemeral_containers_see_their_target(world: World) -> None:
 
 
 async def test_an_ephemeral_container_without_its_target(world: World) -> None:
-    pod = pod_of(("app",), (), ({"name": "debug", "targetContainerName": "nobody"},))
+    pod = pod_of(("app",), (), ({"name": "debug", "targetContainerName": "unknown"},))
     await world.sync(pod)
     outcome = await world.sync(pod)
-    assert [f.message for f in outcome.failures] == ["unable to find target container nobody"]
+    assert [f.message for f in outcome.failures] == ["unable to find target container unknown"]
 
 
 async def test_restart_all_containers(world: World) -> None:

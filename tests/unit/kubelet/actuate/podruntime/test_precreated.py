@@ -1,4 +1,4 @@
-"""Containers are created while an init container runs, and then only started."""
+"""Pre-created containers: created while an init container runs, started later."""
 
 import pytest
 from grpc import StatusCode
@@ -24,9 +24,9 @@ def names(pod: Pod, started: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("started", "expected"), [("i", ["j"]), ("j", ["s"]), ("s", ["a", "b"]), ("a", []), ("nobody", [])]
+    ("started", "expected"), [("i", ["j"]), ("j", ["s"]), ("s", ["a", "b"]), ("a", []), ("unknown", [])]
 )
-def test_the_next_in_order(started: str, expected: list[str]) -> None:
+def test_precreatable_containers_are_the_next_in_order(started: str, expected: list[str]) -> None:
     assert names(pod_of(("a", "b"), ("i", "j", sidecar("s"))), started) == expected
 
 
@@ -45,7 +45,7 @@ def mount(**fields: object) -> Fields:
         ({"name": "a", "env": [_FILE]}, {"emptyDir": {}}),
     ],
 )
-def test_what_looks_into_its_volumes_waits_for_its_turn(container: Fields, volume: Fields) -> None:
+def test_container_that_depends_on_volume_content_is_not_precreated(container: Fields, volume: Fields) -> None:
     pod = pod_of((container, "b"), ("i",), volumes=[{"name": "v", **volume}])
     assert names(pod, "i") == ["b"]
 
@@ -57,22 +57,22 @@ def test_what_looks_into_its_volumes_waits_for_its_turn(container: Fields, volum
         {**mount(mountPropagation="Bidirectional"), "name": "i"},
     ],
 )
-def test_nothing_is_made_ahead_of_what_may_mount(init: Fields) -> None:
+def test_nothing_is_precreated_while_an_init_container_can_mount(init: Fields) -> None:
     assert names(pod_of(("a",), (init,), volumes=[{"name": "v", "emptyDir": {}}]), "i") == []
 
 
-def test_restarts_are_made_in_their_turn() -> None:
+def test_restarts_are_not_precreated() -> None:
     pod = pod_of(("a",), ("i",))
     assert precreatable_containers(pod, "i", state_of(pod, at("i"), at("a", state=ContainerState.EXITED))) == ()
 
 
-async def test_it_is_there_before_its_turn_and_only_started_in_it(world: World) -> None:
+async def test_precreated_container_is_only_started_later(world: World) -> None:
     world.cri.script(SLOW, container="i")
     pod = pod_of(("a", "b"), ("i",))
     await world.settle(pod)
     made = [c.id for c in world.cri.containers if c.name != "i"]
     assert len(made) == 2
-    assert [c.name for c in (await world.status(pod)).containers] == ["i"], "nobody sees them before their turn"
+    assert [c.name for c in (await world.status(pod)).containers] == ["i"], "statuses leave out pre-created containers"
     assert told(world, "Created") == 1
     await world.clock.advance(5)
     await world.settle(pod)
@@ -81,7 +81,7 @@ async def test_it_is_there_before_its_turn_and_only_started_in_it(world: World) 
     assert told(world, "Created") == 3
 
 
-async def test_what_has_changed_meanwhile_is_made_anew(world: World) -> None:
+async def test_precreated_container_with_changed_config_is_recreated(world: World) -> None:
     world.cri.script(SLOW, container="i")
     await world.settle(pod_of(("a",), ("i",)))
     changed = pod_of(({"name": "a", "env": [{"name": "A", "value": "new"}]},), ("i",))
@@ -93,7 +93,7 @@ async def test_what_has_changed_meanwhile_is_made_anew(world: World) -> None:
     assert container.config.metadata.attempt == 0
 
 
-async def test_what_fails_is_told_in_its_turn(world: World) -> None:
+async def test_failed_precreation_is_reported_at_the_start(world: World) -> None:
     world.cri.script(SLOW, container="i")
     world.cri.inject(Fault("CreateContainer", target="ns/web/a", code=StatusCode.UNKNOWN))
     pod = pod_of(("a",), ("i",))
@@ -104,7 +104,7 @@ async def test_what_fails_is_told_in_its_turn(world: World) -> None:
     assert told(world, "Failed") == 1
 
 
-async def test_nothing_is_pulled_ahead(world: World) -> None:
+async def test_precreation_pulls_no_image(world: World) -> None:
     world.cri.script(SLOW, container="i")
     world.images.absent = {"a"}
     await world.settle(pod_of(("a",), ("i",)))
@@ -124,7 +124,7 @@ async def test_after_a_restart_of_the_agent_the_init_container_is_still_waited_f
     assert [c.restart_count for c in (await world.status(pod)).containers] == [0, 0]
 
 
-async def test_one_that_was_taken_away_is_made_again(world: World) -> None:
+async def test_removed_precreated_container_is_created_again(world: World) -> None:
     world.cri.script(SLOW, container="i")
     pod = pod_of(("a",), ("i",))
     await world.settle(pod)
@@ -135,7 +135,7 @@ async def test_one_that_was_taken_away_is_made_again(world: World) -> None:
     assert world.running() == ["a"]
 
 
-async def test_it_goes_with_its_pod(world: World) -> None:
+async def test_precreated_container_is_removed_with_its_pod(world: World) -> None:
     world.cri.script(SLOW, container="i")
     pod = pod_of(("a",), ("i",))
     await world.settle(pod)

@@ -1,4 +1,4 @@
-"""The agent is killed at any moment and started anew: nothing is lost, doubled or restarted for no cause."""
+"""The agent is killed at any moment and started again: no container is lost, doubled or restarted without cause."""
 
 import asyncio
 from collections import Counter
@@ -180,7 +180,7 @@ async def test_killed_at_every_call_of_an_end(tmp_path: Path, after: bool) -> No
     assert fatal > 5
 
 
-async def test_a_container_that_the_runtime_went_on_making_is_replaced(world: World) -> None:
+async def test_container_created_after_the_agent_died_is_replaced(world: World) -> None:
     """The answer to CreateContainer was lost; its container shows up later."""
     pod = pod_of()
     world.cri.inject(Fault("CreateContainer", code=StatusCode.DEADLINE_EXCEEDED, after=True, times=1))
@@ -215,7 +215,7 @@ async def test_an_interrupted_start_is_no_restart(world: World, policy: str) -> 
     await check_runs(world, pod)
 
 
-async def test_a_container_that_was_only_thought_not_to_run_keeps_its_log(world: World) -> None:
+async def test_container_marked_unstarted_that_runs_keeps_its_log(world: World) -> None:
     """The agent was killed when it had asked for the removal of one that the runtime was just starting."""
     pod = pod_of()
     await world.settle(pod)
@@ -249,13 +249,13 @@ async def test_container_whose_start_ends_after_the_first_look_keeps_its_log(wor
     world.restart()
     status = await world.status(pod)
     starting = replace(status, containers=tuple(replace(c, state=ContainerState.CREATED) for c in status.containers))
-    await world.runtime._meet(ref_of(pod), starting)
+    await world.runtime._reconcile_logs(ref_of(pod), starting)
     assert (directory / "0.unstarted").exists()
     await world.settle(pod)
     assert [path.name for path in directory.iterdir()] == ["0.log"]
 
 
-async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: World) -> None:
+async def test_attempt_that_the_runtime_never_removes_is_ignored(world: World) -> None:
     """containerd 1.6 loses track of a container whose start was broken off: it neither stops nor removes it."""
     pod = pod_of()
     world.cri.script(Script(fail_start=CANCELED))
@@ -274,12 +274,12 @@ async def test_what_the_runtime_never_removes_is_left_alone_in_the_end(world: Wo
     assert (await world.status(pod)).containers[0].restart_count == 0
     # Nothing of it is remembered when the pod is gone.
     world.cri.remove_fault(busy)
-    assert world.runtime._starter._refused
+    assert world.runtime._starter._refusals
     await end(world, pod)
-    assert not world.runtime._starter._refused
+    assert not world.runtime._starter._refusals
 
 
-async def test_a_sandbox_that_the_runtime_went_on_making_is_used(world: World) -> None:
+async def test_sandbox_created_after_the_agent_died_is_used(world: World) -> None:
     pod = pod_of()
     world.cri.inject(Fault("RunPodSandbox", code=StatusCode.DEADLINE_EXCEEDED, after=True, times=1))
     outcome = await world.sync(pod)
@@ -291,7 +291,7 @@ async def test_a_sandbox_that_the_runtime_went_on_making_is_used(world: World) -
 TAKEN = 'failed to reserve container name "x": name "x" is reserved for "abc"'
 
 
-async def test_a_taken_container_name_is_waited_for(world: World) -> None:
+async def test_container_name_conflict_is_retried(world: World) -> None:
     pod = pod_of()
     world.cri.inject(Fault("CreateContainer", code=StatusCode.UNKNOWN, details=TAKEN, times=2))
     for _ in range(2):
@@ -304,7 +304,7 @@ async def test_a_taken_container_name_is_waited_for(world: World) -> None:
     await check_runs(world, pod)
 
 
-async def test_a_container_name_that_stays_taken_is_given_up(world: World) -> None:
+async def test_lasting_container_name_conflict_raises_the_attempt(world: World) -> None:
     """The runtime has lost track of the name: another number is tried, the restart count stays."""
     pod = pod_of()
     fault = world.cri.inject(Fault("CreateContainer", code=StatusCode.UNKNOWN, details=TAKEN))
@@ -316,7 +316,7 @@ async def test_a_container_name_that_stays_taken_is_given_up(world: World) -> No
     await check_runs(world, pod)
 
 
-async def test_a_sandbox_name_that_stays_taken_is_given_up(world: World) -> None:
+async def test_lasting_sandbox_name_conflict_raises_the_attempt(world: World) -> None:
     pod = pod_of()
     fault = world.cri.inject(
         Fault("RunPodSandbox", code=StatusCode.UNKNOWN, details=TAKEN.replace("container", "sandbox"))
@@ -331,7 +331,7 @@ async def test_a_sandbox_name_that_stays_taken_is_given_up(world: World) -> None
     await check_runs(world, pod)
 
 
-async def test_restart_counts_follow_from_logs_when_the_runtime_has_forgotten(world: World) -> None:
+async def test_restart_count_without_attempts_is_derived_from_logs(world: World) -> None:
     """After a reboot some runtimes know nothing any more."""
     pod = pod_of()
     logs = world.runtime_logs(pod) / "app"
@@ -343,7 +343,7 @@ async def test_restart_counts_follow_from_logs_when_the_runtime_has_forgotten(wo
     assert world.cri.containers[0].config.log_path == "app/2.log"
 
 
-async def test_a_later_leftover_does_not_lead_to_a_second_container(world: World) -> None:
+async def test_newer_leftover_does_not_lead_to_a_second_container(world: World) -> None:
     """An interrupted creation comes to light only when its successor runs."""
     pod = pod_of()
     await world.settle(pod)

@@ -1,4 +1,4 @@
-"""In-place resize: what is done in which order, what is noted, and what happens when it is broken off or refused."""
+"""In-place resize: order of steps, allocation store, interrupted and rejected resizes."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ def test_a_pod_grows_before_its_containers_and_shrinks_after_them(
     assert pod_steps(now, wanted, *requests) == tuple(PodStep(step) for step in order)
 
 
-def test_who_shrinks_comes_first() -> None:
+def test_resize_plan_has_shrinking_containers_first() -> None:
     pod = made(app("2", "2Gi", "grows"), app("1", "1Gi", "shrinks"), app("1", "1Gi", "stays"))
     applied = {"grows": size(1000, 1024), "shrinks": size(2000, 2048), "stays": size(1000, 1024)}
     plan = plan_resize(pod, state_of(pod, at("grows"), at("shrinks"), at("stays")), BOX, applied, ())
@@ -81,14 +81,14 @@ def test_who_shrinks_comes_first() -> None:
         ("cpu", size(200, 128), False),
     ],
 )
-def test_a_restart_is_asked_for_by_the_resource_that_changes(policy: str, applied: Size, restarted: bool) -> None:
+def test_resize_policy_of_the_changed_resource_decides_on_restart(policy: str, applied: Size, restarted: bool) -> None:
     pod = made(app("200m", "128Mi", policy=restarts(policy)))
     plan = plan_resize(pod, state_of(pod, at("app")), BOX, {"app": applied}, ())
     assert [kill.message for kill in plan.restart] == ["Container app resize requires restart"] * restarted
     assert [c.name for c in plan.start] == ["app"] * restarted
 
 
-def test_only_what_runs_is_resized() -> None:
+def test_resize_plan_has_only_running_containers() -> None:
     pod = pod_of([app("1", "1Gi"), app("1", "1Gi", "gone"), app("1", "1Gi", "busy")], [sidecar("proxy"), "setup"])
     names = ("app", "gone", "busy", "proxy", "setup")
     applied = {name: size(500, 512) for name in names}
@@ -145,14 +145,14 @@ async def test_a_running_container_gets_its_new_size(world: World) -> None:
     assert (await world.status(LARGE)).containers[0].restart_count == 0
 
 
-async def test_a_worker_that_has_not_heard_of_the_resize_yet_does_not_call_it_done(world: World) -> None:
+async def test_resize_is_not_completed_by_a_worker_with_an_old_pod(world: World) -> None:
     await start(world)
     world.runtime.allocations.set(LARGE)
     await world.sync(SMALL)
     assert limits_of(world) == (20_000, 128)
 
 
-async def test_a_resize_overtaken_by_the_next_is_not_done(world: World) -> None:
+async def test_resize_overtaken_by_the_next_is_not_completed(world: World) -> None:
     await start(world)
     world.runtime.allocations.set(LARGE)
     world.cri.inject(Fault("UpdateContainerResources", delay=1.0, times=1))
@@ -170,7 +170,7 @@ async def test_a_resize_overtaken_by_the_next_is_not_done(world: World) -> None:
     assert world.runtime.allocations.progress(UID) is None
 
 
-async def test_a_container_that_asks_for_it_is_restarted(world: World) -> None:
+async def test_resize_policy_restart_container_restarts_it(world: World) -> None:
     small, large = (
         made(app("100m", mem, policy=restarts("memory")), generation=n) for n, mem in ((1, "64Mi"), (2, "1Gi"))
     )
@@ -184,7 +184,7 @@ async def test_a_container_that_asks_for_it_is_restarted(world: World) -> None:
     assert world.events.seen[-1].startswith("ResizeCompleted")
 
 
-async def test_what_was_broken_off_is_taken_up_by_the_next_agent(world: World) -> None:
+async def test_interrupted_resize_is_continued_by_the_next_agent(world: World) -> None:
     await start(world)
     world.runtime.allocations.set(LARGE)
     world.cri.inject(Fault("UpdateContainerResources", code=StatusCode.UNKNOWN, details="busy", times=1))
@@ -204,7 +204,7 @@ async def test_what_was_broken_off_is_taken_up_by_the_next_agent(world: World) -
     assert world.runtime.allocations.progress(UID) is None
 
 
-async def test_memory_in_use_is_not_taken_away(world: World) -> None:
+async def test_memory_limit_below_usage_is_rejected(world: World) -> None:
     await start(world, LARGE)
     world.runtime.allocations.set(SMALL)
     world.resources.memory = 100 << 20
@@ -227,7 +227,7 @@ async def test_memory_in_use_is_not_taken_away(world: World) -> None:
     assert limits_of(world) == (10_000, 64)
 
 
-async def test_a_container_that_has_ended_meanwhile_is_started_with_its_new_size(world: World) -> None:
+async def test_exited_container_is_started_with_its_new_size(world: World) -> None:
     await start(world)
     world.cri.end_container(world.cri.container("ns/web/app"), 1)
     world.runtime.allocations.set(LARGE)
@@ -237,7 +237,7 @@ async def test_a_container_that_has_ended_meanwhile_is_started_with_its_new_size
     assert world.resources.written[0] == CgroupResources(memory_max=Bytes(128 << 20))
 
 
-async def test_a_wish_taken_back_before_it_was_applied_changes_nothing(world: World) -> None:
+async def test_resize_reverted_before_it_was_applied_changes_nothing(world: World) -> None:
     await start(world)
     world.runtime.allocations.set(LARGE)
     world.runtime.allocations.set(SMALL)
@@ -249,7 +249,7 @@ async def test_a_wish_taken_back_before_it_was_applied_changes_nothing(world: Wo
 # -- the record -------------------------------------------------------------------------------------------------------
 
 
-async def test_the_record_is_written_before_the_first_start_and_goes_with_the_pod(world: World) -> None:
+async def test_allocation_is_saved_before_the_first_start_and_removed_with_the_pod(world: World) -> None:
     await start(world)
     file = world.files.resources(UID)
     assert json.loads(file.read_text())["containers"]["app"]["limits"] == {"cpu": "100m", "memory": "64Mi"}
@@ -261,7 +261,7 @@ async def test_the_record_is_written_before_the_first_start_and_goes_with_the_po
     assert world.runtime.allocations.get(UID) is None
 
 
-async def test_pods_of_manifests_have_no_record(world: World) -> None:
+async def test_static_pod_has_no_allocation_record(world: World) -> None:
     annotations: Mapping[str, str] = {"kubernetes.io/config.source": "file"}
     pod = pod_of(meta={"annotations": annotations})
     world.runtime.allocations.set(pod)
@@ -270,7 +270,7 @@ async def test_pods_of_manifests_have_no_record(world: World) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"containers": 7}', b"x" * (2 << 20)])
-async def test_a_record_that_cannot_be_read_is_as_good_as_none(world: World, content: bytes) -> None:
+async def test_unreadable_allocation_record_counts_as_missing(world: World, content: bytes) -> None:
     world.files.prepare(UID)
     world.files.resources(UID).write_bytes(content)
     await world.runtime.allocations.load([UID])

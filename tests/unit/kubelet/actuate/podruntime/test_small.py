@@ -1,4 +1,4 @@
-"""Small tools: doing things together, names that are taken, durations, requests of hooks."""
+"""Helpers of the pod runtime: concurrency, name conflicts, durations, requests of hooks."""
 
 import asyncio
 
@@ -39,13 +39,13 @@ class Endless:
         return 0
 
 
-async def test_together() -> None:
+async def test_concurrently_returns_results_in_order() -> None:
     assert await concurrently([give(1), give(2)], "t") == [1, 2]
     assert await concurrently([], "t") == []
     assert await both(give(1), concurrently([give(2)], "t"), "t") == (1, [2])
 
 
-async def test_the_first_error_ends_the_others_and_comes_as_it_is() -> None:
+async def test_concurrently_cancels_the_others_and_raises_the_first_error() -> None:
     endless = Endless()
     with pytest.raises(Invalid, match="no"):
         await concurrently([endless.run(), fail()], "t")
@@ -54,7 +54,7 @@ async def test_the_first_error_ends_the_others_and_comes_as_it_is() -> None:
         await both(concurrently([fail()], "t"), Endless().run(), "t")
 
 
-async def test_cancellation_reaches_all() -> None:
+async def test_cancelling_concurrently_cancels_all() -> None:
     endless = [Endless(), Endless()]
     task = asyncio.ensure_future(concurrently([e.run() for e in endless], "t"))
     await asyncio.sleep(0.0)
@@ -118,7 +118,7 @@ def test_counting_conflicts() -> None:
     assert counts.extra(uid, "a") == 0
 
 
-def test_words() -> None:
+def test_error_message_of_runtime_has_no_code() -> None:
     assert error_message(cri_error(StatusCode.UNKNOWN, "CreateContainer", "x", "disk full")) == "disk full"
     assert error_message(OSError("disk full")) == "disk full"
 
@@ -155,6 +155,6 @@ def test_http_request(action: HTTPGetAction, url: str) -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, "nowhere", ""])
-def test_ports_that_are_none(port: int | str) -> None:
+def test_invalid_hook_port_raises(port: int | str) -> None:
     with pytest.raises(HookError):
         http_request(HTTPGetAction(port=port), TARGET)

@@ -1,4 +1,4 @@
-"""Pods take slots in starting; who holds a turn for too long keeps nobody waiting."""
+"""Start slots: the concurrency limit of pod starts; a slot held for too long is released."""
 
 import asyncio
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.unit.kubelet.actuate.podruntime.build import pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World
 
 
-async def test_so_many_at_a_time_in_the_order_of_asking() -> None:
+async def test_slots_are_limited_and_in_request_order() -> None:
     slots, at_once, most, order = StartSlots(2, 60.0), 0, 0, list[int]()
 
     async def start(number: int) -> None:
@@ -31,13 +31,13 @@ async def test_so_many_at_a_time_in_the_order_of_asking() -> None:
     assert order == list(range(7))
 
 
-async def test_a_turn_that_lasts_too_long_is_given_away() -> None:
+async def test_slot_held_too_long_is_released() -> None:
     slots = StartSlots(1, 0.01)
     async with asyncio.timeout(10), slots.slot(), slots.slot():
         pass
 
 
-async def test_failure_and_cancellation_give_the_turn_back() -> None:
+async def test_failure_and_cancellation_release_the_slot() -> None:
     slots = StartSlots(1, 60.0)
     with pytest.raises(ValueError, match="no sandbox"):
         async with slots.slot():
@@ -52,7 +52,7 @@ async def test_failure_and_cancellation_give_the_turn_back() -> None:
         pass
 
 
-async def test_a_turn_given_away_by_time_is_not_given_back_again() -> None:
+async def test_slot_released_by_time_is_not_released_twice() -> None:
     slots = StartSlots(1, 0.01)
     async with asyncio.timeout(10), slots.slot(), slots.slot():
         pass  # the second came by the time that was over
@@ -70,7 +70,7 @@ async def _hold(slots: StartSlots) -> None:
         await asyncio.Event().wait()
 
 
-async def test_pods_wanted_at_once_start_one_after_the_other(world: World) -> None:
+async def test_pods_start_one_after_the_other_with_one_slot(world: World) -> None:
     world.config = replace(world.config, start_slots=1, start_slot_timeout=60.0)
     world.restart()
     async with asyncio.TaskGroup() as group:
@@ -80,7 +80,7 @@ async def test_pods_wanted_at_once_start_one_after_the_other(world: World) -> No
     assert made == ["RunPodSandbox", "StartContainer"] * 3
 
 
-async def test_a_pod_whose_sandbox_hangs_keeps_no_other_from_starting(world: World) -> None:
+async def test_hung_sandbox_does_not_block_other_pods(world: World) -> None:
     world.config = replace(world.config, start_slots=1, start_slot_timeout=0.01)
     world.restart()
     hang = world.cri.inject(Fault("RunPodSandbox", hang=True, times=1))

@@ -1,4 +1,4 @@
-"""Reading the runtime: what is remembered, what vanishes, and last words."""
+"""Reading statuses from the runtime: cached containers, objects that disappear, and termination messages."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.unit.kubelet.actuate.podruntime.build import Fields, pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World
 
 
-async def test_a_pod_is_the_same_however_the_runtime_tells_it(world: World) -> None:
+async def test_status_is_the_same_with_and_without_containers_in_sandbox_status(world: World) -> None:
     world.cri.script(Script(exit_after=0, exit_code=3), container="a")
     pod = pod_of(("a", "b"), restartPolicy="Never")
     await world.settle(pod)
@@ -31,7 +31,7 @@ async def test_a_pod_is_the_same_however_the_runtime_tells_it(world: World) -> N
     assert {r.method for r in world.cri.log} == {"ListPodSandbox", "PodSandboxStatus"}
 
 
-async def test_sandboxes_that_come_and_go_between_two_looks(world: World) -> None:
+async def test_sandboxes_added_and_removed_between_reads_are_seen(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
     client, (old,) = world.cri.client(), world.cri.sandboxes
@@ -46,7 +46,7 @@ async def test_sandboxes_that_come_and_go_between_two_looks(world: World) -> Non
     assert status.containers == ()
 
 
-async def test_the_runtime_is_not_asked_for_a_pod_that_was_never_made(world: World) -> None:
+async def test_first_status_of_a_new_pod_makes_no_calls(world: World) -> None:
     known = pod_of()
     await world.settle(known)
     await world.runtime.list_pods()
@@ -62,7 +62,7 @@ async def test_the_runtime_is_not_asked_for_a_pod_that_was_never_made(world: Wor
     assert not world.cri.log
 
 
-async def test_a_pod_of_an_earlier_agent_is_asked_for_before_and_after_the_first_list(world: World) -> None:
+async def test_pod_of_an_earlier_agent_is_read_before_and_after_the_first_list(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)
     world.restart()
@@ -72,7 +72,7 @@ async def test_a_pod_of_an_earlier_agent_is_asked_for_before_and_after_the_first
     assert (await world.status(pod)).running
 
 
-async def test_what_has_ended_is_asked_for_once(plain_world: World) -> None:
+async def test_exited_container_is_read_once(plain_world: World) -> None:
     world = plain_world
     world.cri.script(Script(exit_after=0), container="a")
     pod = pod_of(("a", "b"), restartPolicy="Never")
@@ -84,7 +84,7 @@ async def test_what_has_ended_is_asked_for_once(plain_world: World) -> None:
     assert world.cri.calls("ContainerStatus") == ["ns/web/b"]
 
 
-async def test_what_is_removed_is_forgotten(world: World) -> None:
+async def test_removed_containers_are_forgotten(world: World) -> None:
     world.cri.script(Script(exit_after=0), container="a")
     pod = pod_of(("a", "b"), restartPolicy="Never")
     await world.settle(pod)
@@ -99,7 +99,7 @@ async def test_what_is_removed_is_forgotten(world: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["ContainerStatus", "PodSandboxStatus"])
-async def test_what_vanishes_between_list_and_look(plain_world: World, method: str) -> None:
+async def test_object_that_disappears_during_the_read_is_left_out(plain_world: World, method: str) -> None:
     world, pod = plain_world, pod_of()
     await world.settle(pod)
     world.cri.inject(Fault(method, code=StatusCode.NOT_FOUND, times=1))
@@ -108,7 +108,7 @@ async def test_what_vanishes_between_list_and_look(plain_world: World, method: s
 
 
 @pytest.mark.parametrize("method", ["ListContainers", "ListPodSandbox", "ContainerStatus", "PodSandboxStatus"])
-async def test_a_runtime_that_does_not_answer(plain_world: World, method: str) -> None:
+async def test_unavailable_runtime_raises(plain_world: World, method: str) -> None:
     """The error comes as it is, not wrapped into a group."""
     world, pod = plain_world, pod_of(("a", "b"))
     await world.settle(pod)
@@ -120,8 +120,8 @@ async def test_a_runtime_that_does_not_answer(plain_world: World, method: str) -
             await world.runtime.list_pods()
 
 
-async def test_a_pod_that_is_not_there(world: World) -> None:
-    status = await world.runtime.pod_status(PodRef("ns", "x", PodUID("nobody")))
+async def test_status_of_unknown_pod_is_empty(world: World) -> None:
+    status = await world.runtime.pod_status(PodRef("ns", "x", PodUID("unknown")))
     assert (status.sandboxes, status.containers, status.ips) == ((), (), ())
 
 
@@ -168,18 +168,18 @@ async def message(world: World, pod: Pod) -> str:
         ({"name": "app"}, 1, None, ("from the log",), ""),
     ],
 )
-async def test_last_words(
+async def test_termination_message(
     world: World, container: Fields, code: int, words: bytes | None, output: tuple[str, ...], shown: str
 ) -> None:
     assert await ended(world, container, code, words, *output) == shown
 
 
-async def test_the_file_is_open_to_every_user_of_the_container(world: World) -> None:
+async def test_termination_log_is_writable_by_every_user(world: World) -> None:
     await world.settle(pod_of((TALKS,)))
     assert message_file(world).stat().st_mode & 0o777 == 0o666
 
 
-async def test_each_attempt_has_a_file_of_its_own(world: World) -> None:
+async def test_each_attempt_has_its_own_termination_log(world: World) -> None:
     world.cri.script(Script(exit_after=0))
     pod = pod_of((TALKS,))
     await world.sync(pod)
@@ -188,7 +188,7 @@ async def test_each_attempt_has_a_file_of_its_own(world: World) -> None:
     assert message_file(world) != first
 
 
-async def test_last_words_with_the_runtimes_own(world: World) -> None:
+async def test_termination_message_follows_the_runtimes_message(world: World) -> None:
     world.cri.script(Script(fail_start="no such file"))
     pod = pod_of((TALKS,), restartPolicy="Never")
     await world.sync(pod)

@@ -1,4 +1,4 @@
-"""A pod runtime over the fake container runtime, and everything else that it needs."""
+"""Test environment: a pod runtime with the fake container runtime and fakes of its other dependencies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -177,7 +177,7 @@ class Node:
 class Users:
     """All pods use the node's ids."""
 
-    async def allot(self, pod: Pod, handler: str) -> None:
+    async def allocate(self, pod: Pod, handler: str) -> None:
         pass
 
     def given(self, pod: Pod) -> UserNamespace | None:
@@ -256,7 +256,7 @@ class World:
         return self.deps.meter.lines
 
     def restart(self) -> None:
-        """The agent was killed and is started anew over the same container runtime."""
+        """Simulate an agent that was killed and is started again with the same container runtime."""
         self.deps = replace(self.deps, cri=self.cri.client())
         self.runtime = PodRuntime(self.deps, self.config)
 
@@ -301,7 +301,7 @@ class World:
 
     def transport(self, wrap: Callable[[Transport], Transport]) -> None:
         """Put something between the agent and the container runtime."""
-        # Agents that die here die at once: nobody waits for a call under way.
+        # An agent that is killed does not wait for calls in progress.
         client = self.cri.client(CriOptions(clock=self.clock, patience=0.0))
         client._transport = wrap(client._transport)
         self.deps = replace(self.deps, cri=client)

@@ -121,7 +121,7 @@ def make(root: Path, *, per_pod: int = UNIT, supported: bool | None = True) -> U
 async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: UserNamespaces, tmp_path: Path) -> None:
     await users.load([])
     for name in ("a", "b", "a"):
-        await users.allot(pod(name), "")
+        await users.allocate(pod(name), "")
     first, second = users.given(pod("a")), users.given(pod("b"))
     assert first is not None and second is not None
     assert first.uids == first.gids == (IdMapping(65536, 0, 65536),)
@@ -133,14 +133,14 @@ async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: UserNamespaces
     again = make(tmp_path)
     await again.load([A, B, C])
     assert again.given(pod("a")) == first and again.given(pod("b")) == second and again.given(pod("c")) is None
-    await again.allot(pod("c"), "")
+    await again.allocate(pod("c"), "")
     third = again.given(pod("c"))
     assert third is not None and third.uids[0].host_id == 3 * UNIT
 
 
 async def test_ids_are_given_back(users: UserNamespaces, tmp_path: Path) -> None:
     await users.load([])
-    await users.allot(pod("a"), "")
+    await users.allocate(pod("a"), "")
     for _ in range(2):
         await users.release(A)
     assert users.given(pod("a")) is None and not (tmp_path / "a" / "userns").exists()
@@ -149,7 +149,7 @@ async def test_ids_are_given_back(users: UserNamespaces, tmp_path: Path) -> None
 
 async def test_pods_with_the_nodes_users_need_nothing(users: UserNamespaces, tmp_path: Path) -> None:
     for value in (None, True):
-        await users.allot(pod("a", value), "")
+        await users.allocate(pod("a", value), "")
         assert users.given(pod("a", value)) is None
     assert not (tmp_path / "a" / "userns").exists()
 
@@ -165,12 +165,12 @@ async def test_pods_with_the_nodes_users_need_nothing(users: UserNamespaces, tmp
 async def test_a_runtime_that_cannot(tmp_path: Path, handler: str, supported: bool | None, text: str) -> None:
     users = make(tmp_path, supported=supported)
     with pytest.raises(Invalid, match=text):
-        await users.allot(pod("a"), handler)
+        await users.allocate(pod("a"), handler)
 
 
 async def test_a_disk_that_does_not_take_it(users: UserNamespaces) -> None:
     with pytest.raises(Transient, match="create user namespace"):
-        await users.allot(pod("no-directory"), "")
+        await users.allocate(pod("no-directory"), "")
     assert users.given(pod("no-directory")) is None
 
 
@@ -196,7 +196,7 @@ async def test_ids_of_the_user_kubelet(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "a").mkdir()
     await users.load([])
     with pytest.raises(Invalid, match="cannot find out the sub-ids"):
-        await users.allot(pod("a"), "")
+        await users.allocate(pod("a"), "")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert await module.node_pool(UNIT) == IdPool.default()
 
@@ -204,6 +204,6 @@ async def test_ids_of_the_user_kubelet(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_an_odd_length_turns_away_only_who_wants_ids(users: UserNamespaces, tmp_path: Path) -> None:
     odd = make(tmp_path, per_pod=1000)
     await odd.load([])
-    await odd.allot(pod("a", None), "")
+    await odd.allocate(pod("a", None), "")
     with pytest.raises(Invalid, match="idsPerPod 1000"):
-        await odd.allot(pod("a"), "")
+        await odd.allocate(pod("a"), "")
