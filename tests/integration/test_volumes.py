@@ -89,7 +89,7 @@ async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: st
         await ending.unmount(PodUID("u-2"))
         assert not [mount for mount in all_mounts() if mount.source == disk]
     claims.specs["c"] = {"local": {"path": disk, "fsType": "xfs"}}
-    with pytest.raises(VolumeError, match="holds 'ext4', not 'xfs': it is left as it is"):
+    with pytest.raises(VolumeError, match="holds 'ext4', not 'xfs'; clear it"):
         await VolumeManager(kit.dirs, deps).mount(first, kit.context)
 
 
@@ -363,7 +363,7 @@ async def test_a_busy_mount_is_detached(kit: Kit, caplog: pytest.LogCaptureFixtu
         await kit.manager.unmount(UID)
         assert held.read() == "hunter2"
     assert mounted(kit) == []
-    assert "a mount is busy, detaching it" in caplog.text
+    assert "mount busy: detaching it" in caplog.text
 
 
 async def test_huge_pages(kit: Kit) -> None:

@@ -488,7 +488,7 @@ async def test_plugin_that_raises_is_registered_at_last(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(DriverRegistry, "_register", register)
     registry = DriverRegistry(tmp_path, clock, 1.0)
-    task: Awaitable[None] = asyncio.create_task(registry._register_at_last(ns(path=tmp_path / "x.sock")))
+    task: Awaitable[None] = asyncio.create_task(registry._register_until_done(ns(path=tmp_path / "x.sock")))
     await clock.advance(60)
     await task
     assert tried == 3

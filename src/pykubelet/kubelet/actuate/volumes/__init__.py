@@ -1,10 +1,13 @@
-"""Volumes: owns all below `ROOT/pods`: volumes and their content, mounts for containers, and their removal.
+"""Volumes: sets up, mounts and tears down the volumes of pods. Owns everything below `ROOT/pods`.
 
-The pod worker has a pod's volumes set up and taken down; the pod runtime asks for the mounts of a container and
-for the places of termination logs and hosts files (`PodDirs`).
+The pod worker has a pod's volumes set up and torn down; the pod runtime gets the mounts of a container, and the paths
+of termination logs and hosts files (`PodDirs`).
 
-Where to look: `manager.py` first; a module per kind that the node itself provides (`empty_dir.py`, `local.py`, …);
-`sources.py` for what is behind a claim; `remote.py` for volumes that others answer for, `csi/` for their drivers.
+May import ``actuate/criconfig``, ``actuate/types.py``, ``kubelet/types`` and ``linux``; the API server and the image
+manager are used through the protocols in ``ports.py``.
+Start reading in `manager.py`. There is one module for each kind of volume that the node itself provides
+(`empty_dir.py`, `config_map.py`, `local.py`, …). `source_lookup.py` reads claims and PersistentVolumes, `remote.py`
+has the volumes of file servers and CSI drivers, `csi/` the CSI node side.
 """
 
 from pykubelet.kubelet.actuate.volumes.decide import only_shows_objects, referenced_objects

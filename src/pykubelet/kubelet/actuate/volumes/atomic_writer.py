@@ -1,14 +1,14 @@
-"""Files of a volume that change all at once: what configMap, secret, downwardAPI and projected volumes show.
+"""Writes the files of configMap, secret, downwardAPI and projected volumes, so that they change atomically.
 
-The layout is Kubernetes' own, on which programs in containers rely (they watch `..data`):
+The layout is that of Kubernetes; programs in containers rely on it (they watch `..data`):
 
     ..2026_11_21_04_05_06.1234567890/key      the files, in a directory made for one version of the content
     ..data -> ..2026_11_21_04_05_06.1234567890
     key -> ..data/key                         what users open; one link for each first component of a path
 
-A new version is complete before `rename` puts its `..data` in the place of the old one, so whoever reads through
-`..data` gets one version, never a mixture. Each step may be the last one before a crash: the next call tidies up
-whatever was left. Rule: Kubernetes documentation, "Mounted ConfigMaps are updated automatically".
+A new version is complete before `rename` replaces `..data`, so a reader through `..data` gets one version, never a
+mixture. The writer may crash after any step: the next call cleans up. Rule: Kubernetes documentation, "Mounted
+ConfigMaps are updated automatically".
 """
 
 import os
@@ -36,25 +36,24 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 def write_payload(
     target: str | os.PathLike[str], payload: Payload, *, now: Seconds, fs_group: int | None = None
 ) -> bool:
-    """Make the directory show exactly these files; returns whether its content changed. Blocks.
+    """Make the directory contain exactly these files; return whether its content changed. Blocks.
 
-    With `fs_group` the files belong to that group and it may read them. `now` (Unix seconds) goes into the
-    name of the version. Raises Invalid for a path that may not be, OSError from the kernel. Only one call at
-    a time for one directory.
+    With `fs_group` the files belong to that group, which may read them. `now` (Unix seconds) becomes part of the
+    version's name. Raises Invalid for an invalid path, and OSError. Calls for one directory must not overlap.
     """
     files = clean_payload(payload)
     with _opened(target) as root:
         current = _current_version(root)
-        changed = current is None or not _holds(root, current, files)
+        changed = current is None or not _has_content(root, current, files)
         if changed:
             current = _new_version(root, files, now, fs_group)
             with suppress(FileNotFoundError):
-                os.unlink(_NEW_DATA, dir_fd=root)  # a crash left it
+                os.unlink(_NEW_DATA, dir_fd=root)  # leftover of a crash
             os.symlink(current, _NEW_DATA, dir_fd=root)
             os.rename(_NEW_DATA, DATA, src_dir_fd=root, dst_dir_fd=root)
         _link(root, {path.partition("/")[0] for path in files})
         assert current is not None
-        _tidy(root, current)
+        _remove_stale(root, current)
         return changed
 
 
@@ -68,7 +67,7 @@ def _opened(path: str | os.PathLike[str], dir_fd: int | None = None) -> Iterator
 
 
 def _current_version(root: int) -> str | None:
-    """The directory that `..data` points at; None if there is none or it is not one of ours."""
+    """Name of the directory that `..data` points to; None if there is no valid one."""
     try:
         target = os.readlink(DATA, dir_fd=root)
     except FileNotFoundError:
@@ -76,8 +75,8 @@ def _current_version(root: int) -> str | None:
     return target if _VERSION.fullmatch(target) else None
 
 
-def _holds(root: int, version: str, files: Payload) -> bool:
-    """Whether the version's directory has exactly these files with this content."""
+def _has_content(root: int, version: str, files: Payload) -> bool:
+    """Whether the directory of the version has exactly these files with this content."""
     try:
         with _opened(version, root) as directory:
             return set(_walk(directory)) == files.keys() and all(
@@ -88,7 +87,7 @@ def _holds(root: int, version: str, files: Payload) -> bool:
 
 
 def _walk(directory: int) -> Iterator[str]:
-    """Paths of everything but directories, below one that we wrote ourselves. A pod says how deep its files are."""
+    """Paths of all files below a version's directory; iterative, since the pod decides on the depth."""
     todo = [""]
     while todo:
         prefix = todo.pop()
@@ -111,7 +110,7 @@ def _same(directory: int, path: str, data: bytes) -> bool:
 
 
 def _new_version(root: int, files: Payload, now: Seconds, fs_group: int | None) -> str:
-    """Write all files into a new directory and return its name; nobody looks at it yet."""
+    """Write all files into a new directory, which no link points to yet; return its name."""
     name = utc(now).strftime("..%Y_%m_%d_%H_%M_%S.") + str(secrets.randbelow(2**32))
     _make_directory(root, name, fs_group)
     with _opened(name, root) as directory:
@@ -149,14 +148,14 @@ def _write_file(directory: int, path: str, projection: FileProjection, fs_group:
 
 
 def _link(root: int, names: set[str]) -> None:
-    """Make the links that users open; what is there already stays, be it a mount point of another volume."""
+    """Create the links that users open; existing entries are kept, as they may be mount points of other volumes."""
     for name in sorted(names):
         with suppress(FileExistsError):
             os.symlink(f"{DATA}/{name}", name, dir_fd=root)
 
 
-def _tidy(root: int, current: str) -> None:
-    """Remove links whose file is gone, and versions that are no more shown."""
+def _remove_stale(root: int, current: str) -> None:
+    """Remove links to missing files, and versions that are not current."""
     with os.scandir(root) as entries, _opened(current, root) as directory:
         with os.scandir(directory) as inside:
             shown = {entry.name for entry in inside}

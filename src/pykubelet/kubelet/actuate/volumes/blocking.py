@@ -1,7 +1,7 @@
 """Blocking work on volumes: one job at a time for each pod or volume, in the threads of ``base.blocking``.
 
-A job that hangs is given up after the deadline; the next job under the same owner waits for it, so that two never work
-in the same place.
+The caller of a job that hangs gets an error after the deadline; the next job of the same owner waits for the hung one,
+so that two jobs never work on the same files.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Jobs by owner (``pod/<uid>/volumes``, ``volume/<name>``), one at a time for each."""
+    """Runs blocking jobs, one at a time for each owner (``pod/<uid>/volumes``, ``volume/<name>``)."""
 
     deadline: Seconds
 
     async def run(self, owner: str, job: Callable[[], _T]) -> _T:
-        """The job's result or error. Transient when it, or the one before it, has not ended by the deadline.
+        """Run a job; return its result. Raises its error, or Transient if it has not ended by the deadline.
 
-        A job that was given up goes on in its thread; its outcome is lost.
+        A job that has timed out continues in its thread; its result is lost.
         """
         return await blocking.call(owner, job, deadline=self.deadline, at_once=1)

@@ -1,11 +1,11 @@
 """configMap: the keys of a ConfigMap as files, on disk."""
 
-from pykubelet.kubelet.actuate.volumes.content import CONTENT_ATTRIBUTES, content_work, on_disk, read_config_map
+from pykubelet.kubelet.actuate.volumes.file_volumes import CONTENT_ATTRIBUTES, content_work, on_disk, read_config_map
 from pykubelet.kubelet.actuate.volumes.types import Request, Work
 
 
 class ConfigMapVolume:
-    """The plugin; its files follow the ConfigMap."""
+    """Plugin for configMap volumes; the files are updated with the ConfigMap."""
 
     name = "kubernetes.io/configmap"
     attributes = CONTENT_ATTRIBUTES

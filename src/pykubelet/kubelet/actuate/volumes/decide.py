@@ -1,4 +1,4 @@
-"""Decisions about volumes that need no look at the machine. Pure."""
+"""Decisions about volumes that only depend on the pod. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from posixpath import normpath
@@ -27,7 +27,7 @@ _NEVER: Final = {
 
 
 def source_of(volume: Volume) -> str:
-    """The field of the volume that is set (`config_map`, say); a volume without any is an emptyDir."""
+    """Return the field of the volume that is set (`config_map`, for example); without one it is an emptyDir."""
     return next(
         (name for name in volume.__struct_fields__ if name != "name" and getattr(volume, name) is not None),
         EMPTY_DIR,
@@ -35,7 +35,7 @@ def source_of(volume: Volume) -> str:
 
 
 def unsupported(source: str) -> str:
-    """The message for a kind of volume that this agent does not have."""
+    """Message for a kind of volume that this agent does not support."""
     if source in _NEVER:
         return _NEVER[source]
     first, *rest = source.split("_")
@@ -44,8 +44,9 @@ def unsupported(source: str) -> str:
 
 
 def tmpfs_size(pod: Pod, allocatable: Quantity | None, size_limit: Quantity | None) -> Bytes | None:
-    """How large a volume in memory may get: the least of what pods may use of the node, the pod's memory limit and
-    the volume's own. None leaves it to the kernel (half of the memory). Raises Invalid for what is no quantity.
+    """Size limit of a volume in memory: the minimum of node allocatable, the pod's memory limit and the volume's own.
+
+    None leaves it to the kernel (half of the memory). Raises Invalid for an invalid quantity.
     """
     bounds: list[Bytes] = []
     if allocatable is not None:
@@ -89,9 +90,9 @@ def _page_sizes(names: Iterable[str]) -> Iterator[Bytes]:
 
 
 def nested_mount_points(pod: Pod, volume: str) -> tuple[str, ...]:
-    """Directories that must exist in a volume because containers mount others below the place of this one.
+    """Directories that must exist in a volume because containers mount other volumes below its mount point.
 
-    Relative to the volume's root. Read-only volumes need them made beforehand: the runtime could not.
+    The paths are relative to the volume's root. In a read-only volume the runtime could not create them.
     """
     found: dict[str, None] = {}
     for _, container in each_container(pod):
@@ -116,10 +117,10 @@ def _parts(path: str) -> list[str]:
 
 
 def sub_path(mount: VolumeMount, env: Mapping[str, str]) -> str:
-    """The path inside the volume that a container mounts; empty for the whole volume.
+    """Return the path inside the volume that a container mounts; empty for the whole volume.
 
     `subPathExpr` is expanded with the container's environment. Raises NotFound for a variable that is unset or
-    empty, Invalid for a path that could lead out.
+    empty, Invalid for a path that could lead out of the volume.
     """
     path = mount.sub_path
     if mount.sub_path_expr:
@@ -135,7 +136,7 @@ def sub_path(mount: VolumeMount, env: Mapping[str, str]) -> str:
 
 
 def propagation(mount: VolumeMount) -> Propagation:
-    """Mount propagation; none unless the mount asks for it. Raises Invalid."""
+    """Mount propagation of the mount; private by default. Raises Invalid."""
     if not mount.mount_propagation:
         return Propagation.PRIVATE
     try:
@@ -145,7 +146,7 @@ def propagation(mount: VolumeMount) -> Propagation:
 
 
 def recursive_read_only(mount: VolumeMount, supported: bool) -> bool:
-    """Whether what is mounted below is read-only too (KEP-3857). Invalid where that cannot be had."""
+    """Whether nested mounts are read-only too (KEP-3857). Raises Invalid if it is required but not possible."""
     mode = mount.recursive_read_only
     if mode in ("", "Disabled"):
         return False
@@ -166,12 +167,12 @@ def recursive_read_only(mount: VolumeMount, supported: bool) -> bool:
 
 
 def container_path(path: str) -> str:
-    """The place in the container, made absolute."""
+    """The path in the container, made absolute."""
     return path if path.startswith("/") else f"/{path}"
 
 
 def only_shows_objects(pod: Pod) -> bool:
-    """Whether setting up the pod's volumes depends on nothing but tokens and the objects that they show."""
+    """Whether the pod's volumes depend on nothing but tokens and the ConfigMaps and Secrets that they contain."""
     return all(
         source_of(volume) in _MADE_OF_OBJECTS
         or (volume.projected is not None and all(_plain_projection(each) for each in volume.projected.sources))
@@ -184,9 +185,9 @@ def _plain_projection(source: VolumeProjection) -> bool:
 
 
 def referenced_objects(pod: Pod) -> frozenset[tuple[str, str]]:
-    """Kind (`ConfigMap`, `Secret`) and name of the objects, in the pod's namespace, that its volumes show.
+    """Kind (`ConfigMap`, `Secret`) and name of the objects in the pod's namespace that its volumes contain.
 
-    When one of them changes the pod should be synced, which refreshes the files.
+    When one of them changes, the pod has to be synced, which updates the files.
     """
     found: set[tuple[str, str]] = set()
     for volume in pod.spec.volumes:

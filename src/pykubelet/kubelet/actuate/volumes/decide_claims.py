@@ -1,4 +1,4 @@
-"""Whether a pod may use a claim, and what volume is behind it. Pure; messages are the reference's.
+"""Whether a pod may use a claim, and the volume bound to it. Pure; messages are those of the Go kubelet.
 
 Sources: the Kubernetes API (`PersistentVolumeClaim`, `PersistentVolume`), KEP-1698 (generic ephemeral volumes).
 """
@@ -20,7 +20,7 @@ _BOUND: Final = "Bound"
 
 
 def claim_name(pod: Pod, volume: Volume) -> str:
-    """The claim that the volume names, or has made for itself; empty if it has nothing to do with claims."""
+    """Name of the volume's claim, also of a generic ephemeral volume; empty for other kinds."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     if volume.ephemeral is not None:
@@ -29,7 +29,7 @@ def claim_name(pod: Pod, volume: Volume) -> str:
 
 
 def used_volumes(pod: Pod) -> frozenset[str]:
-    """Volumes that a container mounts or has as a device; the others need no storage."""
+    """Volumes that a container mounts or uses as a device."""
     found: set[str] = set()
     for _, container in each_container(pod):
         found.update(mount.name for mount in container.volume_mounts)
@@ -38,7 +38,7 @@ def used_volumes(pod: Pod) -> frozenset[str]:
 
 
 def check_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim) -> None:
-    """Conflict when the pod must not use the claim, or not yet."""
+    """Raise Conflict if the pod must not use the claim, or not yet."""
     meta = claim.metadata
     if volume.ephemeral is not None:
         owner = next((ref for ref in meta.owner_references if ref.controller), None)
@@ -56,7 +56,7 @@ def check_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim) -> None:
 
 
 def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: PersistentVolume) -> Source:
-    """The volume behind a claim. Conflict, Invalid or Unsupported say why the pod cannot have it."""
+    """Return the source of a claim's volume. Raises Conflict, Invalid or Unsupported if the pod cannot use it."""
     _check_bound(claim, pv)
     _check_mode(pod, volume.name, pv)
     told, pv = pv, persistent(pv)
@@ -74,7 +74,9 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
         shown = Volume(name=name, host_path=spec.host_path)
         kind = source_of(shown)
     else:
-        raise Unsupported(f"PersistentVolume {name} is of no kind that this agent has: csi, local, nfs or hostPath")
+        raise Unsupported(
+            f"PersistentVolume {name}: kind not supported by this agent, only csi, local, nfs and hostPath"
+        )
     block = spec.volume_mode == _BLOCK
     if block and kind not in (CSI, LOCAL):
         raise Unsupported(f"PersistentVolume {name}: only csi and local volumes can have volumeMode Block")
@@ -91,7 +93,7 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
 
 
 def supplemental_group(pv: PersistentVolume) -> int | None:
-    """The group that whoever uses the volume gets, if the administrator says so by an annotation."""
+    """Supplemental group for the volume's users, by an annotation of the PersistentVolume; None without one."""
     text = pv.metadata.annotations.get(GID_ANNOTATION, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None
 

@@ -1,7 +1,7 @@
-"""Volumes of kinds that Kubernetes once had itself, as volumes of the CSI drivers in their place (KEP-625). Pure.
+"""CSI migration (KEP-625): translates volumes of former in-tree plugins to volumes of their CSI drivers. Pure.
 
-Objects keep their old form at the API server; whoever uses them translates. The handle and the attributes are what the
-driver expects of such a volume, and have to be the same wherever it is translated: volumes are known by them.
+Objects keep their old form at the API server; every component translates them itself. Handle and attributes are what
+the driver expects, and have to be the same in every component, since they identify the volume.
 """
 
 import re
@@ -42,11 +42,11 @@ KINDS: Final = frozenset(
         *("gce_persistent_disk", "portworx_volume", "vsphere_volume"),
     }
 )
-"""The fields that say of a volume that it is of such a kind."""
+"""Fields of volumes of former in-tree plugins."""
 _ONCE, _READ_ONLY, _MANY = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 _UNSPECIFIED: Final = "UNSPECIFIED"
 _ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-_ZONES_APART: Final = "__"
+_ZONE_SEPARATOR: Final = "__"
 _EBS_ID: Final = re.compile(r"vol-[^/]*")
 _ACCOUNT: Final = re.compile(r"azure-storage-account-(.+)-secret")
 _RESOURCE_GROUP: Final = "kubernetes.io/azure-file-resource-group"
@@ -57,7 +57,7 @@ _Source: TypeAlias = CSIPersistentVolumeSource
 
 
 def persistent(pv: PersistentVolume) -> PersistentVolume:
-    """The volume as one of its CSI driver; the same object if it is of another kind. Invalid, Unsupported."""
+    """Translate a PersistentVolume; other kinds are returned unchanged. Raises Invalid, Unsupported."""
     source = _source_of(pv)
     if source is None:
         return pv
@@ -66,10 +66,10 @@ def persistent(pv: PersistentVolume) -> PersistentVolume:
 
 
 def inline(volume: Volume, namespace: str) -> PersistentVolume | None:
-    """A volume of a pod's own spec as a PersistentVolume of its CSI driver; None if it is of another kind.
+    """Translate a volume of a pod's spec to a PersistentVolume of its CSI driver; None for other kinds.
 
-    It is named after the pod's volume, which its directory is named after too: other than the reference's name for it,
-    that is always one component of a path. Invalid, Unsupported.
+    It has the name of the pod's volume, like its directory: unlike the name that the Go kubelet uses, this is always a
+    valid path component. Raises Invalid, Unsupported.
     """
     found = _source_inline(volume, namespace)
     if found is None:
@@ -97,7 +97,7 @@ def _source_of(pv: PersistentVolume) -> _Source | None:
 
 
 def _source_inline(volume: Volume, namespace: str) -> tuple[_Source, str] | None:
-    """With the access mode that such a volume has."""
+    """Translate a volume of a pod's spec; return it with its access mode, None for other kinds."""
     if volume.aws_elastic_block_store is not None:
         return _aws(volume.aws_elastic_block_store), _ONCE
     if volume.azure_disk is not None:
@@ -172,7 +172,7 @@ def _vsphere(source: VsphereVirtualDiskVolumeSource) -> _Source:
     return _csi(VSPHERE, source.volume_path, source.fs_type, policy, read_only=None)
 
 
-# -- what they are made of
+# -- helpers
 
 
 def _csi(driver: str, handle: str, fs_type: str, attributes: dict[str, str], *, read_only: bool | None) -> _Source:
@@ -182,7 +182,7 @@ def _csi(driver: str, handle: str, fs_type: str, attributes: dict[str, str], *, 
 
 
 def _share(secret: str, share: str, ids: tuple[str, str, str], read_only: bool | None) -> _Source:
-    """``ids`` are the resource group, the volume's name and the Secret's namespace."""
+    """Azure file share; ``ids`` are the resource group, the volume's name and the Secret's namespace."""
     group, name, namespace = ids
     account = _ACCOUNT.search(secret)
     handle = "#".join((group, account[1] if account else secret, share, name, namespace))
@@ -202,7 +202,7 @@ def _ebs_id(text: str) -> str:
 
 def _zones(pv: PersistentVolume) -> list[str]:
     label = next((found for name in _ZONE_LABELS if (found := pv.metadata.labels.get(name))), "")
-    return label.split(_ZONES_APART) if label else []
+    return label.split(_ZONE_SEPARATOR) if label else []
 
 
 def _region(zones: list[str]) -> str:
@@ -221,7 +221,7 @@ def _is_disk(pv: PersistentVolume) -> bool:
 
 
 def _modes_of_disk(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """A disk was never writable by several nodes, whatever was said: the driver would refuse it."""
+    """Access modes of a disk: never writable by several nodes, since the driver would reject that."""
     if not modes:
         return ()
     return (_READ_ONLY,) if set(modes) == {_READ_ONLY} else (_ONCE,)

@@ -1,7 +1,7 @@
-"""Makes the directory that a volume's content lives in, on disk or in memory.
+"""Creates the directory of a volume's content, on disk or in memory.
 
-Each exists whole or not at all, so a crash in between leaves nothing that looks finished: a directory on disk gets
-its permissions under another name, a file system in memory gets them with the mount itself.
+Creation is atomic, so a crash leaves nothing that looks finished: a directory on disk gets its permissions under
+another name, a file system in memory gets them with the mount itself.
 """
 
 from contextlib import suppress
@@ -17,11 +17,11 @@ from pykubelet.linux.mountinfo import is_mount_point
 _PARENT_MODE: Final = 0o750
 _DISK_MODE: Final = 0o777
 _MEMORY_MODE: Final = 0o1777
-"""What a tmpfs has by itself; pods on the reference see it too."""
+"""Default mode of a tmpfs, as under the Go kubelet."""
 
 
 def make_on_disk(path: Path, group: int | None, policy: str = "") -> None:
-    """Make an empty directory that every user may write to, given to the fsGroup; one that is there stays as it is."""
+    """Create an empty directory, writable for every user, owned by the fsGroup; an existing one is not changed."""
     if path.exists():
         return
     path.parent.mkdir(mode=_PARENT_MODE, parents=True, exist_ok=True)
@@ -34,12 +34,12 @@ def make_on_disk(path: Path, group: int | None, policy: str = "") -> None:
 
 
 def make_in_memory(path: Path, group: int | None, size: Bytes | None) -> None:
-    """Mount a tmpfs of at most that size there, never swapped out; one that is there stays as it is."""
+    """Mount a tmpfs of at most ``size`` bytes, without swap if possible; an existing mount is not changed."""
     path.mkdir(mode=_PARENT_MODE, parents=True, exist_ok=True)
     if is_mount_point(path):
         return
     mode, options = _options(group)
-    # Linux 6.4 can keep a tmpfs out of the swap; in a user namespace it may not.
+    # noswap needs Linux 6.4 and is not permitted in a user namespace.
     with suppress(Invalid, Permanent):
         mounts.tmpfs(str(path), size=size, mode=mode, options=options | {"noswap": ""})
         return
@@ -47,7 +47,7 @@ def make_in_memory(path: Path, group: int | None, size: Bytes | None) -> None:
 
 
 def make_of_huge_pages(path: Path, group: int | None, page_size: Bytes) -> None:
-    """Mount a file system of huge pages there; one that is there stays as it is."""
+    """Mount a hugetlbfs; an existing mount is not changed."""
     path.mkdir(mode=_PARENT_MODE, parents=True, exist_ok=True)
     if is_mount_point(path):
         return

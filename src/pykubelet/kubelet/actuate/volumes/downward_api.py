@@ -1,12 +1,12 @@
 """downwardAPI: fields of the pod itself as files, in memory."""
 
-from pykubelet.kubelet.actuate.volumes.content import CONTENT_ATTRIBUTES, content_work, in_memory
+from pykubelet.kubelet.actuate.volumes.file_volumes import CONTENT_ATTRIBUTES, content_work, in_memory
 from pykubelet.kubelet.actuate.volumes.payload import downward_payload
 from pykubelet.kubelet.actuate.volumes.types import Request, Work
 
 
 class DownwardApi:
-    """The plugin; its files follow the pod's labels, annotations and resources."""
+    """Plugin for downwardAPI volumes; the files are updated with the pod's labels, annotations and resources."""
 
     name = "kubernetes.io/downward-api"
     attributes = CONTENT_ATTRIBUTES

@@ -1,6 +1,6 @@
 """emptyDir: an empty directory that lives as long as the pod, on disk, in memory or in huge pages.
 
-The size limit binds volumes in memory here; for those on disk it is for the eviction manager to watch.
+The size limit is enforced here for volumes in memory; for those on disk the eviction manager watches it.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _MEMORY: Final = "Memory"
 
 
 class EmptyDir:
-    """The plugin. Work is done once; what the pod made of the directory since then is its own."""
+    """Plugin for emptyDir volumes. The directory is created once; its content belongs to the pod."""
 
     name = "kubernetes.io/empty-dir"
     attributes = Attributes()
@@ -41,7 +41,7 @@ def _maker(request: Request, source: EmptyDirVolumeSource) -> Callable[[], None]
 
 
 def make_in_memory(request: Request, source: EmptyDirVolumeSource | None = None) -> None:
-    """The directory in memory that secrets and the like are kept in; bounded as an emptyDir would be."""
+    """Create a directory in memory, for secrets too; the size is limited as for an emptyDir."""
     allocatable = request.context.downward.allocatable.get(MEMORY)
     size = decide.tmpfs_size(request.pod, allocatable, source.size_limit if source else None)
     directories.make_in_memory(request.path, request.fs_group, size)

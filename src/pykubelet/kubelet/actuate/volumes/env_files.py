@@ -15,14 +15,14 @@ _MAX_ENV_FILE: Final = 64 * KIB
 
 
 def read_env_file(root: Path, relative: str) -> str | None:
-    """Text of a file of a volume; None if it cannot be had. Runs in a thread."""
+    """Read a text file of a volume; None if it cannot be read. Blocks."""
     try:
         with os.fdopen(open_regular_in_root(root, relative), "rb") as file:
             data = file.read(_MAX_ENV_FILE + 1)
     except (PykubeletError, OSError) as error:
-        _log.info("cannot read a file of a volume", extra={"path": relative, "error": str(error)})
+        _log.info("environment file of a volume not read", extra={"path": relative, "error": str(error)})
         return None
     if len(data) > _MAX_ENV_FILE:
-        _log.warning("a file of environment variables is too large", extra={"path": relative})
+        _log.warning("environment file of a volume too large", extra={"path": relative})
         return None
     return data.decode("utf-8", "surrogateescape")

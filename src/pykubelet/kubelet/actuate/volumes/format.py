@@ -1,6 +1,6 @@
-"""Puts a file system on a block device that has none, and mounts it; one that is there is checked and never replaced.
+"""Mounts block devices, and formats empty ones first; an existing file system is checked and never replaced.
 
-What is on a device is for `blkid` to say, which looks for anything it knows.
+`blkid` detects whether a device is empty.
 """
 
 import shutil
@@ -13,17 +13,17 @@ from pykubelet.base.errors import Conflict, Permanent, Unsupported
 from pykubelet.base.units import Seconds
 
 DEFAULT_TYPE: Final = "ext4"
-_PLACES: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
+_SEARCH_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 _NOTHING_FOUND: Final = 2
 _UNCORRECTED: Final = 4
-"""Bit of what `fsck` ends with; 1 means corrected."""
+"""Bit of the exit code of `fsck`: errors left uncorrected; 1 means corrected."""
 _EXT_TYPES: Final = ("ext2", "ext3", "ext4")
 _PACKAGES: Final = {"blkid": "util-linux", "mount": "util-linux", "fsck": "util-linux", "mkfs.xfs": "xfsprogs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What is to be mounted."""
+    """Device to mount."""
 
     path: str
     fs_type: str = DEFAULT_TYPE
@@ -33,13 +33,13 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Formatter:
-    """``places`` is where programs are looked for."""
+    """Formats and mounts devices. ``search_path`` is where the programs are looked up."""
 
     timeout: Seconds
-    places: str = _PLACES
+    search_path: str = _SEARCH_PATH
 
     async def mount(self, device: Device, target: Path) -> None:
-        """Mount the device on a directory that is there. Base errors say what was in the way."""
+        """Mount the device on an existing directory. Raises base errors."""
         found = await self._probe(device.path)
         if not found:
             if device.read_only:
@@ -47,7 +47,7 @@ class Formatter:
             await self._make(device)
         elif found != device.fs_type:
             raise Conflict(
-                f"{device.path} holds {found!r}, not {device.fs_type!r}: it is left as it is (wipefs -a clears it)"
+                f"cannot mount {device.path}: it holds {found!r}, not {device.fs_type!r}; clear it with wipefs -a"
             )
         elif not device.read_only and device.fs_type in _EXT_TYPES:
             await self._check(device)
@@ -56,7 +56,7 @@ class Formatter:
         await proc.run([self._program("mount"), *arguments], timeout=self.timeout)
 
     async def _probe(self, path: str) -> str:
-        """The type of the file system there is; empty if there is nothing at all. Partitions count as something."""
+        """Type of the file system on a device; empty for an empty device. A partition table counts as content."""
         command = [self._program("blkid"), "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", path]
         done = await proc.run(command, timeout=self.timeout, check=False)
         if done.returncode == _NOTHING_FOUND:
@@ -64,7 +64,9 @@ class Formatter:
         said = done.stdout.decode(errors="replace")
         values = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
         if done.returncode or not values.keys() & {"TYPE", "PTTYPE"}:
-            raise Permanent(f"what is on {path} cannot be told: blkid: {done.stderr.decode(errors='replace').strip()}")
+            raise Permanent(
+                f"cannot detect the content of {path}: blkid: {done.stderr.decode(errors='replace').strip()}"
+            )
         return values.get("TYPE") or "unknown data, probably partitions"
 
     async def _make(self, device: Device) -> None:
@@ -78,7 +80,7 @@ class Formatter:
             raise Permanent(f"'fsck' found errors on device {device.path} but could not correct them: {said}")
 
     def _program(self, name: str) -> str:
-        found = shutil.which(name, path=self.places)
+        found = shutil.which(name, path=self.search_path)
         if found is None:
             package = _PACKAGES.get(name, "e2fsprogs")
             raise Unsupported(f"{name} is not installed on this node; on Debian: apt-get install {package}")

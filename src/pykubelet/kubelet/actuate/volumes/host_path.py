@@ -1,7 +1,7 @@
 """hostPath: a file or directory of the node itself.
 
-The path is checked, or made, once before the first container starts. It may lie on anything, a dead NFS server
-included, so it is never looked at on the event loop. Nothing of it is removed with the pod.
+The path is checked, or created, once before the first container starts. Its file system may not respond (NFS), so it
+is never accessed on the event loop. Nothing of it is removed with the pod.
 """
 
 import os
@@ -29,7 +29,7 @@ _CREATE: Final = "OrCreate"
 
 
 class HostPath:
-    """The plugin. Without a type nothing is checked; the runtime makes a directory where there is nothing."""
+    """Plugin for hostPath volumes. Without a type nothing is checked; the runtime creates a missing directory."""
 
     name = "kubernetes.io/host-path"
     attributes = Attributes(selinux_relabel=False)
@@ -42,13 +42,13 @@ class HostPath:
             raise Invalid(f"invalid HostPath `{path}`: must not contain '..'")
         if not path:
             raise Invalid("invalid HostPath ``: must not be empty")
-        return Work(lambda: check(path, kind) if kind else None, lasting=True)
+        return Work(lambda: check(path, kind) if kind else None, once=True)
 
 
 def check(path: str, kind: str) -> None:
-    """Look whether the path is of that kind, after making it if the kind says so. Blocks.
+    """Check that the path is of the type ``kind``, and create it for the OrCreate types. Blocks.
 
-    Raises Conflict with the reference's text, or OSError.
+    Raises Conflict with the message of the Go kubelet, or OSError.
     """
     basic = kind.removesuffix(_CREATE)
     if basic not in _TESTS or (basic != kind and basic not in ("Directory", "File")):
@@ -73,7 +73,7 @@ def _mode_of(path: str) -> int | None:
 
 
 def _make_directory(path: Path) -> None:
-    """Make the directory and its missing parents, all with the same mode whatever the umask."""
+    """Create the directory and its missing parents with the same mode, whatever the umask."""
     if not path.parent.exists():
         _make_directory(path.parent)
     with suppress(FileExistsError):
@@ -82,7 +82,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _make_file(path: str) -> None:
-    """Make an empty file; its directory has to exist."""
+    """Create an empty file; its directory has to exist."""
     with suppress(FileExistsError):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
         try:

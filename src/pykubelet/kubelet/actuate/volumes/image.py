@@ -8,7 +8,7 @@ from pykubelet.kubelet.actuate.volumes.types import Attributes, Request, Work
 
 
 class ImageVolume:
-    """The plugin."""
+    """Plugin for image volumes."""
 
     name = "kubernetes.io/image"
     attributes = Attributes(read_only=True, selinux_relabel=False)
@@ -17,5 +17,5 @@ class ImageVolume:
         source = request.volume.image
         assert source is not None
         if not source.reference:
-            raise Invalid("an image volume needs a reference")
-        return Work(lambda: None, lasting=True)
+            raise Invalid("invalid image volume: a reference is required")
+        return Work(lambda: None, once=True)

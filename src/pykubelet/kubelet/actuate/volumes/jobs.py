@@ -1,4 +1,4 @@
-"""Volumes that are set up in a thread of their pod: the job for each, and what is said of those that fail."""
+"""Jobs that set up volumes in a thread of their pod, and the messages for those that fail."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -12,21 +12,21 @@ from pykubelet.kubelet.actuate.volumes.types import Ready, Work
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A volume to set up, and where it will be."""
+    """Volume to set up, and its path."""
 
     path: Path
     work: Work
 
 
-def is_as_left(ready: Ready | None, job: Job) -> bool:
-    """Whether a volume is as this process left it, and shows what it should; None need not be looked at again."""
+def is_unchanged(ready: Ready | None, job: Job) -> bool:
+    """Whether a volume is as this process set it up and has the right content; ``ready`` None is not checked."""
     return ready is None or (ready.content == job.work.content and ready == _observe(job))
 
 
 def set_up_all(
     jobs: Mapping[str, Job], measured: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
 ) -> tuple[dict[str, Ready | None], dict[str, str]]:
-    """Set up volumes one after the other (most take a fraction of a millisecond); problems by name. Blocks."""
+    """Set up volumes one after the other; return those set up, and the problems, by name. Blocks."""
     done: dict[str, Ready | None] = {}
     problems: dict[str, str] = {}
     for name, job in jobs.items():
@@ -36,12 +36,12 @@ def set_up_all(
         except (PykubeletError, OSError) as error:
             problems[name] = str(error)
             continue
-        done[name] = None if job.work.lasting else _observe(job)
+        done[name] = None if job.work.once else _observe(job)
     return done, problems
 
 
 def not_set_up(source: Source | None, text: str) -> str:
-    """What is said of a volume that could not be set up; without a source it was the pod's directory."""
+    """Message for a volume that was not set up; without a source the pod's directory was not created."""
     if source is None:
         return f"error making pod data directories: {text}"
     claim = f" (of claim {source.claim})" if source.claim else ""
@@ -49,7 +49,7 @@ def not_set_up(source: Source | None, text: str) -> str:
 
 
 def not_processed(problems: Mapping[str, str]) -> str:
-    """As the reference says it of volumes that it cannot even begin with."""
+    """Message of the Go kubelet for volumes whose source could not be looked up."""
     names = " ".join(problems)
     return (
         f"Unable to attach or mount volumes: unmounted volumes=[{names}], unattached volumes=[], "

@@ -1,7 +1,7 @@
 """local: a directory or device of this node behind a PersistentVolume; bind-mounted in the pod's directory.
 
-The directory has to be there; nothing of it is removed with the pod. A device is handed to containers as it is with
-`volumeMode: Block`; else its file system is shown, which `local_devices.py` has mounted.
+The directory has to exist; nothing of it is removed with the pod. With `volumeMode: Block` containers get the device
+itself, else its file system, which `local_devices.py` has mounted.
 """
 
 import os
@@ -19,7 +19,7 @@ _DIRECTORY_MODE: Final = 0o750
 
 
 class LocalVolume:
-    """The plugin."""
+    """Plugin for local volumes."""
 
     name = "kubernetes.io/local-volume"
     attributes = Attributes()
@@ -33,7 +33,7 @@ class LocalVolume:
         if ".." in path.split("/"):
             raise Invalid(f"invalid path: {path}: must not contain '..'")
         if source.block:
-            return Work(lambda: _check_device(path), lasting=True)
+            return Work(lambda: _check_device(path), once=True)
         security = request.pod.spec.security_context
         policy = security.fs_group_change_policy if security else ""
         return Work(lambda: _show(request, path, policy, read_only=source.read_only))
@@ -41,11 +41,11 @@ class LocalVolume:
 
 def _check_device(path: str) -> None:
     if not stat.S_ISBLK(Path(path).stat().st_mode):
-        raise Conflict(f"{path} is no block device")
+        raise Conflict(f"{path} is not a block device")
 
 
 def _show(request: Request, link: str, policy: str, *, read_only: bool) -> None:
-    # The administrator's path may be a link; below it no link is followed.
+    # The path itself may be a link of the administrator; below it no link is followed.
     path = os.path.realpath(link, strict=True)
     mode = Path(path).stat().st_mode
     if stat.S_ISBLK(mode) and request.device is not None:

@@ -1,6 +1,6 @@
 """Block devices behind local volumes with a file system: mounted once for the node, however many pods use them.
 
-Nothing is remembered: which of them somebody uses is told by the kernel's mount table.
+There is no state in memory: the kernel's mount table shows which devices are in use.
 """
 
 import stat
@@ -21,20 +21,20 @@ _DIRECTORY_MODE: Final = 0o750
 
 
 def mounted_at(root: Path, name: str) -> Path:
-    """Where the device of a PersistentVolume is mounted, below the agent's root directory."""
+    """Mount point of a PersistentVolume's device below the agent's root directory."""
     return root / _DIRECTORY / component(name)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalDevices:
-    """Those of the node."""
+    """Block devices of the node's local volumes."""
 
     dirs: PodDirs
     blocking: Blocking
     formatter: Formatter
 
     async def set_up(self, source: Source) -> None:
-        """Mount the device of a local volume, if that is one. Repeatable. Raises base errors, OSError."""
+        """Mount the device of a local volume; other volumes are ignored. Repeatable. Raises base errors, OSError."""
         if source.kind != LOCAL or source.block or source.pv is None or source.pv.spec.local is None:
             return
         path, spec = source.pv.spec.local.path, source.pv.spec
@@ -54,7 +54,7 @@ class LocalDevices:
             await self.formatter.mount(Device(path, fs_type, tuple(spec.mount_options), read_only), target)
 
     async def release(self, wanted: frozenset[str]) -> None:
-        """Unmount the devices that no pod has any more, nor wants (by PersistentVolume).
+        """Unmount devices that no pod uses and that are not in ``wanted`` (names of PersistentVolumes).
 
         Raises base errors, OSError.
         """

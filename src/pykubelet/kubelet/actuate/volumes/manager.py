@@ -1,7 +1,7 @@
-"""Sets up the volumes of pods, keeps their files up to date, mounts them for containers and takes them down.
+"""Volume manager: sets up the volumes of pods, keeps their files up to date, and tears them down.
 
-The pod worker calls `mount` at each sync before it touches containers, and `unmount` when the last container has
-ended; the pod runtime asks `container_mounts` when it makes a container.
+The pod worker calls `mount` in each sync before it touches containers, and `unmount` when the last container has
+exited; the pod runtime calls `container_mounts` when it creates a container.
 """
 
 import logging
@@ -19,15 +19,15 @@ from pykubelet.kubelet.actuate.types import HostMount, VolumeError
 from pykubelet.kubelet.actuate.volumes import decide, teardown
 from pykubelet.kubelet.actuate.volumes.blocking import Blocking
 from pykubelet.kubelet.actuate.volumes.config_map import ConfigMapVolume
-from pykubelet.kubelet.actuate.volumes.devices import devices_of, groups_of
+from pykubelet.kubelet.actuate.volumes.container_devices import devices_of, groups_of
 from pykubelet.kubelet.actuate.volumes.downward_api import DownwardApi
 from pykubelet.kubelet.actuate.volumes.empty_dir import EmptyDir
 from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
+from pykubelet.kubelet.actuate.volumes.expansion import VolumeExpansion
 from pykubelet.kubelet.actuate.volumes.format import Formatter
-from pykubelet.kubelet.actuate.volumes.growth import Growth
 from pykubelet.kubelet.actuate.volumes.host_path import HostPath
 from pykubelet.kubelet.actuate.volumes.image import ImageVolume
-from pykubelet.kubelet.actuate.volumes.jobs import Job, is_as_left, not_processed, not_set_up, set_up_all
+from pykubelet.kubelet.actuate.volumes.jobs import Job, is_unchanged, not_processed, not_set_up, set_up_all
 from pykubelet.kubelet.actuate.volumes.local import LocalVolume
 from pykubelet.kubelet.actuate.volumes.local_devices import LocalDevices, mounted_at
 from pykubelet.kubelet.actuate.volumes.measure import Measure
@@ -37,7 +37,7 @@ from pykubelet.kubelet.actuate.volumes.projected import Projected
 from pykubelet.kubelet.actuate.volumes.remote import KINDS, RemoteVolumes
 from pykubelet.kubelet.actuate.volumes.secret import SecretVolume
 from pykubelet.kubelet.actuate.volumes.source import LOCAL, Source
-from pykubelet.kubelet.actuate.volumes.sources import Sources
+from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.subpath import bind_all
 from pykubelet.kubelet.actuate.volumes.types import (
     Attributes,
@@ -76,23 +76,23 @@ _PLUGINS: Final[Mapping[str, Plugin]] = {
 
 @dataclass(slots=True)
 class _PodState:
-    """What this process has set up for one pod."""
+    """Volumes that this process has set up for one pod."""
 
     since: Seconds
-    """On the monotonic clock: when it was asked for first."""
+    """Monotonic time of the first request."""
     prepared: bool = False
-    """The pod's directories are there."""
+    """Whether the pod's directories were created."""
     sources: dict[str, Source] = field(default_factory=dict)
-    """By volume name, as far as they could be found."""
+    """Sources by volume name, as far as they could be looked up."""
     ready: dict[str, Ready | None] = field(default_factory=dict)
-    """By volume name; None for one that need not be looked at again."""
+    """Volumes that are set up, by name; None for a volume that is not checked again."""
 
 
 class VolumeManager:
-    """The manager. All calls of one pod have to come one after the other, as they do from its worker.
+    """Volume manager of the node. Calls for one pod must not overlap; its worker makes them one after the other.
 
-    Nothing is remembered that matters: after a restart `mount` finds out what is there, and `unmount` works from
-    the disk and the mount table.
+    State in memory can be lost: after a restart `mount` checks what is set up, and `unmount` works from the disk and
+    the mount table.
     """
 
     def __init__(self, dirs: PodDirs, deps: VolumeDeps, config: VolumeConfig | None = None) -> None:
@@ -100,29 +100,29 @@ class VolumeManager:
         self._dirs = dirs
         self._deps = deps
         self._blocking = Blocking(config.deadline)
-        self._sources = Sources(deps.claims)
+        self._source_lookup = SourceLookup(deps.claims)
         self._measure = Measure(deps.meter, deps.clock, {kind: each.name for kind, each in _PLUGINS.items()})
         self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi, self._measure)
         self._devices = LocalDevices(dirs, self._blocking, Formatter(config.deadline))
-        self._growth: Growth | None = None
+        self._expansion: VolumeExpansion | None = None
         if deps.claims is not None and deps.csi is not None:
-            self._growth = Growth(deps.claims, deps.csi, deps.events, deps.clock, self._measure)
+            self._expansion = VolumeExpansion(deps.claims, deps.csi, deps.events, deps.clock, self._measure)
         self._states: dict[PodUID, _PodState] = {}
-        self._holding = Backoff(_FIRST_DELAY, _MAX_DELAY)
-        """Of pods whose volumes are held up by drivers."""
+        self._teardown_backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
+        """Back-off of pods whose volumes a driver does not release."""
 
     async def mount(self, pod: Pod, context: VolumeContext) -> None:
-        """Set up the pod's directories and volumes, and bring files up to date whose source has changed.
+        """Set up the pod's directories and volumes, and update files whose source has changed.
 
-        May be repeated; takes well under a millisecond when there is nothing to do. Raises VolumeError naming
-        the volumes that could not be set up. One that is set up already but cannot be refreshed (its ConfigMap
-        is gone, say) keeps what it shows; that gives an event, as in the reference.
+        Repeatable; takes well under a millisecond when there is nothing to do. Raises VolumeError with the volumes that
+        could not be set up. A volume that cannot be refreshed (its ConfigMap was deleted, for example) keeps its
+        content; that is reported by an event, as in the Go kubelet.
         """
         state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.clock.monotonic()))
         there = set(state.ready)
-        # What is not set up yet is looked up again: its claim may be another one now.
+        # The source of a claim that is not set up yet is looked up again: it may have changed.
         known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
-        found, unknown = await self._sources.find(pod, known)
+        found, unknown = await self._source_lookup.find(pod, known)
         state.sources |= found
         jobs: dict[str, Job] = {}
         remote: dict[str, Source] = {}
@@ -141,7 +141,7 @@ class VolumeManager:
             except (PykubeletError, OSError) as error:
                 problems[name] = str(error)
                 continue
-            if name not in state.ready or not is_as_left(state.ready[name], job):
+            if name not in state.ready or not is_unchanged(state.ready[name], job):
                 jobs[name] = job
         if jobs or not state.prepared:
             problems |= await self._run(pod, state, jobs)
@@ -150,18 +150,18 @@ class VolumeManager:
             state.ready |= dict.fromkeys(remote.keys() - failed.keys())
             problems |= failed
         self._measure.mounted([state.sources[name] for name in state.ready.keys() - there], state.since)
-        if self._growth is not None:
+        if self._expansion is not None:
             for name in [name for name in state.sources if name in state.ready]:
-                await self._growth.look(pod, name, state.sources[name])
+                await self._expansion.expand_if_due(pod, name, state.sources[name])
         self._report(pod, state, problems, unknown)
 
     async def container_mounts(
         self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
     ) -> tuple[HostMount, ...]:
-        """The mounts of a container, in the order of its spec; `env` is its environment, for `subPathExpr`.
+        """Return the mounts of a container, in the order of its spec; `env` is its environment, for `subPathExpr`.
 
-        Sub paths are opened safely and bound to places which no pod can reach; image volumes are pulled. Raises
-        VolumeError with the reference's text, or `ImageError`.
+        subPaths are opened safely and bind-mounted where no pod can reach them; image volumes are pulled. Raises
+        VolumeError with the messages of the Go kubelet, or `ImageError`.
         """
         planned = [self._plan(pod, container, i, env) for i in range(len(container.volume_mounts))]
         found = [await self._pulled(pod, p) for p in planned]
@@ -170,20 +170,20 @@ class VolumeManager:
         return tuple(found)
 
     def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
-        """The devices that a container has of the pod's volumes. VolumeError for one that is not there."""
+        """Host devices for the container's `volumeDevices`. Raises VolumeError for a volume that is not set up."""
         uid = ref_of(pod).uid
         return devices_of(container, lambda name: self._ready_source(uid, name), lambda each: self._path(uid, each))
 
     def extra_groups(self, pod: Pod) -> tuple[int, ...]:
-        """Groups that persistent volumes of the pod ask for."""
+        """Supplemental groups that PersistentVolumes of the pod require by annotation."""
         state = self._states.get(ref_of(pod).uid)
         return groups_of(state.sources.values()) if state is not None else ()
 
     async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
-        """Contents of files in the pod's volumes, for `fileKeyRef`; those that cannot be read are left out.
+        """Read files in the pod's volumes, for `fileKeyRef`; files that cannot be read are left out.
 
-        Only regular files of up to 64 KiB that lie in the volume count. Raises VolumeError if the volumes do
-        not answer.
+        Only regular files of up to 64 KiB inside the volume are read. Raises VolumeError if a file system does not
+        respond.
         """
         wanted = [(file, root) for file in files if (root := self._root_of(pod, file.volume))]
         if not wanted:
@@ -192,7 +192,7 @@ class VolumeManager:
         return {file: text for file, text in texts if text is not None}
 
     async def sizes(self, pod: Pod) -> dict[str, VolumeSizes]:
-        """How full the pod's volumes of storage systems are, by name, as far as somebody says."""
+        """Capacity and usage of the pod's PersistentVolumes, CSI and NFS volumes, by name, as far as available."""
         state = self._states.get(ref_of(pod).uid)
         if state is None:
             return {}
@@ -204,33 +204,33 @@ class VolumeManager:
                 sizes = await self._remote.sizes(pod, source, self._path(ref_of(pod).uid, source))
             except PykubeletError as error:
                 told = {"pod": str(ref_of(pod)), "volume": name, "error": str(error)}
-                _log.info("nobody says how full a volume is", extra=told)
+                _log.info("volume stats unavailable", extra=told)
                 continue
             if sizes is not None:
                 found[name] = replace(sizes, claim=source.claim)
         return found
 
     async def unmount(self, uid: PodUID) -> None:
-        """Take down all volumes of a pod whose containers have ended, also of one this process never knew.
+        """Tear down all volumes of a pod whose containers have exited, also of a pod of an earlier agent.
 
-        Its termination logs stay until `remove`. May be repeated; raises VolumeError naming what stays.
+        Termination logs are kept until `remove`. Repeatable; raises VolumeError with the volumes that remain.
         """
         state = self._states.pop(uid, None)
-        await self._let_go(uid)
+        await self._tear_down_remote(uid)
         own = [state.sources[name] for name in state.ready] if state is not None else []
         with self._measure.unmounting([source for source in own if source.kind not in KINDS]):
             await self._block(uid, lambda: teardown.remove_volumes(self._dirs, uid))
         await self._release_devices()
 
     async def remove(self, uid: PodUID) -> None:
-        """Remove everything a pod has here, when it is forgotten. May be repeated; raises VolumeError."""
+        """Remove the pod's directory with everything in it. Repeatable; raises VolumeError."""
         self._states.pop(uid, None)
-        await self._let_go(uid)
+        await self._tear_down_remote(uid)
         await self._block(uid, lambda: teardown.remove_pod(self._dirs, uid))
         await self._release_devices()
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """How many volumes there are by plugin and by whether they are wanted or set up, in the reference's words."""
+        """Number of desired and of mounted volumes by plugin; state names as in the Go kubelet's metrics."""
         found: Counter[tuple[str, str]] = Counter()
         for state in self._states.values():
             for name, source in state.sources.items():
@@ -240,24 +240,24 @@ class VolumeManager:
         return {key: number for key, number in found.items() if number}
 
     def pods_on_disk(self) -> set[PodUID]:
-        """Pods that have a directory here; those nobody knows any more should be given to `remove`."""
+        """List the pods that have a directory; the caller passes orphans to `remove`. Blocks; raises OSError."""
         return self._dirs.uids()
 
-    async def _let_go(self, uid: PodUID) -> None:
-        """Before anything is unmounted: drivers unmount their volumes themselves."""
-        if self._growth is not None:
-            self._growth.forget(uid)
+    async def _tear_down_remote(self, uid: PodUID) -> None:
+        """Tear down CSI and NFS volumes of a pod, before other volumes are unmounted. Raises VolumeError."""
+        if self._expansion is not None:
+            self._expansion.forget(uid)
         if not self._remote.has_any(uid):
             return
         await self._block(uid, lambda: teardown.unmount_sub_paths(self._dirs, uid))
         try:
             await self._remote.tear_down(uid)
         except PykubeletError as error:
-            delay = self._holding.next(uid, self._deps.clock.monotonic())
-            # The first failures are told as events and tried again soon, then patience grows.
+            delay = self._teardown_backoff.next(uid, self._deps.clock.monotonic())
+            # The first failures are reported by events and retried soon; later the delay grows.
             later = delay if delay > _SOON else None
             raise VolumeError("", f"volumes of pod {uid}: {error}", later) from error
-        self._holding.reset(uid)
+        self._teardown_backoff.reset(uid)
 
     async def _release_devices(self) -> None:
         sources = (source for state in self._states.values() for source in state.sources.values())
@@ -265,7 +265,7 @@ class VolumeManager:
         try:
             await self._devices.release(wanted)
         except (PykubeletError, OSError) as error:
-            _log.warning("devices of local volumes not unmounted yet", extra={"error": str(error)})
+            _log.warning("devices of local volumes not unmounted: retrying later", extra={"error": str(error)})
 
     def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> Job:
         plugin = _PLUGINS.get(source.kind)
@@ -294,7 +294,7 @@ class VolumeManager:
         return self._dirs.volume(uid, _PLUGINS[source.kind].name, source.name)
 
     async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, Job]) -> dict[str, str]:
-        """Do what is to be done in a thread; returns the problems by volume."""
+        """Run the jobs in a thread; return the problems by volume."""
         ref = ref_of(pod)
 
         def set_up_volumes() -> tuple[dict[str, Ready | None], dict[str, str]]:
@@ -305,14 +305,14 @@ class VolumeManager:
             done, problems = await self._blocking.run(_owner(ref.uid), set_up_volumes)
         except (PykubeletError, OSError) as error:
             names = list(jobs) or [""]
-            _log.warning("volumes cannot be set up", extra={"pod": str(ref), "error": str(error)})
+            _log.warning("volumes not set up", extra={"pod": str(ref), "error": str(error)})
             return dict.fromkeys(names, str(error))
         state.prepared = True
         state.ready |= done
         return problems
 
     def _report(self, pod: Pod, state: _PodState, problems: Mapping[str, str], unknown: Mapping[str, str]) -> None:
-        """``problems`` are of volumes whose sources are known, ``unknown`` of the others."""
+        """Raise VolumeError or send events: ``problems`` by volume with a known source, ``unknown`` for the others."""
         messages = {name: not_set_up(state.sources.get(name), text) for name, text in problems.items()}
         for name in [name for name in messages if name in state.ready]:
             self._deps.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
@@ -351,22 +351,22 @@ class VolumeManager:
         if problem is None:
             return
         name, text = problem
-        # The pod's owner is not told the details: they could tell about the host's files.
+        # The details are only logged, not shown in the pod: they could reveal files of the host.
         _log.error(
-            "a sub path cannot be prepared",
+            "subPath not prepared",
             extra={"pod": str(ref_of(pod)), "container": container.name, "volume": name, "error": text},
         )
         message = f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
         raise VolumeError(name, message)
 
     def _root_of(self, pod: Pod, name: str) -> Path | None:
-        """Root of a volume that is set up and has one."""
+        """Root directory of a volume that is set up; None for image volumes."""
         uid = ref_of(pod).uid
         source = self._ready_source(uid, name)
         return self._path(uid, source) if source is not None and source.volume.image is None else None
 
     def _ready_source(self, uid: PodUID, name: str) -> Source | None:
-        """The volume of that name if it is set up."""
+        """Source of the volume if it is set up."""
         state = self._states.get(uid)
         return state.sources.get(name) if state is not None and name in state.ready else None
 

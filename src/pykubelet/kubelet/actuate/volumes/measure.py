@@ -1,4 +1,4 @@
-"""Measures operations on volumes by plugin and operation, under the reference's names for both."""
+"""Measures volume operations by plugin and operation; names as in the metrics of the Go kubelet."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -18,20 +18,20 @@ RESIZE: Final = "volume_fs_resize"
 
 
 def csi_plugin(driver: str) -> str:
-    """The plugin of a driver's volumes."""
+    """Plugin name of a CSI driver's volumes."""
     return f"{CSI_PLUGIN}:{driver}"
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """``names`` are the plugins of the kinds that the node itself provides."""
+    """Measures volume operations. ``names`` are the plugin names of the kinds that the node itself provides."""
 
     meter: WorkMeter = NoMeter()
     clock: Clock = SystemClock()
     names: Mapping[str, str] = field(default_factory=dict)
 
     def plugin(self, source: Source) -> str:
-        """The plugin that a volume is of; empty if there is none."""
+        """Plugin name of a volume; empty if its kind has none."""
         if source.kind == NFS:
             return nfs.NAME
         if source.kind != CSI:
@@ -44,22 +44,22 @@ class Measure:
         return StoragePlugin(self.plugin(source), source.migrated)
 
     def mounting(self, source: Source) -> AbstractContextManager[None]:
-        """The volume is set up within the ``with`` block, or a device is handed out."""
+        """Measure setting up the volume, or mapping the device, within the ``with`` block."""
         operation = "map_volume" if source.block else MOUNT
         return storage_work(self.meter, self.clock, self._plugin(source), operation)
 
     def unmounting(self, sources: list[Source]) -> AbstractContextManager[object]:
-        """Volumes of one pod are taken down together within the ``with`` block."""
+        """Measure tearing down the volumes of one pod within the ``with`` block."""
         stack = ExitStack()
         for source in sources:
             stack.enter_context(storage_work(self.meter, self.clock, self._plugin(source), UNMOUNT))
         return stack
 
     def resizing(self, source: Source) -> AbstractContextManager[None]:
-        """The volume grows within the ``with`` block."""
+        """Measure expanding the volume within the ``with`` block."""
         return storage_work(self.meter, self.clock, self._plugin(source), RESIZE)
 
     def mounted(self, sources: list[Source], since: Seconds) -> None:
-        """Volumes are there for the first time, wanted since that moment of the monotonic clock."""
+        """Record volumes that were mounted for the first time; ``since`` is the monotonic time of the request."""
         for source in sources:
             self.meter.volume_mounted(self.plugin(source), self.clock.monotonic() - since)

@@ -1,4 +1,4 @@
-"""Gives a volume to the pod's fsGroup, so that its processes may use it whatever user they run as.
+"""Changes the group of a volume to the pod's fsGroup, so that its processes may use it whatever user they run as.
 
 Rule: Kubernetes API, `PodSecurityContext.fsGroup` and `fsGroupChangePolicy`: everything in the volume gets the
 group, read (and write) permission for it, and directories the setgid bit, so that new files belong to it too.
@@ -23,7 +23,7 @@ _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def group_mode(mode: int, *, read_only: bool = False) -> int:
-    """Permission bits (setgid included) of a file or directory after it was given to the group."""
+    """Permission bits (with setgid) of a file or directory that is owned by the fsGroup."""
     mask = _READ if read_only else _READ_WRITE
     if stat.S_ISDIR(mode):
         mask |= _ENTER | stat.S_ISGID
@@ -31,16 +31,16 @@ def group_mode(mode: int, *, read_only: bool = False) -> int:
 
 
 def needs_change(root: os.stat_result, group: int, *, read_only: bool = False) -> bool:
-    """Whether the volume's root directory shows that the volume does not yet belong to the group."""
+    """Whether group or permissions of the volume's root directory differ from those for the group."""
     return root.st_gid != group or group_mode(root.st_mode, read_only=read_only) != stat.S_IMODE(root.st_mode)
 
 
 def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *, read_only: bool = False) -> int:
-    """Give the volume to the group; returns how many files and directories were changed. Blocks.
+    """Change the group of the whole volume; return how many files and directories were changed. Blocks.
 
-    With the policy OnRootMismatch nothing is done if the root directory is right already; it is changed last, so
-    that an interrupted run starts again. Links are not followed. Files that refuse are logged and skipped, as
-    in the reference. Raises OSError if the root cannot be read.
+    With the policy OnRootMismatch nothing is done if the root directory has the right group and mode; it is changed
+    last, so that an interrupted run is repeated. Links are not followed. Files that cannot be changed are logged and
+    skipped, as in the Go kubelet. Raises OSError if the root cannot be read.
     """
     root = os.open(path, _OPEN)
     try:
@@ -63,9 +63,9 @@ def _change(name: str, directory: int, group: int, read_only: bool) -> int:
     try:
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except OSError as error:
-        _log.warning("cannot give a file to the fsGroup", extra={"file": name, "error": str(error)})
+        _log.warning("fsGroup of a file not changed", extra={"file": name, "error": str(error)})
         return 0
-    # All goes through the descriptor: whoever swaps a link in meanwhile gets nothing.
+    # All calls use the descriptor, so that a link put in its place has no effect.
     path = proc_path(fd)
     try:
         mode = os.fstat(fd).st_mode
@@ -74,7 +74,7 @@ def _change(name: str, directory: int, group: int, read_only: bool) -> int:
         os.chown(path, -1, group)
         Path(path).chmod(group_mode(mode, read_only=read_only))
     except OSError as error:
-        _log.warning("cannot give a file to the fsGroup", extra={"file": name, "error": str(error)})
+        _log.warning("fsGroup of a file not changed", extra={"file": name, "error": str(error)})
         return 0
     finally:
         os.close(fd)

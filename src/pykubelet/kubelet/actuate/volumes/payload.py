@@ -1,6 +1,6 @@
-"""What the files of a volume shall be: from ConfigMaps, Secrets and the pod's own fields to names and bytes. Pure.
+"""Computes the files of a volume (paths, bytes, modes) from ConfigMaps, Secrets and fields of the pod. Pure.
 
-Messages are the reference's. Whoever calls wraps the errors and names the volume.
+Messages are those of the Go kubelet. The caller adds the volume's name to errors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _PERMISSIONS: Final = 0o7777
 
 @dataclass(frozen=True, slots=True)
 class FileProjection:
-    """Content of one file. `uid` is its owner if that is not root."""
+    """Content of a file. `uid` is its owner; None: root."""
 
     data: bytes
     mode: int
@@ -30,13 +30,13 @@ class FileProjection:
 
 
 Payload = Mapping[str, FileProjection]
-"""The files of a volume by their path relative to its root."""
+"""Files of a volume by path relative to its root."""
 
 
 def config_map_payload(
     config_map: ConfigMap, items: Sequence[KeyToPath], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
-    """The files of a ConfigMap: all of its keys, or the items. NotFound for a missing key unless optional."""
+    """Files of a ConfigMap: all of its keys, or the items. Raises NotFound for a missing key unless optional."""
     data: dict[str, bytes] = {key: encode(text) for key, text in config_map.data.items()}
     data |= config_map.binary_data
     return _select(data, items, default_mode, None if optional else "configmap references non-existent config key")
@@ -45,14 +45,14 @@ def config_map_payload(
 def secret_payload(
     secret: Secret, items: Sequence[KeyToPath], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
-    """The same for a Secret."""
+    """Files of a Secret: all of its keys, or the items. Raises NotFound for a missing key unless optional."""
     return _select(secret.data, items, default_mode, None if optional else "references non-existent secret key")
 
 
 def downward_payload(
     items: Sequence[DownwardAPIVolumeFile], pod: Pod, default_mode: int | None, context: DownwardContext
 ) -> dict[str, FileProjection]:
-    """The files of the downward API. Only fields of the metadata can be files; they may change later."""
+    """Files of the downward API: metadata fields and resources of containers. Raises Invalid with all problems."""
     files: dict[str, FileProjection] = {}
     problems: list[str] = []
     for item in items:
@@ -68,18 +68,18 @@ def downward_payload(
 
 
 def aggregate(problems: Sequence[str]) -> str:
-    """Several messages as one, each once, in brackets if there are more than one, as in the reference."""
+    """Join messages without duplicates, in brackets if there is more than one, as the Go kubelet does."""
     unique = list(dict.fromkeys(problems))
     return unique[0] if len(unique) == 1 else "[" + ", ".join(unique) + "]"
 
 
 def encode(text: str) -> bytes:
-    """Text as it goes into a file."""
+    """Encode text for a file; bytes that are not UTF-8 survive."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def clean_payload(payload: Payload) -> dict[str, FileProjection]:
-    """The payload with normalised paths. Invalid for paths that leave the directory or stand in each other's way."""
+    """Normalize the paths. Raises Invalid for a path outside the directory, or both a file and a directory."""
     files: dict[str, FileProjection] = {}
     for path, projection in payload.items():
         files[_clean_path(path)] = projection
@@ -93,7 +93,7 @@ def clean_payload(payload: Payload) -> dict[str, FileProjection]:
 
 
 def digest(payload: Payload, fs_group: int | None) -> bytes:
-    """A short value that differs when files written from the payload would differ."""
+    """Digest of the files; it differs when the written files would differ."""
     state = blake2b(str(fs_group).encode(), digest_size=16)
     for path in sorted(payload):
         file = payload[path]
@@ -129,7 +129,7 @@ def _downward_text(item: DownwardAPIVolumeFile, pod: Pod, context: DownwardConte
             raise Invalid(f"unsupported fieldPath: {path}")
         return field_value(pod, path, context)
     if item.resource_field_ref is None:
-        raise Invalid(f"file {item.path}: it needs fieldRef or resourceFieldRef")
+        raise Invalid(f"file {item.path}: fieldRef or resourceFieldRef is required")
     name = item.resource_field_ref.container_name
     found = find_container(pod, name)
     if found is None:

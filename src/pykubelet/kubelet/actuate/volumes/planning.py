@@ -1,4 +1,4 @@
-"""What each entry of a container's `volumeMounts` comes to, before anything is done for it."""
+"""Plans the mount for each entry of a container's `volumeMounts`, without doing anything yet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from pykubelet.models.core_v1 import ImageVolumeSource, VolumeMount
 
 @dataclass(frozen=True, slots=True)
 class PlannedMount:
-    """One mount of a container, and what has to happen before it can be used."""
+    """Mount of a container, and what has to be done before it can be used."""
 
     mount: HostMount
     sub_path: SubPath | None = None
-    """A part of the volume to open and bind first."""
+    """subPath to bind-mount first."""
     image: ImageVolumeSource | None = None
-    """An image to pull first."""
+    """Image to pull first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MountedVolume:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which mount of which container it is."""
+    """Container and index of an entry of `volumeMounts`."""
 
     uid: PodUID
     container: str
@@ -45,9 +45,9 @@ class Place:
 def plan(
     dirs: PodDirs, place: Place, mount: VolumeMount, volume: MountedVolume, *, env: Mapping[str, str], rro: bool
 ) -> PlannedMount:
-    """The mount as the spec wants it. `rro` says whether the runtime can mount recursively read-only.
+    """Plan a mount by its spec. `rro`: whether the runtime supports recursive read-only mounts.
 
-    Raises Invalid or NotFound with the reference's text.
+    Raises Invalid or NotFound with the messages of the Go kubelet.
     """
     relative = decide.sub_path(mount, env)
     host_mount = HostMount(

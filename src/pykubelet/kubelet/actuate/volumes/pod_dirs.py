@@ -1,16 +1,16 @@
-"""Where a pod's files are on this node: the layout of `ROOT/pods`, the same as the reference's.
+"""Layout of `ROOT/pods`: the paths of a pod's files on this node, the same as in the Go kubelet.
 
     ROOT/pods/UID/                                      0750
         etc-hosts                                       the pod's /etc/hosts
-        resources                                       what the pod was allotted (podruntime/allocation_store.py)
-        userns                                          the ids of its user namespace (actuate/userns)
+        resources                                       allocated resources (podruntime/allocation_store.py)
+        userns                                          id range of the user namespace (actuate/userns)
         containers/NAME/XXXXXXXX                        termination logs, one for each attempt
-        volumes/kubernetes.io~empty-dir/VOLUME/         what a volume shows
+        volumes/kubernetes.io~empty-dir/VOLUME/         content of a volume
         volume-subpaths/VOLUME/CONTAINER/INDEX          bind mounts for subPath
-        volumeDevices/kubernetes.io~csi/VOLUME          links to devices of storage drivers
+        volumeDevices/kubernetes.io~csi/VOLUME          links to devices of CSI drivers
         plugins/                                        for volume plugins and device plugins
 
-Names come from manifests, so each is checked to be a single harmless path component.
+Names come from manifests, so each is checked to be a single safe path component.
 """
 
 import logging
@@ -30,9 +30,9 @@ _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
 def component(name: str) -> str:
-    """The name itself, if it can be one component of a path; Invalid otherwise."""
+    """Return the name if it is a safe path component. Raises Invalid otherwise."""
     if not _COMPONENT.fullmatch(name):
-        raise Invalid(f"{name!r} cannot be part of a path: use letters, digits, '-', '.' and '_'")
+        raise Invalid(f"invalid path component {name!r}: use letters, digits, '-', '.' and '_'")
     return name
 
 
@@ -45,19 +45,19 @@ class PodDirs:
 
     @classmethod
     def at(cls, root: str | os.PathLike[str]) -> "PodDirs":
-        """The layout below this directory, which is made if it is missing.
+        """Return the layout below this directory, which is created if it is missing.
 
-        A disk that fails now may recover: it is logged, and pods that come meanwhile cannot be prepared.
+        A failure is only logged, since the disk may recover: until then the volumes of pods cannot be set up.
         """
         dirs = cls(Path(os.path.realpath(root)))
         try:
             dirs.make()
         except OSError as error:
-            _log.error("no directory for pods: retried with each pod", extra={"error": str(error)})
+            _log.error("pods directory not created: retrying with each pod", extra={"error": str(error)})
         return dirs
 
     def make(self) -> None:
-        """Make the directory of all pods. Raises OSError."""
+        """Create the directory of all pods. Raises OSError."""
         self.root.mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
         self.pods.mkdir(mode=POD_DIR_MODE, exist_ok=True)
 
@@ -81,14 +81,14 @@ class PodDirs:
         return self.pod(uid) / "volumes"
 
     def volume(self, uid: PodUID, plugin: str, name: str) -> Path:
-        """Root of a volume; `plugin` is the plugin's name, `kubernetes.io/empty-dir`, say."""
+        """Root of a volume; `plugin` is the plugin's name, for example `kubernetes.io/empty-dir`."""
         return self.volumes(uid) / plugin.replace("/", "~") / component(name)
 
     def subpaths(self, uid: PodUID) -> Path:
         return self.pod(uid) / "volume-subpaths"
 
     def subpath(self, uid: PodUID, volume: str, container: str, index: int) -> Path:
-        """Bind mount for the mount of that index in the container's list."""
+        """Bind mount for the entry of that index in the container's `volumeMounts`."""
         return self.subpaths(uid) / component(volume) / component(container) / str(index)
 
     def plugins(self, uid: PodUID) -> Path:
@@ -101,13 +101,13 @@ class PodDirs:
         return self.containers(uid) / component(container)
 
     def prepare(self, uid: PodUID) -> None:
-        """Make the pod's directories; does nothing where they exist. Raises OSError."""
+        """Create the pod's directories if they are missing. Raises OSError."""
         self.make()
         for path in (self.pod(uid), self.volumes(uid), self.plugins(uid)):
             path.mkdir(mode=POD_DIR_MODE, parents=False, exist_ok=True)
 
     def termination_log(self, uid: PodUID, container: str) -> Path:
-        """Make an empty termination log for one attempt of a container, writable by any user of the container."""
+        """Create an empty termination log for one attempt of a container, writable by any user of the container."""
         directory = self.container(uid, container)
         directory.mkdir(mode=POD_DIR_MODE, parents=True, exist_ok=True)
         path = directory / secrets.token_hex(4)
@@ -119,6 +119,6 @@ class PodDirs:
         return path
 
     def uids(self) -> set[PodUID]:
-        """Pods that have a directory here."""
+        """List the pods that have a directory. Raises OSError."""
         with os.scandir(self.pods) as entries:
             return {PodUID(e.name) for e in entries if _COMPONENT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)}

@@ -1,4 +1,4 @@
-"""What the volume manager needs from others."""
+"""Interfaces that the volume manager uses."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -21,59 +21,59 @@ __all__ = ["ClaimReader", "ConfigReader", "CsiObjects", "RecursiveReadOnly", "To
 
 
 class ClaimReader(Protocol):
-    """Reads claims and volumes of the API server as they are now. Raises NotFound, Transient."""
+    """Reads current claims and PersistentVolumes from the API server. Raises NotFound, Transient."""
 
     async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        """A claim."""
+        """Read a PersistentVolumeClaim."""
 
     async def volume(self, name: str) -> PersistentVolume:
-        """A volume."""
+        """Read a PersistentVolume."""
 
     async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
-        """Change a claim's status; ``patch`` is a strategic merge patch. Conflict if it names an old version."""
+        """Patch a claim's status by a strategic merge patch. Raises Conflict if its resourceVersion is old."""
 
 
 class CsiObjects(Protocol):
-    """The API server. All may wait for it and raise base errors."""
+    """Objects of the API server for CSI volumes. All calls may wait for it and raise base errors."""
 
     async def driver(self, name: str) -> "CSIDriver | None":
-        """The driver's object; None if there is none, which it may do without."""
+        """The driver's CSIDriver object; None if it does not exist, since it is optional."""
 
     async def secret(self, namespace: str, name: str) -> Secret:
-        """A Secret for a driver, read when it is needed. NotFound."""
+        """Read a Secret for a driver. Raises NotFound."""
 
     async def wait_attached(self, unique_name: str, attachment: str) -> None:
-        """Wait until the node's status says that the volume is in use and attached. Transient when that takes long."""
+        """Wait until the node's status lists the volume as in use and attached. Raises Transient on timeout."""
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
-        """What the controller said when it attached the volume (VolumeAttachment). NotFound, Transient."""
+        """Attachment metadata of the controller (VolumeAttachment status). Raises NotFound, Transient."""
 
     async def driver_tokens(self, pod: Pod, requests: "tuple[TokenRequest, ...]") -> str:
-        """Tokens of the pod's service account as JSON, for a driver that asks for them."""
+        """Tokens of the pod's service account as JSON, for a driver that requests them."""
 
     def touch(self, uids: frozenset[PodUID]) -> None:
-        """Have these pods looked at."""
+        """Trigger a sync of these pods."""
 
 
 class TokenSource(Protocol):
-    """Hands out what an API server issues for projected volumes, from memory, renewing it in time by itself."""
+    """Cache of tokens and certificates from the API server for projected volumes; it renews them in time."""
 
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
-        """The token for that audience, bound to the pod; a base error if there is none (yet)."""
+        """The token for the audience, bound to the pod. Raises a base error if it is not available (yet)."""
 
     def trust_anchors(self, source: ClusterTrustBundleProjection) -> bytes:
-        """The certificates of a clusterTrustBundle source as PEM; a base error if there are none (yet)."""
+        """The certificates of a clusterTrustBundle source as PEM. Raises a base error if not available (yet)."""
 
     def pod_certificate(self, pod: Pod, volume: str, index: int) -> tuple[bytes, bytes]:
-        """Key and certificates, in PEM, of that source of a projected volume; a base error if there are none (yet)."""
+        """Key and certificates (PEM) of a podCertificate source. Raises a base error if not available (yet)."""
 
 
 class VolumeImages(Protocol):
-    """Makes the images of image volumes present; the image manager does."""
+    """Pulls the images of image volumes (implemented by the image manager)."""
 
     async def ensure_volume(self, pod: Pod, reference: str, policy: str) -> str:
-        """The runtime's reference to the image; `ImageError` if it cannot be had now."""
+        """Pull the image if needed; return the runtime's reference to it. Raises `ImageError`."""
 
 
 RecursiveReadOnly = Callable[[Pod], bool]
-"""Whether the pod's runtime handler can mount recursively read-only."""
+"""Whether the pod's runtime handler supports recursive read-only mounts."""

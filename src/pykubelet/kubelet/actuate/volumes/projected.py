@@ -1,7 +1,7 @@
 """projected: several sources in one directory, in memory. Where two have the same path, the later one wins."""
 
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
-from pykubelet.kubelet.actuate.volumes.content import (
+from pykubelet.kubelet.actuate.volumes.file_volumes import (
     CONTENT_ATTRIBUTES,
     content_work,
     in_memory,
@@ -19,11 +19,11 @@ from pykubelet.models.core_v1 import (
 )
 
 _TOKEN_MODE = 0o600
-"""Of a token whose pod has its own user or fsGroup; the latter makes it 0640."""
+"""Mode of a token if the pod sets a user or an fsGroup; the fsGroup makes it 0640."""
 
 
 class Projected:
-    """The plugin; its files follow all their sources."""
+    """Plugin for projected volumes; the files are updated with all their sources."""
 
     name = "kubernetes.io/projected"
     attributes = CONTENT_ATTRIBUTES
@@ -58,7 +58,7 @@ def _part(request: Request, part: VolumeProjection, index: int, mode: int | None
         case VolumeProjection(pod_certificate=certificate) if certificate is not None:
             return _certificate(request, certificate, index, mode)
         case _:
-            raise Invalid("a source of a projected volume names nothing to show")
+            raise Invalid("invalid projected volume: a source is empty")
 
 
 def _token(
@@ -66,8 +66,8 @@ def _token(
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
         raise Unsupported(
-            "a serviceAccountToken needs an API server, which issues it; this agent has none. "
-            "Set automountServiceAccountToken: false or remove the source"
+            "a serviceAccountToken needs an API server, which this agent does not have; "
+            "set automountServiceAccountToken: false or remove the source"
         )
     return {token.path: _private(request, request.tokens.token(request.pod, token), default_mode)}
 
@@ -77,11 +77,9 @@ def _bundle(
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
         if bundle.optional:
-            # As for a bundle that is not there: an empty file.
+            # An optional bundle that is missing gives an empty file.
             return {bundle.path: _private(request, b"", default_mode)}
-        raise Unsupported(
-            "a clusterTrustBundle needs an API server, which has it; this agent has none. Use a ConfigMap"
-        )
+        raise Unsupported("a clusterTrustBundle needs an API server, which this agent does not have; use a ConfigMap")
     return {bundle.path: _private(request, request.tokens.trust_anchors(bundle), default_mode)}
 
 
@@ -89,7 +87,7 @@ def _certificate(
     request: Request, certificate: PodCertificateProjection, index: int, default_mode: int | None
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
-        raise Unsupported("a podCertificate needs an API server, whose signers issue it; this agent has none")
+        raise Unsupported("a podCertificate needs an API server, which this agent does not have; remove the source")
     key, chain = request.tokens.pod_certificate(request.pod, request.volume.name, index)
     files = (
         (certificate.credential_bundle_path, key + chain),
@@ -100,7 +98,7 @@ def _certificate(
 
 
 def _private(request: Request, data: bytes, default_mode: int | None) -> FileProjection:
-    """A file that is for the pod's own user, or for its fsGroup, if it has one."""
+    """File that only the pod's user or its fsGroup may read, if the pod sets one."""
     user = _common_user(request)
     mode = DEFAULT_MODE if default_mode is None else default_mode
     if user is not None or request.fs_group is not None:
@@ -109,7 +107,7 @@ def _private(request: Request, data: bytes, default_mode: int | None) -> FilePro
 
 
 def _common_user(request: Request) -> int | None:
-    """The user that all containers run as, if the pod says so; the token then belongs to it."""
+    """The user that all containers run as, if it is the same; the file is owned by it."""
     spec = request.pod.spec
     default = spec.security_context.run_as_user if spec.security_context else None
     users = {

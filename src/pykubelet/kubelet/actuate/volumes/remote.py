@@ -1,6 +1,6 @@
-"""Volumes that somebody else has to answer for: CSI drivers and file servers.
+"""Remote volumes: volumes of CSI drivers and NFS servers.
 
-Each is set up by itself, at the same time as the pod's others, so that one that hangs delays no other.
+The remote volumes of a pod are set up concurrently, so that one that hangs does not delay the others.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _DIRECTORIES: Final = ("volumes/kubernetes.io~csi", "volumes/kubernetes.io~nfs",
 
 
 def _filesystem_sizes(path: str) -> VolumeSizes:
-    """Of the whole file system that a path lies on. Blocks. Raises base errors."""
+    """Capacity and usage of the file system that contains a path. Blocks. Raises base errors."""
     found = fsusage.filesystem(path)
     return VolumeSizes(
         capacity=found.capacity,
@@ -49,7 +49,7 @@ def _filesystem_sizes(path: str) -> VolumeSizes:
 
 @dataclass(frozen=True, slots=True)
 class RemoteVolumes:
-    """Those of all pods. ``csi`` is None without an API server, which has the objects about drivers."""
+    """Remote volumes of all pods. ``csi`` is None without an API server, which has the objects about drivers."""
 
     dirs: PodDirs
     blocking: Blocking
@@ -58,30 +58,30 @@ class RemoteVolumes:
     measure: Measure = Measure()
 
     def path(self, uid: PodUID, source: Source) -> Path:
-        """Where it is to be found."""
+        """Path of the volume."""
         if source.kind == CSI:
             assert self.csi is not None
             return self.csi.path(uid, source)
         return self.dirs.volume(uid, nfs.NAME, source.name)
 
     def is_due(self, pod: Pod, source: Source) -> bool:
-        """Whether a volume that was set up has to be so again."""
+        """Whether a volume that is set up has to be republished."""
         return source.kind == CSI and self.csi is not None and self.csi.is_due(pod, source)
 
     async def set_up(self, pod: Pod, sources: Mapping[str, Source]) -> dict[str, str]:
-        """Set up volumes, by their names in the pod; what went wrong with some."""
+        """Set up volumes, by their names in the pod; return the problems by name."""
         found = await asyncio.gather(*(self._set_up(pod, source) for source in sources.values()))
         return {name: text for name, text in zip(sources, found, strict=True) if text}
 
     def has_any(self, uid: PodUID) -> bool:
-        """Whether a pod may have volumes of this kind, by what is on the disk and by what is under way."""
+        """Whether the pod may have remote volumes, by directories on disk and operations in progress."""
         pod = self.dirs.pod(uid)
         return any((pod / directory).is_dir() for directory in _DIRECTORIES) or (
-            self.csi is not None and self.csi.holds(uid)
+            self.csi is not None and self.csi.has_volumes(uid)
         )
 
     async def tear_down(self, uid: PodUID) -> None:
-        """Have drivers let go of a pod's volumes, unmount exports. Repeatable; raises Transient naming what stays."""
+        """Have drivers release a pod's volumes, unmount NFS. Repeatable; raises Transient with what remains."""
         if self.csi is not None:
             await self.csi.tear_down(uid)
         directory = self.dirs.volumes(uid) / nfs.NAME.replace("/", "~")
@@ -94,15 +94,13 @@ class RemoteVolumes:
         except NotFound:
             return
         except Transient as error:
-            # The pod has ended; what its server has not taken by now it does not get any more, as in the reference.
-            _log.warning(
-                "a file server does not let go, detaching its mount", extra={"path": path, "error": str(error)}
-            )
+            # The pod has terminated; data not written to the server by now is lost, as in the Go kubelet.
+            _log.warning("NFS server not responding: lazy unmount", extra={"path": path, "error": str(error)})
             with suppress(NotFound):
                 await self.blocking.run(f"volume/detach {path}", lambda: mounts.detach(path))
 
     async def sizes(self, pod: Pod, source: Source, path: Path) -> VolumeSizes | None:
-        """How full a volume is, by its driver or its file system; None if nobody says. Raises base errors."""
+        """Capacity and usage from the driver or the file system; None if not available. Raises base errors."""
         if source.kind == CSI:
             return await self.csi.sizes(pod, source) if self.csi is not None else None
         return await self.blocking.run(f"volume/sizes {path}", lambda: _filesystem_sizes(str(path)))
@@ -119,9 +117,7 @@ class RemoteVolumes:
         if source.kind == NFS:
             await self._mount_nfs(ref_of(pod).uid, source)
         elif self.csi is None:
-            raise Unsupported(
-                "CSI volumes need an API server, which this agent has not: it has the objects about their drivers"
-            )
+            raise Unsupported("CSI volumes need the CSIDriver objects of an API server, which this agent does not have")
         else:
             await self.csi.set_up(pod, source)
 
@@ -129,7 +125,7 @@ class RemoteVolumes:
         target = self.dirs.volume(uid, nfs.NAME, source.name)
 
         def is_needed() -> bool:
-            # By the mount table alone: looking at the directory itself may hang.
+            # Only the mount table is read: accessing the directory itself may hang.
             if mounts_below(str(target)):
                 return False
             target.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)

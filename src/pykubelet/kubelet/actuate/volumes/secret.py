@@ -1,11 +1,11 @@
 """secret: the keys of a Secret as files, in memory, so that nothing of it reaches a disk."""
 
-from pykubelet.kubelet.actuate.volumes.content import CONTENT_ATTRIBUTES, content_work, in_memory, read_secret
+from pykubelet.kubelet.actuate.volumes.file_volumes import CONTENT_ATTRIBUTES, content_work, in_memory, read_secret
 from pykubelet.kubelet.actuate.volumes.types import Request, Work
 
 
 class SecretVolume:
-    """The plugin; its files follow the Secret."""
+    """Plugin for secret volumes; the files are updated with the Secret."""
 
     name = "kubernetes.io/secret"
     attributes = CONTENT_ATTRIBUTES

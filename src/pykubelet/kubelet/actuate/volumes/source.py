@@ -1,4 +1,4 @@
-"""Where a volume of a pod comes from, once its claim (if it has one) is looked up."""
+"""Source of a pod's volume after its claim, if any, was looked up."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,20 +12,20 @@ NFS: Final = "nfs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One volume of one pod."""
+    """Resolved source of one volume of one pod."""
 
     kind: str
-    """The field that says what it is: of the volume, or of the PersistentVolume (`config_map`, `csi`, `local`, …)."""
+    """The field that is set in the volume or the PersistentVolume (`config_map`, `csi`, `local`, …)."""
     name: str
-    """Its directory's: that in the pod's spec, or the PersistentVolume's."""
+    """Name of its directory: the name in the pod's spec, or of the PersistentVolume."""
     volume: Volume
-    """The volume in the pod's spec; for a claim one made of the PersistentVolume."""
+    """The volume in the pod's spec; for a claim, a volume built from the PersistentVolume."""
     pv: PersistentVolume | None = None
     claim: str = ""
-    """`NAMESPACE/NAME` of the claim; empty if there is none."""
+    """`NAMESPACE/NAME` of the claim; empty without a claim."""
     read_only: bool = False
-    """The claim is mounted read-only by all of the pod's containers."""
+    """Whether the pod's spec mounts the claim read-only."""
     block: bool = False
-    """A device, no file system."""
+    """Whether it is a block device without a file system (`volumeMode: Block`)."""
     migrated: bool = False
-    """It is not of a CSI driver by its own words, but is left to one."""
+    """Whether it is a volume of a former in-tree plugin that a CSI driver serves (KEP-625)."""

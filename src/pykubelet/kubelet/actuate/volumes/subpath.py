@@ -1,8 +1,8 @@
-"""subPath: mounts one file or directory of a volume, without letting the pod choose which.
+"""subPath: bind-mounts one file or directory of a volume, safe against changes by the pod.
 
-The pod can change the volume while we look at it (CVE-2021-25741), so the path is opened step by step with
-`base.safe_path`, and what is bind-mounted for the container is the open descriptor. The runtime then gets the
-path of that bind mount, which no pod can reach.
+The pod can replace path components at any moment (CVE-2021-25741), so the path is opened step by step with
+`base.safe_path`, and the open descriptor is bind-mounted. The runtime then gets the path of that bind mount, which no
+pod can reach.
 """
 
 import os
@@ -23,19 +23,19 @@ _FILE_MODE: Final = 0o640
 
 @dataclass(frozen=True, slots=True)
 class SubPath:
-    """One mount of a part of a volume."""
+    """Bind mount of a part of a volume."""
 
     volume: str
     """Root of the volume."""
     relative: str
     target: Path
-    """Where the bind mount goes."""
+    """Target of the bind mount."""
 
 
 def bind_sub_path(sub: SubPath) -> None:
-    """Make the target show that part of the volume; a missing one is made as a directory. Blocks, may be repeated.
+    """Bind-mount a part of a volume to the target; a missing part is created as a directory. Blocks; repeatable.
 
-    A mount of an earlier run is kept if it shows the same thing, else replaced. Raises base errors and OSError.
+    A mount of an earlier run is kept if it has the same source, else replaced. Raises base errors and OSError.
     """
     source = _open(sub)
     try:
@@ -51,7 +51,7 @@ def bind_sub_path(sub: SubPath) -> None:
 
 
 def bind_all(sub_paths: Iterable[tuple[str, SubPath]]) -> tuple[str, str] | None:
-    """Bind all; the first that fails with the reason. Runs in a thread."""
+    """Bind-mount all; return name and reason of the first failure, or None. Blocks."""
     for name, sub_path in sub_paths:
         try:
             bind_sub_path(sub_path)
@@ -61,7 +61,7 @@ def bind_all(sub_paths: Iterable[tuple[str, SubPath]]) -> tuple[str, str] | None
 
 
 def _open(sub: SubPath) -> int:
-    """A descriptor of the part; a directory that has to be made gets the permissions of the volume's root."""
+    """Open the part; a directory that has to be created gets the permissions of the volume's root."""
     try:
         return open_in_root(sub.volume, sub.relative, os.O_PATH)
     except NotFound:
@@ -70,7 +70,7 @@ def _open(sub: SubPath) -> int:
 
 
 def _make_target(target: Path, *, is_directory: bool) -> None:
-    """An empty directory or file to mount on; one of the wrong kind from an earlier run is replaced."""
+    """Create an empty directory or file as mount point; one of the wrong type from an earlier run is replaced."""
     target.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     if target.is_dir() and not is_directory:
         target.rmdir()

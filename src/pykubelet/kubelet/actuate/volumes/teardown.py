@@ -1,6 +1,6 @@
-"""Takes down what a pod has on this node: first the mounts, then the directories. All of it blocks and may be repeated.
+"""Tears down a pod's volumes and directory: first the mounts, then the directories. All functions block; repeatable.
 
-Works from the disk and the kernel's mount table alone, so it also clears what an agent that was killed left.
+Works only from the disk and the kernel's mount table, so it also cleans up after an agent that was killed.
 """
 
 import logging
@@ -20,14 +20,14 @@ _VOLUME_DIRECTORIES: Final = (_SUB_PATHS, "volumes", "volume-devices", "volumeDe
 
 
 def unmount_sub_paths(dirs: PodDirs, uid: PodUID) -> None:
-    """Unmount parts of volumes, which would hold up whoever unmounts the volumes. Errors as below."""
+    """Unmount the bind mounts of subPaths, which keep the volumes busy. Errors as in :func:`remove_volumes`."""
     _unmount(dirs.pod(uid) / _SUB_PATHS)
 
 
 def remove_volumes(dirs: PodDirs, uid: PodUID) -> None:
-    """Unmount all that the pod has here and delete its volumes.
+    """Unmount everything below the pod's directory and delete its volumes.
 
-    Raises Conflict if something stays mounted, other base errors, or OSError. Data behind mounts is never touched.
+    Raises Conflict if something remains mounted, other base errors, or OSError. Data behind mounts is never touched.
     """
     pod = dirs.pod(uid)
     _unmount(pod)
@@ -36,16 +36,16 @@ def remove_volumes(dirs: PodDirs, uid: PodUID) -> None:
 
 
 def remove_pod(dirs: PodDirs, uid: PodUID) -> None:
-    """Remove all the pod has here: volumes, termination logs, its hosts file. Errors as above."""
+    """Remove the pod's directory: volumes, termination logs, hosts file. Errors as in :func:`remove_volumes`."""
     pod = dirs.pod(uid)
     _unmount(pod)
     remove_tree(pod)
 
 
 def _unmount(directory: Path) -> None:
-    """Unmount all that is mounted in the directory; what is busy is detached, which is logged."""
+    """Unmount everything below the directory; a busy mount is logged and detached."""
     try:
         mounts.unmount_all_under(str(directory))
     except Transient as error:
-        _log.warning("a mount is busy, detaching it", extra={"path": str(directory), "error": str(error)})
+        _log.warning("mount busy: detaching it", extra={"path": str(directory), "error": str(error)})
         mounts.unmount_all_under(str(directory), lazy=True)

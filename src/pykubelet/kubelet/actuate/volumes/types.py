@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeContext:
-    """Where the contents of a pod's volumes come from."""
+    """Inputs for the contents of a pod's volumes."""
 
     config: ConfigReader
     downward: DownwardContext = field(default_factory=DownwardContext)
-    """Facts beyond the pod object; the memory in its `allocatable` also bounds volumes in memory."""
+    """Facts beyond the pod object; the memory in its `allocatable` also limits volumes in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeDeps:
-    """Whom the volume manager talks to."""
+    """Dependencies of the volume manager."""
 
     clock: Clock
     events: EventRecorder
     images: VolumeImages
     tokens: TokenSource | None = None
-    """None without an API server: nobody issues tokens."""
+    """None without an API server, which issues the tokens."""
     recursive_read_only: RecursiveReadOnly = lambda pod: False
     claims: ClaimReader | None = None
-    """None without an API server: nobody has claims."""
+    """None without an API server, which has the claims."""
     csi: "CsiVolumes | None" = None
     """None without an API server."""
     meter: WorkMeter = NoMeter()
@@ -55,33 +55,33 @@ class VolumeConfig:
     """Limits of the volume manager."""
 
     deadline: Seconds = 123.0
-    """How long setting up or taking down one pod's volumes may block (the reference's 2 m 3 s)."""
+    """Seconds that setting up or tearing down one pod's volumes may block (2 m 3 s, as in the Go kubelet)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """How a kind of volume is shown to containers."""
+    """Mount attributes of a kind of volume."""
 
     read_only: bool = False
     selinux_relabel: bool = True
-    """The content is the pod's own, so the runtime may label it."""
+    """Whether the runtime may relabel the content, since it belongs to the pod alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One volume of one pod that shall be set up."""
+    """Request to set up a volume of a pod."""
 
     pod: Pod
     volume: Volume
     path: Path
-    """Where its content goes, or is."""
+    """Directory of the volume's content."""
     context: VolumeContext
     tokens: TokenSource | None
     now: Seconds
     source: Source | None = None
-    """For what only the claim or the PersistentVolume says."""
+    """Claim and PersistentVolume, if there are any."""
     device: Path | None = None
-    """Where the file system of a local volume is mounted if that is a device."""
+    """Mount point of the file system if the local volume is a device."""
 
     @property
     def fs_group(self) -> int | None:
@@ -91,30 +91,30 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What setting up a volume comes to."""
+    """The blocking part of setting up a volume."""
 
     run: Callable[[], None]
-    """Does it. Blocks, may be repeated. Raises base errors and OSError."""
+    """Sets up the volume. Blocks; repeatable. Raises base errors and OSError."""
     content: bytes = b""
-    """Digest of the files it will show; empty if the content is not ours."""
-    lasting: bool = False
-    """Once done it need not be looked at again (a check of a path of the host, which may hang)."""
+    """Digest of the files that the agent writes; empty if the agent writes none."""
+    once: bool = False
+    """Not to be repeated nor checked once it was done (a check of a host path may hang)."""
 
 
 class Plugin(Protocol):
-    """One kind of volume."""
+    """Plugin for one kind of volume."""
 
     name: str
-    """As the reference names it: `kubernetes.io/empty-dir`; directories are named after it."""
+    """Plugin name as in the Go kubelet, `kubernetes.io/empty-dir`; directories are named after it."""
     attributes: Attributes
 
     def prepare(self, request: Request) -> Work:
-        """Gather what is needed, without blocking. Raises base errors with the reference's text."""
+        """Collect the inputs without blocking. Raises base errors with the messages of the Go kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A volume that this process has set up: how to see that it is still there, and what it shows."""
+    """Volume that this process has set up: identity of its directory, and digest of its files."""
 
     device: int
     inode: int

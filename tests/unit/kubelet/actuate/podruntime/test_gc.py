@@ -227,7 +227,7 @@ async def _raising(world: World, patch: pytest.MonkeyPatch, name: str, bad: str)
     return tried
 
 
-@pytest.mark.parametrize("step", ["_take", "_remove_sandbox"])
+@pytest.mark.parametrize("step", ["_remove_dead", "_remove_sandbox"])
 async def test_garbage_that_raises_does_not_keep_the_rest(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -235,9 +235,9 @@ async def test_garbage_that_raises_does_not_keep_the_rest(
     for pod in pods:
         await world.settle(pod)
         await world.kill(pod)
-    of_one = world.cri.containers[0].id if step == "_take" else world.cri.sandboxes[0].id
+    of_one = world.cri.containers[0].id if step == "_remove_dead" else world.cri.sandboxes[0].id
     assert len(await _raising(world, monkeypatch, step, of_one)) == 2
-    left = world.cri.containers if step == "_take" else world.cri.sandboxes
+    left = world.cri.containers if step == "_remove_dead" else world.cri.sandboxes
     assert [each.id for each in left] == [of_one]
     assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "ERROR"] == [of_one]
 

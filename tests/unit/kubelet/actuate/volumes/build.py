@@ -1,4 +1,4 @@
-"""Pods and what the volume manager talks to, for these tests and the integration tests."""
+"""Pods, and fakes of the volume manager's dependencies, for these tests and the integration tests."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

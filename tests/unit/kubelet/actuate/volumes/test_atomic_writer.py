@@ -1,4 +1,4 @@
-"""The `..data` layout, what readers see while it changes, and what is left after a crash at each step."""
+"""Atomic writer: the `..data` layout, updates as readers see them, and crashes at each step."""
 
 import itertools
 import os
@@ -76,7 +76,7 @@ def test_a_change_replaces_everything_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"a": ""}])
-def test_few_files(tmp_path: Path, files: dict[str, str]) -> None:
+def test_writer_leaves_no_extra_files(tmp_path: Path, files: dict[str, str]) -> None:
     write_payload(tmp_path, payload(OLD), now=NOW)
     assert write_payload(tmp_path, payload(files), now=NOW)
     check_layout(tmp_path, files)
@@ -187,7 +187,7 @@ def test_mount_points_of_other_volumes_stay(tmp_path: Path) -> None:
     assert not (tmp_path / "a").is_symlink()
 
 
-def test_damaged_content_is_written_anew(tmp_path: Path) -> None:
+def test_damaged_content_is_written_again(tmp_path: Path) -> None:
     write_payload(tmp_path, payload(OLD), now=NOW)
     (tmp_path / "keep").write_text("2")
     assert write_payload(tmp_path, payload(OLD), now=NOW)

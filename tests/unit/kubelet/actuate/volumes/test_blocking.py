@@ -1,4 +1,4 @@
-"""Threads that hang hold up nobody but their own pod."""
+"""Blocking jobs: a hung thread delays only its own pod."""
 
 import asyncio
 import threading
@@ -97,7 +97,7 @@ async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, mon
     assert await asyncio.gather(*tasks) == ["0", "1", "2", "3"]
 
 
-async def test_slots_come_back() -> None:
+async def test_finished_job_frees_its_slot() -> None:
     blocking = Blocking(5)
     for i in range(50):
         assert await blocking.run(str(i % 3), lambda: 1) == 1

@@ -1,4 +1,4 @@
-"""Volumes behind claims, through the manager: what is looked up, what is told, what containers get."""
+"""Volumes with claims in the volume manager: lookups, errors, mounts and devices of containers."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from pykubelet.kubelet.actuate.types import VolumeError
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager, nfs
 from pykubelet.kubelet.actuate.volumes.csi.decide import volume_of
 from pykubelet.kubelet.actuate.volumes.source import Source
-from pykubelet.kubelet.actuate.volumes.sources import Sources
+from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from tests.unit.kubelet.actuate.volumes.build import UID, Images, Kit, make_pod, mounting, pod_with
@@ -81,7 +81,7 @@ async def test_a_host_path_behind_a_claim(kit: Kit, claims: Claims, tmp_path: Pa
     assert mount.host_path == str(tmp_path) and mount.read_only
 
 
-async def test_a_claim_that_is_not_there_yet(kit: Kit, claims: Claims, tmp_path: Path) -> None:
+async def test_missing_claim_is_an_error_until_it_exists(kit: Kit, claims: Claims, tmp_path: Path) -> None:
     pod = using("c")
     with pytest.raises(VolumeError) as caught:
         await kit.mount(pod)
@@ -93,12 +93,12 @@ async def test_a_claim_that_is_not_there_yet(kit: Kit, claims: Claims, tmp_path:
     await kit.mount(pod)
 
 
-async def test_a_claim_that_nobody_mounts_is_left_alone(kit: Kit, claims: Claims) -> None:
+async def test_claim_that_no_container_mounts_is_not_read(kit: Kit, claims: Claims) -> None:
     await kit.mount(pod_with({"name": "data", "persistentVolumeClaim": {"claimName": "c"}}))
     assert claims.reads == 0
 
 
-async def test_a_local_volume_that_is_not_there(kit: Kit, claims: Claims, tmp_path: Path) -> None:
+async def test_local_volume_with_missing_directory_fails(kit: Kit, claims: Claims, tmp_path: Path) -> None:
     claims.specs["c"] = {"local": {"path": str(tmp_path / "gone")}}
     with pytest.raises(VolumeError, match=r'failed for volume "pv-c" \(of claim shop/c\) : .*gone'):
         await kit.mount(using("c"))
@@ -126,11 +126,11 @@ async def test_a_local_device(kit: Kit, claims: Claims) -> None:
     claims.specs["c"] = {"local": {"path": "/dev/null"}, "volumeMode": "Block"}
     volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
     pod = pod_with(volume, containers=[{"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}])
-    with pytest.raises(VolumeError, match="/dev/null is no block device"):
+    with pytest.raises(VolumeError, match="/dev/null is not a block device"):
         await kit.mount(pod)
 
 
-async def test_volumes_of_former_plugins_are_left_to_their_drivers(claims: Claims) -> None:
+async def test_in_tree_volumes_are_migrated_to_csi(claims: Claims) -> None:
     claims.specs["c"] = {"gcePersistentDisk": {"pdName": "d"}}
     data: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
     disk: Fields = {"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}}
@@ -138,7 +138,7 @@ async def test_volumes_of_former_plugins_are_left_to_their_drivers(claims: Claim
     unused: Fields = {"name": "unused", "cinder": {"volumeID": "x"}}
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "disk", "wrong")]
     pod = pod_with(data, disk, wrong, unused, containers=[{"name": "app", "volumeMounts": mounts}])
-    found, problems = await Sources(claims).find(pod, ())
+    found, problems = await SourceLookup(claims).find(pod, ())
     assert {name: (source.kind, source.name, source.migrated) for name, source in found.items()} == {
         "data": ("csi", "pv-c", True),
         "disk": ("csi", "disk", True),
@@ -183,12 +183,12 @@ def test_an_inline_nfs_volume_can_be_read_only() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"server": ""}, {"path": "export"}])
-def test_nfs_volumes_that_cannot_be(fields: Fields) -> None:
+def test_invalid_nfs_volume_raises(fields: Fields) -> None:
     with pytest.raises(Invalid):
         nfs.mount_command(_source(**fields), Path("/t"))
 
 
-async def test_the_package_of_mount_nfs_is_named(tmp_path: Path) -> None:
+async def test_missing_mount_nfs_error_names_its_package(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="apt-get install nfs-common"):
         await nfs.mount(_source(), tmp_path, 5.0, str(tmp_path))
 
@@ -228,7 +228,7 @@ async def test_devices_and_groups_of_containers(kit: Kit, claims: Claims, monkey
     assert kit.manager.extra_groups(pod) == (1234,)
 
 
-async def test_how_full_volumes_are(kit: Kit, claims: Claims, tmp_path: Path) -> None:
+async def test_volume_sizes(kit: Kit, claims: Claims, tmp_path: Path) -> None:
     claims.specs["c"] = {"hostPath": {"path": str(tmp_path)}}
     pod = using("c")
     assert await kit.manager.sizes(pod) == {}

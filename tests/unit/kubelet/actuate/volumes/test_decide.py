@@ -123,7 +123,7 @@ def test_sub_path() -> None:
         ({"subPathExpr": "x/$(A)"}, {"A": ".."}, Invalid, "unable to provision SubPath `x/..`: must not contain '..'"),
     ],
 )
-def test_sub_paths_that_are_refused(fields: Fields, env: dict[str, str], error: type[Exception], text: str) -> None:
+def test_invalid_sub_path_raises(fields: Fields, env: dict[str, str], error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         decide.sub_path(mount(**fields), env)
     assert str(caught.value) == text
@@ -164,7 +164,7 @@ def test_recursive_read_only(mode: str, supported: bool, result: bool) -> None:
         ({"recursiveReadOnly": "Maybe", "readOnly": True}, 'unknown recursive read-only mode "Maybe"'),
     ],
 )
-def test_recursive_read_only_that_cannot_be(fields: Fields, text: str) -> None:
+def test_unavailable_recursive_read_only_raises(fields: Fields, text: str) -> None:
     with pytest.raises(Invalid, match=text):
         decide.recursive_read_only(mount(**fields), False)
 

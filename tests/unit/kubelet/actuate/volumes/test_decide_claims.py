@@ -1,4 +1,4 @@
-"""Which claims a pod may use, and what is behind them."""
+"""Claims that a pod may use, and the sources of their volumes."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_only_what_a_container_uses_counts() -> None:
         ({"hostPath": {"path": "/x"}}, "host_path", False),
     ],
 )
-def test_the_volume_behind_a_claim(spec: Fields, kind: str, block: bool) -> None:
+def test_source_of_claim(spec: Fields, kind: str, block: bool) -> None:
     made = pod({"persistentVolumeClaim": {"claimName": "c", "readOnly": True}})
     source = decide_claims.source_of_claim(made, made.spec.volumes[0], claim(), volume(**spec))
     assert (source.kind, source.name, source.claim, source.block) == (kind, "pv1", "shop/c", block)
@@ -105,7 +105,7 @@ def test_the_volume_behind_a_claim(spec: Fields, kind: str, block: bool) -> None
     [
         (volume(None, local={"path": "/x"}), {}, "it has a nil pv.Spec.ClaimRef"),
         (volume("other", local={"path": "/x"}), {}, "does not point to claim.UID c-1"),
-        (volume(iscsi={"iqn": "i", "lun": 1, "targetPortal": "t"}), {}, "of no kind that this agent has"),
+        (volume(iscsi={"iqn": "i", "lun": 1, "targetPortal": "t"}), {}, "kind not supported by this agent"),
         (volume(nfs={"server": "s", "path": "/"}, volumeMode="Block"), {}, "only csi and local volumes can have"),
         (
             volume(local={"path": "/x"}, volumeMode="Block"),
@@ -119,13 +119,13 @@ def test_the_volume_behind_a_claim(spec: Fields, kind: str, block: bool) -> None
         ),
     ],
 )
-def test_volumes_that_cannot_be_used(pv: PersistentVolume, container: Fields, complaint: str) -> None:
+def test_unusable_volume_of_a_claim_raises(pv: PersistentVolume, container: Fields, complaint: str) -> None:
     made = pod(CLAIM, {"name": "a", **container})
     with pytest.raises(PykubeletError, match=complaint):
         decide_claims.source_of_claim(made, made.spec.volumes[0], claim(), pv)
 
 
 @pytest.mark.parametrize(("text", "group"), [("", None), ("0", None), ("x", None), ("-1", None), ("1234", 1234)])
-def test_the_group_of_a_volume(text: str, group: int | None) -> None:
+def test_supplemental_group_by_annotation(text: str, group: int | None) -> None:
     meta = {"name": "pv1", "annotations": {"pv.beta.kubernetes.io/gid": text} if text else {}}
     assert decide_claims.supplemental_group(from_builtins({"metadata": meta}, PersistentVolume)) == group

@@ -1,4 +1,4 @@
-"""Every kind that was left to a CSI driver, as a PersistentVolume and in a pod's spec."""
+"""CSI migration of each kind, as a PersistentVolume and in a pod's spec."""
 
 import pytest
 
@@ -117,7 +117,7 @@ def test_azure_file_in_a_pod() -> None:
         ({"failure-domain.beta.kubernetes.io/zone": "europe-west1-b__europe-west1-c"}, "regions/europe-west1"),
     ],
 )
-def test_where_a_gce_disk_is(labels: dict[str, str], place: str) -> None:
+def test_gce_disk_handle_has_its_zone_or_region(labels: dict[str, str], place: str) -> None:
     made = persistent(pv({"gcePersistentDisk": {"pdName": "d"}}, labels=labels))
     assert made.spec.csi is not None and made.spec.csi.volume_handle == f"projects/UNSPECIFIED/{place}/disks/d"
 
@@ -179,7 +179,7 @@ def test_portworx_takes_its_secret_from_annotations() -> None:
         ),
     ],
 )
-def test_what_cannot_be_translated(
+def test_invalid_in_tree_volume_raises(
     spec: Fields, labels: dict[str, str], error: type[PykubeletError], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""What is run on a device, by what is found on it; programs are scripts that write down how they were called."""
+"""Commands run on a device by its content; the programs are scripts that record their arguments."""
 
 from pathlib import Path
 
@@ -52,7 +52,9 @@ DEVICE = Device("/dev/x")
         ),
     ],
 )
-async def test_what_is_run(programs: Programs, device: Device, found: str, runs: list[str]) -> None:
+async def test_format_commands_by_content_of_the_device(
+    programs: Programs, device: Device, found: str, runs: list[str]
+) -> None:
     if found:
         programs.add("blkid", f"DEVNAME=/dev/x\\n{found}\\n")
     await Formatter(10.0, str(programs.directory)).mount(device, Path("/t"))
@@ -62,10 +64,10 @@ async def test_what_is_run(programs: Programs, device: Device, found: str, runs:
 @pytest.mark.parametrize(
     ("device", "blkid", "fsck", "error", "message"),
     [
-        (DEVICE, ("TYPE=xfs\\n", 0), 0, Conflict, "holds 'xfs', not 'ext4': it is left as it is"),
+        (DEVICE, ("TYPE=xfs\\n", 0), 0, Conflict, "holds 'xfs', not 'ext4'; clear it"),
         (DEVICE, ("PTTYPE=dos\\n", 0), 0, Conflict, "holds 'unknown data, probably partitions'"),
-        (DEVICE, ("", 0), 0, Permanent, "what is on /dev/x cannot be told"),
-        (DEVICE, ("", 8), 0, Permanent, "what is on /dev/x cannot be told"),
+        (DEVICE, ("", 0), 0, Permanent, "cannot detect the content of /dev/x"),
+        (DEVICE, ("", 8), 0, Permanent, "cannot detect the content of /dev/x"),
         (DEVICE, ("TYPE=ext4\\n", 0), 4, Permanent, "could not correct"),
         (Device("/dev/x", read_only=True), ("", 2), 0, Conflict, "cannot mount unformatted disk /dev/x"),
         (
@@ -77,7 +79,7 @@ async def test_what_is_run(programs: Programs, device: Device, found: str, runs:
         ),
     ],
 )
-async def test_nothing_is_written_over_and_nothing_mounted(
+async def test_device_with_other_content_is_neither_formatted_nor_mounted(
     programs: Programs, device: Device, blkid: tuple[str, int], fsck: int, error: type[PykubeletError], message: str
 ) -> None:
     programs.add("blkid", *blkid)
@@ -87,7 +89,7 @@ async def test_nothing_is_written_over_and_nothing_mounted(
     assert not [run for run in programs.runs if not run.startswith("fsck")]
 
 
-async def test_what_fsck_has_corrected_is_mounted(programs: Programs) -> None:
+async def test_device_corrected_by_fsck_is_mounted(programs: Programs) -> None:
     programs.add("blkid", "TYPE=ext4\\n")
     programs.add("fsck", code=1)
     await Formatter(10.0, str(programs.directory)).mount(DEVICE, Path("/t"))

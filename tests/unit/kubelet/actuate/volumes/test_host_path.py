@@ -1,4 +1,4 @@
-"""Paths of the node: checked by type, or made."""
+"""hostPath volumes: type checks and creation."""
 
 import os
 import socket
@@ -23,7 +23,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("actual", [*KINDS, None])
-def test_each_type_takes_its_own_kind_only(kind: str, actual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_path_type_check_accepts_its_own_type_only(
+    kind: str, actual: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mode = None if actual is None else KINDS[actual][0]
     monkeypatch.setattr(host_path, "_mode_of", lambda path: mode)
     if kind == actual:
@@ -61,7 +63,7 @@ def places(tmp_path: Path) -> Iterator[Path]:
         ("socket", "Socket"),
     ],
 )
-def test_what_is_there_is_accepted_and_left_alone(places: Path, name: str, kind: str) -> None:
+def test_or_create_keeps_an_existing_path(places: Path, name: str, kind: str) -> None:
     before = (places / name).lstat()
     check(str(places / name), kind)
     assert (places / name).lstat() == before
@@ -74,7 +76,7 @@ def test_a_device_is_known() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [("file", "DirectoryOrCreate"), ("directory", "FileOrCreate"), ("no", "File")]
 )
-def test_what_is_wrong_is_refused(places: Path, name: str, kind: str) -> None:
+def test_host_path_of_wrong_type_raises(places: Path, name: str, kind: str) -> None:
     with pytest.raises(Conflict, match="hostPath type check failed"):
         check(str(places / name), kind)
 

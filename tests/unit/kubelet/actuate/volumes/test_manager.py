@@ -89,7 +89,7 @@ async def test_an_unfinished_empty_dir_is_finished(kit: Kit) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["scratch"]
 
 
-async def test_config_maps_show_and_follow(kit: Kit) -> None:
+async def test_config_map_volume_is_updated(kit: Kit) -> None:
     pod = pod_with(CONFIG)
     await kit.mount(pod)
     path = kit.volume("configmap", "cfg")
@@ -113,7 +113,7 @@ async def test_nothing_blocks_when_nothing_changed(kit: Kit, monkeypatch: pytest
     await kit.mount(pod)
 
 
-async def test_what_somebody_removed_comes_back(kit: Kit) -> None:
+async def test_removed_volume_is_set_up_again(kit: Kit) -> None:
     pod = pod_with(CONFIG)
     await kit.mount(pod)
     path = kit.volume("configmap", "cfg")
@@ -161,16 +161,16 @@ async def test_a_volume_that_cannot_be_refreshed_keeps_its_content(kit: Kit) -> 
             {"iscsi": {"lun": 1, "iqn": "i", "targetPortal": "t"}},
             "volumes of kind iscsi are not supported by this agent",
         ),
-        ({"nfs": {"server": "s", "path": "relative"}}, "an absolute path 'relative' are needed"),
+        ({"nfs": {"server": "s", "path": "relative"}}, "path 'relative': set both, the path absolute"),
         ({"persistentVolumeClaim": {"claimName": "c"}}, "error processing PVC shop/c: a claim needs an API server"),
-        ({"csi": {"driver": "d"}}, "CSI volumes need an API server"),
+        ({"csi": {"driver": "d"}}, "CSI volumes need the CSIDriver objects of an API server"),
         ({"gitRepo": {"repository": "r"}}, "CVE-2024-10220"),
         ({"hostPath": {"path": "/a/../b"}}, "invalid HostPath `/a/../b`: must not contain '..'"),
         ({"hostPath": {"path": ""}}, "must not be empty"),
         ({"hostPath": {"path": "/dev/null", "type": "File"}}, "hostPath type check failed: /dev/null is not a file"),
         ({"emptyDir": {"medium": "Tape"}}, 'unknown storage medium "Tape"'),
         ({"configMap": {"name": "cm", "items": [{"key": "key", "path": "../x"}]}}, "must not contain '..'"),
-        ({"image": {"reference": ""}}, "an image volume needs a reference"),
+        ({"image": {"reference": ""}}, "invalid image volume: a reference is required"),
         (
             {"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
             "a serviceAccountToken needs an API server",
@@ -181,7 +181,7 @@ async def test_a_volume_that_cannot_be_refreshed_keeps_its_content(kit: Kit) -> 
         ),
     ],
 )
-async def test_what_cannot_be_set_up_says_why(kit: Kit, volume: Fields, text: str) -> None:
+async def test_invalid_volume_error_has_the_reason(kit: Kit, volume: Fields, text: str) -> None:
     with pytest.raises(VolumeError) as caught:
         await kit.mount(pod_with({"name": "v", **volume}, containers=[{"volumeMounts": [{"name": "v"}]}]))
     begins = ('MountVolume.SetUp failed for volume "v" : ', "Unable to attach or mount volumes: unmounted volumes=[v]")
@@ -190,11 +190,11 @@ async def test_what_cannot_be_set_up_says_why(kit: Kit, volume: Fields, text: st
 
 
 async def test_a_hostile_uid_is_refused(kit: Kit) -> None:
-    with pytest.raises(VolumeError, match="cannot be part of a path"):
+    with pytest.raises(VolumeError, match="invalid path component"):
         await kit.mount(make_pod(uid="../../etc"))
 
 
-async def test_a_hanging_host_path_holds_up_its_pod_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hung_host_path_delays_only_its_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit(tmp_path / "root", config=VolumeConfig(deadline=0.2))
     dead = threading.Event()
     real = host_path_module._mode_of
@@ -266,7 +266,7 @@ async def test_image_volumes_are_mounted_by_the_runtime(kit: Kit) -> None:
     )
 
 
-async def test_an_image_that_cannot_be_had_is_an_image_error(kit: Kit) -> None:
+async def test_unavailable_image_volume_raises_image_error(kit: Kit) -> None:
     pod = pod_with({"name": "data", "image": {"reference": "gone"}})
     await kit.mount(pod)
     with pytest.raises(ImageError):
@@ -331,7 +331,7 @@ async def test_a_pod_may_be_set_up_again_after_unmount(kit: Kit) -> None:
     assert kit.volume("empty-dir", "scratch").is_dir()
 
 
-async def test_unknown_pods_are_found_and_removed(kit: Kit) -> None:
+async def test_pods_of_an_earlier_agent_are_listed_and_removed(kit: Kit) -> None:
     await kit.mount(pod_with(EMPTY))
     (kit.dirs.pods / "u-9/volumes/kubernetes.io~empty-dir/x").mkdir(parents=True)
     manager = kit.restarted()

@@ -1,4 +1,4 @@
-"""fsGroup: who may do what in a volume after it was given to the group."""
+"""fsGroup: group and permissions of a volume."""
 
 import os
 import stat
@@ -46,7 +46,7 @@ def volume(tmp_path: Path) -> Path:
     return root
 
 
-def test_everything_is_given_and_links_are_not_followed(volume: Path) -> None:
+def test_give_to_group_changes_everything_and_follows_no_links(volume: Path) -> None:
     assert give_to_group(volume, GROUP) == 6
     assert [mode(volume / name) for name in ("f", "d/g", "d/e/h")] == [0o660] * 3
     assert [mode(volume / name) & 0o2770 for name in (".", "d", "d/e")] == [0o2770] * 3
@@ -68,7 +68,7 @@ def test_on_root_mismatch_trusts_the_root(volume: Path) -> None:
     assert mode(volume / "f") == 0o660
 
 
-def test_the_root_tells_by_group_mode_and_setgid(volume: Path) -> None:
+def test_needs_change_compares_group_mode_and_setgid_of_the_root(volume: Path) -> None:
     give_to_group(volume, GROUP)
     info = volume.stat()
     assert not needs_change(info, GROUP)

@@ -1,4 +1,4 @@
-"""From objects to files."""
+"""Payloads: files from ConfigMaps, Secrets and pod fields."""
 
 import pytest
 from hypothesis import given
@@ -85,7 +85,7 @@ def test_downward_api_names_all_that_is_wrong() -> None:
         downward_payload(items, make_pod(), None, DownwardContext())
     assert str(caught.value) == (
         "[unsupported fieldPath: status.podIP, container other not found, "
-        "file none: it needs fieldRef or resourceFieldRef]"
+        "file none: fieldRef or resourceFieldRef is required]"
     )
 
 

@@ -14,7 +14,7 @@ from pykubelet.kubelet.types.ids import PodUID
 UID = PodUID("0f3b-1")
 
 
-def test_the_layout_is_the_references(tmp_path: Path) -> None:
+def test_pod_dirs_have_the_layout_of_the_go_kubelet(tmp_path: Path) -> None:
     dirs = PodDirs.at(tmp_path / "kubelet")
     pod = tmp_path / "kubelet/pods" / UID
     assert dirs.etc_hosts(UID) == pod / "etc-hosts"
@@ -66,7 +66,7 @@ def test_names_that_could_lead_elsewhere_are_refused(tmp_path: Path, name: str) 
             call()
 
 
-def test_uids(tmp_path: Path) -> None:
+def test_uids_lists_pod_directories(tmp_path: Path) -> None:
     dirs = PodDirs.at(tmp_path)
     assert dirs.uids() == set()
     dirs.prepare(UID)

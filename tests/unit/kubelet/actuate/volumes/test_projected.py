@@ -1,4 +1,4 @@
-"""What an API server issues, as files of a projected volume."""
+"""Tokens, trust bundles and certificates of an API server as files of projected volumes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""File servers that do not answer."""
+"""Remote volumes: NFS servers that are not responding."""
 
 import threading
 from pathlib import Path
@@ -32,7 +32,7 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
     return RemoteVolumes(dirs, Blocking(0.3), 1.0)
 
 
-async def test_an_export_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nfs_mount_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
     unmounted: list[str] = []
     monkeypatch.setattr(mounts, "unmount", unmounted.append)
     assert volumes.has_any(UID) and not volumes.has_any(PodUID("u-2"))
@@ -40,7 +40,7 @@ async def test_an_export_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytes
     assert [Path(path).name for path in unmounted] == ["v"]
 
 
-async def test_one_whose_server_is_gone_is_detached(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nfs_mount_of_dead_server_is_detached(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = threading.Event()
     detached: list[str] = []
     monkeypatch.setattr(mounts, "unmount", lambda path: answer.wait(20))
@@ -52,7 +52,9 @@ async def test_one_whose_server_is_gone_is_detached(volumes: RemoteVolumes, monk
     assert [Path(path).name for path in detached] == ["v"]
 
 
-async def test_what_is_unmounted_meanwhile_is_fine(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nfs_mount_unmounted_meanwhile_is_no_error(
+    volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(path: str) -> None:
         raise NotFound(path)
 

@@ -1,6 +1,9 @@
 """CSI: volumes of storage drivers that run on the node as pods and serve the Container Storage Interface.
 
-The volume manager calls `CsiVolumes` for pods' volumes; only with an API server, which has the objects about them.
+The volume manager calls `CsiVolumes` for the volumes of pods. The package is loaded only with an API server, which has
+the objects about drivers. It may import what ``volumes`` may, and gRPC.
+Start reading in `manager.py` (stage and publish); `registry.py` watches the registration sockets, `layout.py`
+has the paths and records on disk, `decide.py` the rules.
 """
 
 from pykubelet.kubelet.actuate.volumes.csi.assembly import CsiContext, CsiParts, build_csi

@@ -1,4 +1,4 @@
-"""Puts the parts of CSI together; called by the stage's assembly when there is an API server."""
+"""Composes the CSI components; called by ``actuate/assembly.py`` when there is an API server."""
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 
 @dataclass(frozen=True, slots=True)
 class CsiParts:
-    """The drivers of the node and their volumes."""
+    """CSI components of the node: the driver registry and the volumes."""
 
     drivers: DriverRegistry
     volumes: CsiVolumes
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Core tasks by name, for the agent to run."""
         return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run()}
 
 
 @dataclass(frozen=True, slots=True)
 class CsiContext:
-    """Where the parts work."""
+    """Node-wide inputs of the CSI components."""
 
     dirs: PodDirs
     node: str
-    """The node's name."""
+    """Name of the node."""
     clock: Clock
     meter: WorkMeter = NoMeter()
 
 
 def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> CsiParts:
-    """The parts; nothing runs yet."""
+    """Create the components; their tasks do not run yet."""
     clock = context.clock
     layout = CsiLayout(context.dirs)
     drivers = DriverRegistry(layout.registry, clock, config.call_timeout)

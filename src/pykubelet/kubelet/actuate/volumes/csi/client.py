@@ -18,9 +18,9 @@ from pykubelet.kubelet.actuate.volumes.csi.types import Capabilities, CsiVolume,
 from pykubelet.kubelet.types.storage import DriverNodeInfo, VolumeSizes
 from pykubelet.pb import csi_v1_pb2 as pb
 
-_LEFT: Final = "the driver has left, or another one has come in its place"
+_DRIVER_GONE: Final = "the driver has unregistered or was replaced"
 CLOCK: Final = SystemClock()
-"""For measuring only: deadlines are kept by gRPC."""
+"""Clock for measuring durations; deadlines are those of gRPC."""
 _NODE: Final = "csi.v1.Node"
 _STATS_TIMEOUT: Final[Seconds] = 10.0
 _STAGE: Final = UnaryCall(_NODE, "NodeStageVolume", "", pb.NodeStageVolumeRequest, pb.NodeStageVolumeResponse)
@@ -42,30 +42,30 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """How a volume is staged or published: what only the cluster knows."""
+    """Inputs from the cluster for staging and publishing a volume."""
 
     group: int | None = None
     """The pod's fsGroup."""
     publish_context: Mapping[str, str] = field(default_factory=dict)
-    """What the controller said when it attached the volume."""
+    """Attachment metadata of the controller."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 Observer = Callable[[str, str, Seconds], None]
-"""Told after each call: its full name, the gRPC code, how long it took."""
+"""Called after each call with its full name, the gRPC code and the duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """How drivers are called."""
+    """Options of calls to drivers."""
 
     timeout: Seconds
     observe: Observer = lambda method, code, seconds: None
 
 
 class CsiClient:
-    """One driver. To be closed. Raises :class:`CsiFailed`; cancelling a call tells the driver so."""
+    """Client of one driver; has to be closed. Calls raise :class:`CsiFailed`; cancellation reaches the driver."""
 
     def __init__(self, transport: Transport, options: CallOptions) -> None:
         self._transport = transport
@@ -76,28 +76,28 @@ class CsiClient:
 
     @classmethod
     def connect(cls, endpoint: str, options: CallOptions) -> "CsiClient":
-        """The driver behind that socket; nothing is sent yet. Invalid for what is no unix socket."""
+        """Create a client for the socket; nothing is sent yet. Raises Invalid if it is not a unix socket address."""
         return cls(GrpcTransport(socket_path(endpoint)), options)
 
     async def close(self) -> None:
-        """Break calls off; they fail."""
+        """Cancel calls in progress, which then fail, and close the connection."""
         self._closed = True
         await self._transport.close()
 
     async def info(self) -> DriverNodeInfo:
-        """What the driver says of this node."""
+        """Call NodeGetInfo."""
         reply = await self._call(_INFO, pb.NodeGetInfoRequest())
         return DriverNodeInfo(reply.node_id, reply.max_volumes_per_node, dict(reply.accessible_topology.segments))
 
     async def capabilities(self) -> Capabilities:
-        """What the driver can do, asked once."""
+        """Call NodeGetCapabilities, once."""
         if self._capabilities is None:
             reply = await self._call(_CAPABILITIES, pb.NodeGetCapabilitiesRequest())
             self._capabilities = decide.capabilities_of(reply)
         return self._capabilities
 
     async def stage(self, volume: CsiVolume, path: str, use: Use) -> None:
-        """Make the volume ready on the node, at that path. Repeatable."""
+        """Stage the volume on the node at ``path``. Repeatable."""
         request = pb.NodeStageVolumeRequest(
             volume_id=volume.ref.handle,
             publish_context=use.publish_context,
@@ -113,7 +113,7 @@ class CsiClient:
         await self._call(_UNSTAGE, pb.NodeUnstageVolumeRequest(volume_id=ref.handle, staging_target_path=path))
 
     async def publish(self, volume: CsiVolume, staged: str, target: str, use: Use) -> None:
-        """Show the volume at ``target``; ``staged`` is empty if the driver does not stage. Repeatable."""
+        """Publish the volume at ``target``; ``staged`` is empty if the driver does not stage. Repeatable."""
         request = pb.NodePublishVolumeRequest(
             volume_id=volume.ref.handle,
             publish_context=use.publish_context,
@@ -131,7 +131,7 @@ class CsiClient:
         await self._call(_UNPUBLISH, pb.NodeUnpublishVolumeRequest(volume_id=ref.handle, target_path=target))
 
     async def expand(self, volume: CsiVolume, paths: tuple[str, str], size: Bytes, secrets: Mapping[str, str]) -> None:
-        """Grow a published volume to that size; ``paths`` are where it is published and where it is staged."""
+        """Expand a published volume to ``size`` bytes; ``paths``: where it is published, and where it is staged."""
         capabilities = await self.capabilities()
         request = pb.NodeExpandVolumeRequest(
             volume_id=volume.ref.handle,
@@ -144,20 +144,20 @@ class CsiClient:
         await self._call(_EXPAND, request)
 
     async def sizes(self, ref: VolumeRef, path: str) -> VolumeSizes | None:
-        """How full a published volume is; None if the driver does not tell."""
+        """Capacity and usage of a published volume; None if the driver does not report them."""
         if not (await self.capabilities()).stats:
             return None
         request = pb.NodeGetVolumeStatsRequest(volume_id=ref.handle, volume_path=path)
         return decide.sizes_of(await self._call(_STATS, request, _STATS_TIMEOUT))
 
-    def _has_left(self) -> bool:
+    def _is_closed(self) -> bool:
         return self._closed
 
     async def _call(
         self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None = None
     ) -> _Reply:
-        if self._has_left():
-            raise CsiFailed(StatusCode.UNAVAILABLE, _LEFT)
+        if self._is_closed():
+            raise CsiFailed(StatusCode.UNAVAILABLE, _DRIVER_GONE)
         begun, code = CLOCK.monotonic(), StatusCode.CANCELLED
         try:
             reply = await self._transport.unary(call, request, timeout or self._timeout)
@@ -167,10 +167,10 @@ class CsiClient:
             code = error.code()
             raise CsiFailed(code, error.details() or "") from error
         except asyncio.CancelledError as error:
-            # gRPC also says so to the callers of a channel that is closed, of whom nobody was cancelled.
+            # gRPC also raises CancelledError in callers of a closed channel, whose tasks were not cancelled.
             task = asyncio.current_task()
-            if self._has_left() and (task is None or not task.cancelling()):
-                raise CsiFailed(code, _LEFT) from error
+            if self._is_closed() and (task is None or not task.cancelling()):
+                raise CsiFailed(code, _DRIVER_GONE) from error
             raise
         finally:
             self._observe(call.path, code_name(code), CLOCK.monotonic() - begun)

@@ -1,4 +1,4 @@
-"""What the agent asks of a CSI driver and when, from the objects of the API. Pure.
+"""Rules for CSI calls, from the objects of the API. Pure.
 
 Sources: the CSI specification 1.11 (Node service) and the Kubernetes API (`CSIDriver`, `PersistentVolume`).
 """
@@ -16,11 +16,11 @@ from pykubelet.models.storage_v1 import CSIDriver
 from pykubelet.pb import csi_v1_pb2 as pb
 
 TOKENS: Final = "csi.storage.k8s.io/serviceAccount.tokens"
-"""Where drivers look for the tokens that their CSIDriver object asks for."""
+"""Key of the service account tokens that the CSIDriver object requests."""
 _EPHEMERAL: Final = "Ephemeral"
 _PERSISTENT: Final = "Persistent"
 _BLOCK: Final = "Block"
-_BY_DEFAULT: Final = "ReadWriteOnceWithFSType"
+_DEFAULT_POLICY: Final = "ReadWriteOnceWithFSType"
 _ONE_WRITER: Final = ("ReadWriteOnce", "ReadWriteOncePod")
 _DRIVER_NAME_LENGTH: Final = 63
 
@@ -28,14 +28,14 @@ _Mode = pb.VolumeCapability.AccessMode
 
 
 def volume_of(pod: Pod, source: Source) -> CsiVolume:
-    """The driver's volume behind a volume of a pod. Invalid when it cannot be one."""
+    """Return the CSI volume of a pod's volume. Raises Invalid."""
     if source.pv is None:
         return inline_volume(pod, source.volume)
     return persistent_volume(source.pv, read_only=source.read_only)
 
 
 def inline_volume(pod: Pod, volume: Volume) -> CsiVolume:
-    """The volume that a pod's spec gives itself. Invalid for a driver's name that cannot be one."""
+    """Return the CSI volume of an inline volume in the pod's spec. Raises Invalid for an invalid driver name."""
     source = volume.csi
     assert source is not None
     secret = source.node_publish_secret_ref
@@ -53,7 +53,7 @@ def inline_volume(pod: Pod, volume: Volume) -> CsiVolume:
 
 
 def persistent_volume(pv: PersistentVolume, *, read_only: bool) -> CsiVolume:
-    """The volume of a PersistentVolume; ``read_only`` as the pod's claim says. Invalid when it names no volume."""
+    """Return the CSI volume of a PersistentVolume. Raises Invalid without a volume handle."""
     source = pv.spec.csi
     assert source is not None
     if not source.volume_handle:
@@ -74,10 +74,10 @@ def persistent_volume(pv: PersistentVolume, *, read_only: bool) -> CsiVolume:
 
 
 def driver_name(name: str) -> str:
-    """The name itself if a driver may have it; it becomes part of a path."""
+    """Return the name if it is a valid driver name; it becomes part of paths. Raises Invalid."""
     ends = name[:1].isalnum() and name[-1:].isalnum()
     if not ends or len(name) > _DRIVER_NAME_LENGTH or not all(c.isalnum() or c in "-." for c in name):
-        raise Invalid(f"{name!r} cannot be a CSI driver's name: at most 63 letters, digits, '-' and '.'")
+        raise Invalid(f"invalid CSI driver name {name!r}: use at most 63 letters, digits, '-' and '.'")
     return name
 
 
@@ -87,19 +87,19 @@ def attachment_name(ref: VolumeRef, node: str) -> str:
 
 
 def needs_attach(driver: CSIDriver | None) -> bool:
-    """Whether volumes are attached to the node by a controller before the node may use them; yes if nobody says no."""
+    """Whether a controller has to attach volumes to the node first (`attachRequired`); the default is yes."""
     return driver is None or driver.spec.attach_required is not False
 
 
 def check_lifecycle(volume: CsiVolume, driver: CSIDriver | None) -> None:
-    """Unsupported, with the reference's text, when the driver does not offer this kind of volume."""
+    """Raise Unsupported, with the message of the Go kubelet, if the driver does not support this lifecycle mode."""
     mode = _EPHEMERAL if volume.ephemeral else _PERSISTENT
     name = volume.ref.driver
     if driver is None:
         if volume.ephemeral:
             raise Unsupported(
-                f'volume mode "{mode}" not supported by driver {name} (no CSIDriver object); whoever installs the '
-                f"driver creates that object, with {mode} among its volumeLifecycleModes"
+                f'volume mode "{mode}" not supported by driver {name} (no CSIDriver object); create the CSIDriver '
+                f"object with {mode} in its volumeLifecycleModes"
             )
         return
     modes = driver.spec.volume_lifecycle_modes or (_PERSISTENT,)
@@ -109,8 +109,8 @@ def check_lifecycle(volume: CsiVolume, driver: CSIDriver | None) -> None:
 
 
 def supports_fs_group(volume: CsiVolume, driver: CSIDriver | None) -> bool:
-    """Whether the agent gives the volume to the pod's fsGroup (KEP-1682)."""
-    policy = (driver.spec.fs_group_policy if driver is not None else "") or _BY_DEFAULT
+    """Whether the agent changes the volume's group to the pod's fsGroup (KEP-1682)."""
+    policy = (driver.spec.fs_group_policy if driver is not None else "") or _DEFAULT_POLICY
     if policy == "None" or volume.read_only or volume.block:
         return False
     if policy == "File":
@@ -123,9 +123,9 @@ def supports_fs_group(volume: CsiVolume, driver: CSIDriver | None) -> bool:
 def publish_context_of(
     volume: CsiVolume, pod: Pod, driver: CSIDriver | None, tokens: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The volume's attributes as the driver gets them at publication, and what is to be added to the secrets.
+    """Return the volume context for NodePublishVolume, and additional secrets.
 
-    With ``podInfoOnMount`` facts of the pod are among the attributes. ``tokens`` is empty if none are asked for.
+    With ``podInfoOnMount`` the context has facts of the pod. ``tokens`` is empty if the driver requests none.
     """
     attributes = dict(volume.attributes)
     secrets: dict[str, str] = {}
@@ -147,7 +147,7 @@ def _pod_info(pod: Pod, *, ephemeral: bool) -> dict[str, str]:
 
 
 def access_mode(modes: Sequence[str], capabilities: Capabilities) -> "pb.VolumeCapability.AccessMode.Mode.ValueType":
-    """The driver's word for the first access mode of a PersistentVolume; without any it is ReadWriteOnce."""
+    """CSI access mode for the first access mode of a PersistentVolume; the default is ReadWriteOnce."""
     one, pod = _Mode.SINGLE_NODE_WRITER, _Mode.SINGLE_NODE_WRITER
     if capabilities.single_node_multi_writer:
         one, pod = _Mode.SINGLE_NODE_MULTI_WRITER, _Mode.SINGLE_NODE_SINGLE_WRITER
@@ -165,7 +165,7 @@ def access_mode(modes: Sequence[str], capabilities: Capabilities) -> "pb.VolumeC
 
 
 def capability(volume: CsiVolume, capabilities: Capabilities, group: int | None) -> pb.VolumeCapability:
-    """How the pod will use the volume. ``group`` is the fsGroup for a driver that sees to it itself."""
+    """Volume capability for the pod. ``group`` is the fsGroup, for a driver that applies it itself."""
     mode = pb.VolumeCapability.AccessMode(mode=access_mode(volume.access_modes, capabilities))
     if volume.block:
         return pb.VolumeCapability(block=pb.VolumeCapability.BlockVolume(), access_mode=mode)
@@ -178,7 +178,7 @@ def capability(volume: CsiVolume, capabilities: Capabilities, group: int | None)
 
 
 def capabilities_of(reply: pb.NodeGetCapabilitiesResponse) -> Capabilities:
-    """What the driver can do; kinds that are newer than this agent are passed over."""
+    """Convert the driver's capabilities; unknown ones are ignored."""
     found = {each.rpc.type for each in reply.capabilities}
     kind = pb.NodeServiceCapability.RPC
     return Capabilities(
@@ -192,7 +192,7 @@ def capabilities_of(reply: pb.NodeGetCapabilitiesResponse) -> Capabilities:
 
 
 def sizes_of(reply: pb.NodeGetVolumeStatsResponse) -> VolumeSizes:
-    """A driver's figures; units that are newer than this agent are passed over."""
+    """Convert volume stats; unknown units are ignored."""
     units = {usage.unit: usage for usage in reply.usage}
     size, inodes = units.get(pb.VolumeUsage.BYTES), units.get(pb.VolumeUsage.INODES)
     return VolumeSizes(
@@ -206,14 +206,14 @@ def sizes_of(reply: pb.NodeGetVolumeStatsResponse) -> VolumeSizes:
 
 
 def check_versions(name: str, versions: Sequence[str]) -> None:
-    """Unsupported unless the driver speaks a version 1 of CSI."""
+    """Raise Unsupported unless the driver supports CSI 1.x."""
     if not any(version.removeprefix("v").split(".")[0] == "1" for version in versions):
-        raise Unsupported(f"CSI driver {name} offers versions {list(versions)}; this agent speaks 1.x")
+        raise Unsupported(f"CSI driver {name} supports versions {list(versions)}; this agent supports 1.x")
 
 
 def secret_values(data: Mapping[str, bytes]) -> dict[str, str]:
-    """A Secret's data as a driver gets it, which is text. Invalid for bytes that are none."""
+    """Decode a Secret's data for a driver. Raises Invalid for bytes that are not UTF-8."""
     try:
         return {key: value.decode() for key, value in data.items()}
     except UnicodeDecodeError as error:
-        raise Invalid("the Secret for the CSI driver holds bytes that are no UTF-8 text") from error
+        raise Invalid("invalid Secret for the CSI driver: a value is not UTF-8 text") from error

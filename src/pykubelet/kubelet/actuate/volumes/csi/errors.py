@@ -1,4 +1,4 @@
-"""A CSI driver's refusal, in the words of the reference: ``rpc error: code = Internal desc = …``."""
+"""Errors of CSI drivers; messages as in the Go kubelet: ``rpc error: code = Internal desc = …``."""
 
 from typing import Final
 
@@ -19,12 +19,12 @@ _INFEASIBLE: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_R
 
 
 def code_name(code: StatusCode) -> str:
-    """A gRPC code as Go programs spell it."""
+    """Name of a gRPC code as in Go."""
     return "OK" if code is StatusCode.OK else "".join(part.capitalize() for part in code.name.split("_"))
 
 
 class CsiFailed(Transient):
-    """A call to a driver failed. Always worth another try: the storage behind it may come back."""
+    """A call to a driver failed. It is always retried: the storage may become available again."""
 
     def __init__(self, code: StatusCode, details: str) -> None:
         super().__init__(f"rpc error: code = {code_name(code)} desc = {details or 'no message'}")
@@ -32,12 +32,12 @@ class CsiFailed(Transient):
 
     @property
     def is_infeasible(self) -> bool:
-        """The driver will never be able to do this."""
+        """Whether the driver can never do this, so that a retry is useless."""
         return self.code in _INFEASIBLE
 
     @property
     def is_final(self) -> bool:
-        """The driver has given up; otherwise it may still be at work, and what was asked for may yet happen."""
+        """Whether the operation has ended; otherwise it may be in progress and may still succeed."""
         return self.code not in _NOT_FINAL
 
 

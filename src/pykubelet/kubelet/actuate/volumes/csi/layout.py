@@ -1,18 +1,18 @@
-"""Where CSI volumes are on this node and what is written beside them: the reference's layout. All of it blocks.
+"""Paths and records of CSI volumes on this node, in the layout of the Go kubelet. All functions block.
 
-    ROOT/plugins_registry/NAME-reg.sock                                     drivers make themselves known
-    ROOT/plugins/DRIVER/csi.sock                                            drivers serve (they choose the place)
+    ROOT/plugins_registry/NAME-reg.sock                                     registration socket of a driver
+    ROOT/plugins/DRIVER/csi.sock                                            CSI socket of a driver (it chooses the path)
     ROOT/plugins/kubernetes.io/csi/DRIVER/SHA256/globalmount                a staged volume
-    ROOT/plugins/kubernetes.io/csi/DRIVER/SHA256/vol_data.json              which one it is
+    ROOT/plugins/kubernetes.io/csi/DRIVER/SHA256/vol_data.json              its record
     ROOT/pods/UID/volumes/kubernetes.io~csi/NAME/mount                      a published volume
-    ROOT/pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json              which one it is
+    ROOT/pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json              its record
     ROOT/plugins/kubernetes.io/csi/volumeDevices/staging/NAME               a staged device
     ROOT/plugins/kubernetes.io/csi/volumeDevices/publish/NAME/UID           a published device
-    ROOT/plugins/kubernetes.io/csi/volumeDevices/NAME/data/vol_data.json    which one it is
+    ROOT/plugins/kubernetes.io/csi/volumeDevices/NAME/data/vol_data.json    its record
     ROOT/pods/UID/volumeDevices/kubernetes.io~csi/NAME                      link to the published device
 
-A record is written before the driver is asked, and removed after it has undone what was asked. So whatever a crash
-leaves can be found and undone, by this agent or by the reference's.
+A record is written before the driver is called, and removed after the driver has undone the operation. So after a
+crash all operations can be found and undone, by this agent or by the Go kubelet.
 """
 
 import logging
@@ -55,37 +55,37 @@ class CsiLayout:
         self._staging = dirs.root / "plugins" / PLUGIN
 
     def prepare(self) -> None:
-        """Make the directories that drivers' pods expect to be there."""
+        """Create the directories that the pods of drivers expect."""
         for directory in (self.registry, self._dirs.root / "plugins"):
             directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
 
-    # -- places
+    # -- paths
 
     def path(self, uid: PodUID, name: str, *, block: bool) -> Path:
-        """What the driver publishes a volume at."""
+        """Target path for publishing a volume to a pod."""
         if block:
             return self._devices / "publish" / component(name) / component(uid)
         return self._dirs.volume(uid, PLUGIN, name) / MOUNT
 
     def stage(self, volume: CsiVolume) -> Path:
-        """What the driver stages a volume at."""
+        """Path for staging a volume."""
         if volume.block:
             return self._devices / "staging" / component(volume.name)
         digest = sha256(volume.ref.handle.encode()).hexdigest()
         return self._staging / component(volume.ref.driver) / digest / _GLOBAL
 
     def device(self, uid: PodUID, name: str) -> Path:
-        """The link to a pod's device."""
+        """Path of the link to a pod's device."""
         return self._dirs.pod(uid) / _DEVICES / _ESCAPED / component(name)
 
     @property
     def _devices(self) -> Path:
         return self._staging / _DEVICES
 
-    # -- before the driver is asked
+    # -- before the driver is called
 
     def prepare_stage(self, volume: CsiVolume) -> Path:
-        """Make the directory to stage at, and the record."""
+        """Create the staging directory and the record; return the path."""
         path = self.stage(volume)
         path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         fields = {"driverName": volume.ref.driver, "volumeHandle": volume.ref.handle}
@@ -93,7 +93,7 @@ class CsiLayout:
         return path
 
     def prepare_publish(self, uid: PodUID, volume: CsiVolume, node: str, attachment: str) -> Path:
-        """Make the directory above the target, and the record. The target is the driver's to make."""
+        """Create the target's parent directory and the record; return the target, which the driver creates."""
         target = self.path(uid, volume.name, block=volume.block)
         target.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         fields = {
@@ -117,10 +117,10 @@ class CsiLayout:
         directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         return directory
 
-    # -- what is there
+    # -- existing volumes
 
     def published(self, uid: PodUID) -> list[Published]:
-        """All that was published to a pod, or may have been."""
+        """Volumes that were published to a pod, or may have been."""
         found = []
         for directory in _directories(self._dirs.volumes(uid) / _ESCAPED):
             record = _read(directory)
@@ -135,7 +135,7 @@ class CsiLayout:
         return found
 
     def staged(self) -> list[Staged]:
-        """All that was staged, or may have been."""
+        """Volumes that were staged, or may have been."""
         found = []
         for driver in _directories(self._staging):
             if driver.name == _DEVICES:
@@ -152,15 +152,15 @@ class CsiLayout:
         return found
 
     def used(self) -> set[VolumeRef]:
-        """Persistent volumes that are published to any pod on this disk."""
+        """Persistent volumes that are published to any pod, by the records on disk."""
         return {
             each.record.ref for uid in self._dirs.uids() for each in self.published(uid) if not each.record.ephemeral
         }
 
-    # -- after the driver has undone it
+    # -- after the driver has undone the operation
 
     def forget_published(self, published: Published) -> None:
-        """Remove what was made for it. What is still mounted there stays, with its record."""
+        """Remove directories and record of a publication; both are kept if the target is still mounted."""
         target = Path(published.target)
         if published.block:
             target.unlink(missing_ok=True)
@@ -170,7 +170,7 @@ class CsiLayout:
             _forget(target.parent)
 
     def forget_staged(self, staged: Staged) -> None:
-        """The same for a staged volume."""
+        """Remove directories and record of a staged volume; both are kept if the path is still mounted."""
         if _clear(Path(staged.path)):
             if staged.block_name:
                 directory = self._devices / staged.block_name
@@ -198,7 +198,7 @@ def _write(directory: Path, fields: Mapping[str, str]) -> None:
 
 
 def _read(directory: Path) -> Record | None:
-    """The record in a directory; None if there is none, or none that can be used, which is logged."""
+    """Read the record in a directory; None if it is missing or invalid. An invalid record is logged."""
     path = directory / _RECORD
     try:
         fields = msgspec.convert(read_json(read_regular(path, _MAX_FILE)), dict[str, str])
@@ -206,7 +206,7 @@ def _read(directory: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, Invalid, msgspec.ValidationError, KeyError) as error:
-        _log.error("a volume's record cannot be read, it is left as it is", extra={"path": path, "error": repr(error)})
+        _log.error("volume record invalid: ignored", extra={"path": path, "error": repr(error)})
         return None
     return Record(
         spec_name=fields.get("specVolID", directory.name),
@@ -217,9 +217,9 @@ def _read(directory: Path) -> Record | None:
 
 
 def _clear(target: Path) -> bool:
-    """Remove the driver's empty directory, which it should have done itself; whether nothing is mounted there."""
+    """Remove the empty target directory, if the driver has not done it; return False if it is still mounted."""
     if is_mount_point(target):
-        _log.error("a volume is still mounted though its driver says that it is not", extra={"path": target})
+        _log.error("volume still mounted after the driver has unmounted it", extra={"path": target})
         return False
     with suppress(FileNotFoundError):
         target.rmdir()

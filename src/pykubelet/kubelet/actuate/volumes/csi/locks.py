@@ -1,4 +1,4 @@
-"""One lock per volume: what is staged once on a node is staged and unstaged by one at a time."""
+"""One lock per volume: a volume is staged once per node, so only one task at a time may stage or unstage it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,14 +8,14 @@ from pykubelet.kubelet.actuate.volumes.csi.types import VolumeRef
 
 
 class VolumeLocks:
-    """Locks that are kept only while somebody has them or waits for them."""
+    """Locks by volume; a lock exists only while a task holds it or waits for it."""
 
     def __init__(self) -> None:
         self._locks: dict[VolumeRef, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
     async def hold(self, ref: VolumeRef) -> AsyncIterator[None]:
-        """Have the volume to oneself within the ``async with`` block."""
+        """Hold the lock of the volume within the ``async with`` block."""
         lock, users = self._locks.get(ref, (asyncio.Lock(), 0))
         self._locks[ref] = (lock, users + 1)
         try:

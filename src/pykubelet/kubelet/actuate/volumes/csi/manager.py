@@ -1,7 +1,7 @@
-"""Stages and publishes volumes of CSI drivers for pods, and undoes it, also what an earlier agent has left.
+"""Stages and publishes CSI volumes for pods, and unpublishes and unstages them, also those of an earlier agent.
 
-The volume manager calls it for the pods' volumes; `run` follows the drivers and unstages what nobody uses any more.
-A driver that hangs holds up only the pods that want its volumes.
+The volume manager calls it for the volumes of pods; `run` unstages volumes that no pod uses any more. A driver that
+hangs delays only the pods that use its volumes.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _MAX_RETRY: Final[Seconds] = 122.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiDeps:
-    """Whom it acts through."""
+    """Dependencies of :class:`CsiVolumes`."""
 
     layout: CsiLayout
     drivers: DriverRegistry
@@ -57,28 +57,28 @@ class CsiDeps:
 
 
 @dataclass(slots=True)
-class _Held:
-    """What this process knows of one volume of one pod."""
+class _VolumeState:
+    """State of one volume of one pod in this process."""
 
     volume: CsiVolume
     attach: bool = False
     republish: bool = False
     context: dict[str, str] = field(default_factory=dict)
-    """What the controller gave when it attached the volume."""
+    """Attachment metadata of the controller."""
     published_at: Seconds | None = None
-    """Monotonic; None: not published by this process."""
+    """Monotonic time of the last publication; None: not published by this process."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
-    """What one set-up works with."""
+class _SetUp:
+    """Inputs of setting up one volume."""
 
     pod: Pod
     volume: CsiVolume
     driver: CSIDriver | None
     client: CsiClient
     context: dict[str, str] = field(default_factory=dict)
-    """What the controller gave when it attached the volume."""
+    """Attachment metadata of the controller."""
 
     @property
     def uid(self) -> PodUID:
@@ -91,39 +91,39 @@ class _Setting:
 
 
 class CsiVolumes:
-    """All CSI volumes of the node. Calls about one pod come one after the other, those of several at once."""
+    """CSI volumes of the node. Calls for one pod must not overlap; calls for different pods may."""
 
     def __init__(self, deps: CsiDeps, config: CsiConfig | None = None) -> None:
         self._deps = deps
         self._config = config or CsiConfig()
-        self._held: dict[tuple[PodUID, str], _Held] = {}
+        self._states: dict[tuple[PodUID, str], _VolumeState] = {}
         self._locks = VolumeLocks()
         self._in_use_changed: Callable[[], None] = lambda: None
-        self._here: set[VolumeRef] | None = None
-        """Staged or published on this node, by the disk; None: not read yet."""
+        self._disk_refs: set[VolumeRef] | None = None
+        """Volumes staged or published on this node, by the records on disk; None: not read yet."""
         self._waiting: dict[str, set[PodUID]] = {}
-        """Pods by the driver that they wait for."""
+        """Pods that wait for a driver, by its name."""
         self._sweep = asyncio.Event()
 
     # -- for the volume manager
 
     def path(self, uid: PodUID, source: Source) -> Path:
-        """Where a pod's volume is to be found: what its containers mount, or have as a device."""
+        """Path of a pod's volume: what its containers mount, or use as a device."""
         return self._deps.layout.path(uid, source.name, block=source.block)
 
     def is_due(self, pod: Pod, source: Source) -> bool:
-        """Whether a volume has to be published (again)."""
-        held = self._held.get((ref_of(pod).uid, source.name))
+        """Whether a volume has to be published or republished."""
+        held = self._states.get((ref_of(pod).uid, source.name))
         if held is None or held.published_at is None:
             return True
         age = self._deps.clock.monotonic() - held.published_at
         return held.republish and age >= self._config.republish_every
 
     async def set_up(self, pod: Pod, source: Source) -> None:
-        """Attach (wait for it), stage and publish. Repeatable. Raises base errors with the reference's text."""
+        """Wait for attachment, stage and publish. Repeatable. Raises base errors with messages of the Go kubelet."""
         uid = ref_of(pod).uid
         volume = decide.volume_of(pod, source)
-        self._check_alone(uid, volume)
+        self._check_single_pod(uid, volume)
         try:
             client = self._deps.drivers.client(volume.ref.driver)
         except DriverMissing:
@@ -131,7 +131,7 @@ class CsiVolumes:
             raise
         driver = await self._deps.objects.driver(volume.ref.driver)
         decide.check_lifecycle(volume, driver)
-        held = self._held.setdefault((uid, volume.name), _Held(volume))
+        held = self._states.setdefault((uid, volume.name), _VolumeState(volume))
         held.volume = volume
         held.republish = driver is not None and bool(driver.spec.requires_republish)
         again = held.published_at is not None
@@ -139,13 +139,13 @@ class CsiVolumes:
             held.attach = decide.needs_attach(driver)
             if held.attach and not self._config.wait_attach:
                 raise Unsupported(
-                    f"volumes of driver {volume.ref.driver} have to be attached, which nobody does with "
-                    "enableControllerAttachDetach: false; this agent leaves that to the controller: set it to true"
+                    f"volumes of driver {volume.ref.driver} have to be attached, which this agent leaves to the "
+                    "controller: set enableControllerAttachDetach: true"
                 )
             if held.attach:
                 self._in_use_changed()
                 held.context = await self._attached(volume.ref)
-        setting = _Setting(pod, volume, driver, client, held.context)
+        setting = _SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
             await self._publish(setting, "", again=again)
         else:
@@ -153,18 +153,18 @@ class CsiVolumes:
                 await self._publish(setting, await self._stage(setting, again=again), again=again)
         held.published_at = self._deps.clock.monotonic()
 
-    def holds(self, uid: PodUID) -> bool:
-        """Whether a volume of the pod was begun with, whether or not anything of it is on the disk yet."""
-        return any(owner == uid for owner, _ in self._held) or any(uid in uids for uids in self._waiting.values())
+    def has_volumes(self, uid: PodUID) -> bool:
+        """Whether setting up a volume of the pod has begun, even if nothing is on the disk yet."""
+        return any(owner == uid for owner, _ in self._states) or any(uid in uids for uids in self._waiting.values())
 
     async def tear_down(self, uid: PodUID) -> None:
-        """Unpublish all volumes of a pod, and unstage those that no other pod has. Repeatable.
+        """Unpublish all volumes of a pod, and unstage those that no other pod uses. Repeatable.
 
-        Works from the disk, so it serves pods of an earlier process too. Raises Transient naming what stays.
+        Works from the disk, so it also tears down pods of an earlier agent. Raises Transient with what remains.
         """
         found = await self._block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
         held = [
-            each.volume.ref for (owner, _), each in self._held.items() if owner == uid and not each.volume.ephemeral
+            each.volume.ref for (owner, _), each in self._states.items() if owner == uid and not each.volume.ephemeral
         ]
         if not found and not held:
             self._forget(uid)
@@ -176,19 +176,19 @@ class CsiVolumes:
         refs = {each.record.ref for each in found if not each.record.ephemeral} | set(held)
         problems = [text for text in [await self._release(ref) for ref in sorted(refs)] if text is not None]
         if problems:
-            # The pod may go: what nobody uses is unstaged as soon as the driver answers.
-            _log.warning("volumes not unstaged yet, trying again", extra={"uid": uid, "error": "; ".join(problems)})
+            # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
+            _log.warning("volumes not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
             self._sweep.set()
         self._in_use_changed()
 
     async def sizes(self, pod: Pod, source: Source) -> VolumeSizes | None:
-        """How full a volume is, as its driver says; None if it does not. Raises base errors."""
+        """Capacity and usage of a volume; None if the driver does not report them. Raises base errors."""
         ref = decide.volume_of(pod, source).ref
         path = self.path(ref_of(pod).uid, source)
         return await self._deps.drivers.client(ref.driver).sizes(ref, str(path))
 
     async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
-        """Have the driver grow a volume of a pod to that size. Raises base errors."""
+        """Have the driver expand a volume of a pod to ``size`` bytes. Raises base errors."""
         volume = decide.volume_of(pod, source)
         client = self._deps.drivers.client(volume.ref.driver)
         if not (await client.capabilities()).expand:
@@ -199,40 +199,40 @@ class CsiVolumes:
             await client.expand(volume, paths, size, secrets)
 
     def is_infeasible(self, error: PykubeletError) -> bool:
-        """Whether trying to grow a volume again is of no use."""
+        """Whether retrying an expansion is useless."""
         return isinstance(error, CsiFailed) and error.is_infeasible
 
     def in_use(self) -> tuple[str, ...]:
-        """Volumes that may not be detached from the node, by the names that its status has them under."""
-        held = {each.volume.ref: each.attach for each in self._held.values()}
+        """Names, as in the node's status, of volumes that must not be detached from the node (`volumesInUse`)."""
+        held = {each.volume.ref: each.attach for each in self._states.values()}
         names = {ref.unique_name for ref, attach in held.items() if attach}
         return tuple(sorted(names | {ref.unique_name for ref in self._on_disk() - held.keys()}))
 
     def on_in_use(self, callback: Callable[[], None]) -> None:
-        """Have it told when :meth:`in_use` may have changed."""
+        """Register the callback for changes of :meth:`in_use`."""
         self._in_use_changed = callback
 
     def _on_disk(self) -> set[VolumeRef]:
-        """What an earlier agent left is in use from the first report on, so it is read when it is asked for."""
-        if self._here is None:
+        """Volumes on disk, read at the first use: volumes of an earlier agent are in use from the first report on."""
+        if self._disk_refs is None:
             layout = self._deps.layout
             try:
-                self._here = {each.ref for each in layout.staged()} | layout.used()
+                self._disk_refs = {each.ref for each in layout.staged()} | layout.used()
             except OSError as error:
-                _log.error("volumes of an earlier agent cannot be read, trying again", extra={"error": str(error)})
+                _log.error("volumes of an earlier agent not read: retrying", extra={"error": str(error)})
                 return set()
-        return self._here
+        return self._disk_refs
 
     # -- core tasks
 
     def registered(self, driver: str) -> None:
-        """A driver has come: pods that wait for it are looked at, and what it left can be unstaged."""
+        """Sync the pods that wait for a driver that has registered, and unstage its unused volumes."""
         self._sweep.set()
         if uids := self._waiting.pop(driver, None):
             self._deps.objects.touch(frozenset(uids))
 
     async def run(self) -> None:
-        """Unstage what no pod uses, at the start and when something was left; until cancelled."""
+        """Unstage volumes that no pod uses, at the start and when some remain; runs until cancelled."""
         backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", self._deps.clock.monotonic)
         self._sweep.set()
         while True:
@@ -245,7 +245,7 @@ class CsiVolumes:
             if not left:
                 backoff.reset("")
                 continue
-            _log.warning("staged volumes are left", extra={"error": left})
+            _log.warning("unused volumes not unstaged: retrying", extra={"error": left})
             try:
                 async with asyncio.timeout(backoff.next("", self._deps.clock.monotonic())):
                     await self._sweep.wait()
@@ -253,7 +253,7 @@ class CsiVolumes:
                 self._sweep.set()
 
     async def _sweep_once(self) -> str:
-        """Unstage what no pod on this disk uses; what could not be."""
+        """Unstage volumes that no pod uses, by the records on disk; return the problems as text."""
         layout = self._deps.layout
         await self._block("csi", layout.prepare)
         staged = {each.ref for each in await self._block("csi", layout.staged)}
@@ -263,10 +263,10 @@ class CsiVolumes:
 
     # -- set up
 
-    def _check_alone(self, uid: PodUID, volume: CsiVolume) -> None:
-        """Conflict when another pod has a volume that only one pod may have (KEP-2485)."""
+    def _check_single_pod(self, uid: PodUID, volume: CsiVolume) -> None:
+        """Raise Conflict if another pod uses a volume with the access mode ReadWriteOncePod (KEP-2485)."""
         if _ONE_POD in volume.access_modes and any(
-            owner != uid and held.volume.ref == volume.ref for (owner, _), held in self._held.items()
+            owner != uid and held.volume.ref == volume.ref for (owner, _), held in self._states.items()
         ):
             raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
 
@@ -276,8 +276,8 @@ class CsiVolumes:
             await self._deps.objects.wait_attached(ref.unique_name, attachment)
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
-    async def _stage(self, setting: _Setting, *, again: bool) -> str:
-        """The path the volume is staged at; empty if the driver does not stage."""
+    async def _stage(self, setting: _SetUp, *, again: bool) -> str:
+        """Stage the volume; return its staging path, empty if the driver does not stage."""
         volume, client = setting.volume, setting.client
         if not (await client.capabilities()).stage:
             return ""
@@ -300,7 +300,7 @@ class CsiVolumes:
             raise
         return str(path)
 
-    async def _publish(self, setting: _Setting, staged: str, *, again: bool) -> None:
+    async def _publish(self, setting: _SetUp, staged: str, *, again: bool) -> None:
         volume, driver, layout = setting.volume, setting.driver, self._deps.layout
         secrets = await self._secret(volume.publish_secret)
         requests = driver.spec.token_requests if driver is not None else ()
@@ -315,7 +315,7 @@ class CsiVolumes:
         if not again:
             await self._give_to_group(setting, target)
 
-    async def _give_to_group(self, setting: _Setting, target: Path) -> None:
+    async def _give_to_group(self, setting: _SetUp, target: Path) -> None:
         group, volume = setting.group, setting.volume
         if group is None or (await setting.client.capabilities()).mount_group:
             return
@@ -331,10 +331,10 @@ class CsiVolumes:
         secret = await self._deps.objects.secret(reference.namespace, reference.name)
         return decide.secret_values(secret.data)
 
-    # -- take down
+    # -- tear down
 
     async def _unpublish(self, published: Published) -> str | None:
-        """Undo one publication; the problem, if there is one."""
+        """Unpublish a volume; return the problem, if any."""
         ref, layout = published.record.ref, self._deps.layout
         try:
             operation = "unmap_volume" if published.block else "volume_unmount"
@@ -349,7 +349,7 @@ class CsiVolumes:
         return None
 
     async def _release(self, ref: VolumeRef) -> str | None:
-        """Unstage a volume unless a pod still has it; the problem, if there is one."""
+        """Unstage a volume unless a pod uses it; return the problem, if any."""
         try:
             async with self._locks.hold(ref):
                 if self._wanted(ref) or ref in await self._block(str(ref), self._deps.layout.used):
@@ -374,11 +374,11 @@ class CsiVolumes:
         return storage_work(self._deps.meter, self._deps.clock, StoragePlugin(csi_plugin(ref.driver)), operation)
 
     def _wanted(self, ref: VolumeRef) -> bool:
-        return any(held.volume.ref == ref for held in self._held.values())
+        return any(held.volume.ref == ref for held in self._states.values())
 
     def _forget(self, uid: PodUID) -> None:
-        for key in [key for key in self._held if key[0] == uid]:
-            del self._held[key]
+        for key in [key for key in self._states if key[0] == uid]:
+            del self._states[key]
         for uids in self._waiting.values():
             uids.discard(uid)
 

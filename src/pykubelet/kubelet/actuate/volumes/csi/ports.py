@@ -1,4 +1,4 @@
-"""What the CSI part needs of others, beside `CsiObjects`, which is in the volume manager's ports."""
+"""Interfaces that the CSI package uses, besides `CsiObjects` in ``volumes/ports.py``."""
 
 from typing import Protocol
 
@@ -6,10 +6,10 @@ from pykubelet.kubelet.types.storage import DriverNodeInfo
 
 
 class DriverReports(Protocol):
-    """Tells the cluster which drivers the node has, as soon as it can. Never fails, returns at once."""
+    """Reports the drivers of the node to the cluster. Calls return at once and never fail; reports are retried."""
 
     def installed(self, driver: str, info: DriverNodeInfo) -> None:
-        """A driver is there."""
+        """Report a driver that has registered."""
 
     def removed(self, driver: str) -> None:
-        """A driver has gone."""
+        """Report a driver that has unregistered."""

@@ -1,7 +1,7 @@
-"""Which CSI drivers are on this node: they put a socket into ``ROOT/plugins_registry`` or a directory below it, and say
-there who they are.
+"""Registry of the CSI drivers on this node: they register by a socket in ``ROOT/plugins_registry`` or below it.
 
-(The protocol of the node-driver-registrar, `pluginregistration` v1.) A driver is there as long as its socket is.
+The protocol is that of the node-driver-registrar (`pluginregistration` v1). A driver is registered as long as its
+socket exists.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 _Identity = tuple[int, int, int]
-"""Device, inode and time of making: another socket at the same path is another plugin."""
+"""Device, inode and modification time: another socket at the same path is another plugin."""
 
 _KIND: Final = "CSIPlugin"
 _SERVICE: Final = "pluginregistration.Registration"
@@ -52,17 +52,17 @@ _DIRECTORY_MODE: Final = 0o750
 
 @dataclass(slots=True)
 class _Plugin:
-    """One registration socket."""
+    """Plugin behind a registration socket."""
 
     path: Path
     identity: _Identity
     name: str = ""
-    """The driver's, once it is registered."""
+    """Name of the driver, once it is registered."""
     task: "asyncio.Task[None] | None" = None
 
 
 class DriverRegistry:
-    """Follows the directory and knows the drivers' clients."""
+    """Watches the registration directory and keeps the clients of registered drivers."""
 
     def __init__(self, directory: Path, clock: Clock, timeout: Seconds) -> None:
         self._directory = directory
@@ -77,15 +77,15 @@ class DriverRegistry:
         self._drivers: dict[str, CsiClient] = {}
 
     def report_to(self, reports: DriverReports) -> None:
-        """Have the cluster told of drivers that come and go from now on."""
+        """Report registered and removed drivers to the cluster from now on."""
         self._reports = reports
 
     def on_registered(self, callback: Callable[[str], None]) -> None:
-        """Have the names of drivers told when they have come."""
+        """Call ``callback`` with the name of each driver that registers."""
         self._registered.append(callback)
 
     def on_call(self, callback: Callable[[str, str, str, Seconds], None]) -> None:
-        """Have calls to drivers told: the driver, the method, the gRPC code, how long it took."""
+        """Call ``callback`` after each call to a driver: driver, method, gRPC code, duration in seconds."""
         self._observers.append(callback)
 
     def _observe(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
@@ -93,24 +93,24 @@ class DriverRegistry:
             callback(driver, method, code, seconds)
 
     def client(self, name: str) -> CsiClient:
-        """The driver of that name. DriverMissing if it is not (or no more) registered."""
+        """Return the client of a driver. Raises DriverMissing if it is not registered."""
         found = self._drivers.get(name)
         if found is None:
             raise DriverMissing(name)
         return found
 
     def names(self) -> frozenset[str]:
-        """The drivers that are registered."""
+        """Names of the registered drivers."""
         return frozenset(self._drivers)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Sockets of plugins by path and by whether they are there or registered, in the reference's words."""
+        """Registration sockets by path, existing and registered; state names as in the Go kubelet's metrics."""
         found = {(str(path), "desired_state_of_world"): 1 for path in self._plugins}
         there = (str(path) for path, plugin in self._plugins.items() if plugin.name)
         return found | {(path, "actual_state_of_world"): 1 for path in there}
 
     async def run(self) -> None:
-        """Follow the directory until cancelled. Drivers stay registered at the cluster when the agent ends."""
+        """Watch the directory until cancelled. Drivers stay registered in the cluster when the agent ends."""
         try:
             async with asyncio.TaskGroup() as group:
                 await self._follow(group)
@@ -120,7 +120,7 @@ class DriverRegistry:
             self._drivers.clear()
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
-        from asyncinotify import Inotify, Mask  # costs memory only where there can be drivers
+        from asyncinotify import Inotify, Mask  # imported here to save memory where there are no drivers
 
         backoff = Backoff(_FIRST_DELAY, _RESCAN)
         ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
@@ -128,12 +128,12 @@ class DriverRegistry:
         while True:
             with self._directories.item(str(self._directory)) as attempt:
                 await blocking.call("plugins", self._directory.mkdir, _DIRECTORY_MODE, True, True)
-                # Before it is followed: containers of root can use up the inotify instances that the kernel gives root.
+                # Scanned before it is watched, since containers of root can use up root's inotify instances.
                 await self._scan(group)
                 with Inotify() as inotify:
                     watched: set[Path] = set()
                     while True:
-                        # A directory that is new may have got sockets before it was watched: look once more.
+                        # Sockets may have been created in a new directory before it was watched: scan again.
                         while more := await self._scan(group) - watched:
                             for directory in more:
                                 with suppress(FileNotFoundError):
@@ -145,7 +145,7 @@ class DriverRegistry:
                 await self._clock.sleep(backoff.next("", self._clock.monotonic()))
 
     async def _scan(self, group: asyncio.TaskGroup) -> set[Path]:
-        """Start with sockets that are new, end with those that have gone; gives the directories that there are."""
+        """Register new sockets and unregister missing ones; return the existing directories."""
         found, directories = await blocking.call("plugins", _walk, self._directory)
         for path, plugin in list(self._plugins.items()):
             if found.get(path) != plugin.identity:
@@ -154,7 +154,7 @@ class DriverRegistry:
         for path, identity in found.items():
             if path not in self._plugins:
                 plugin = self._plugins[path] = _Plugin(path, identity)
-                plugin.task = group.create_task(self._register_at_last(plugin), name=f"csi-driver {path.name}")
+                plugin.task = group.create_task(self._register_until_done(plugin), name=f"csi-driver {path.name}")
         return directories
 
     async def _end(self, plugin: _Plugin) -> None:
@@ -163,20 +163,20 @@ class DriverRegistry:
             await asyncio.wait([plugin.task])
         if not plugin.name or any(other.name == plugin.name for other in self._plugins.values()):
             return
-        _log.info("CSI driver gone", extra={"driver": plugin.name})
+        _log.info("CSI driver unregistered", extra={"driver": plugin.name})
         client = self._drivers.pop(plugin.name, None)
         if self._reports is not None:
             self._reports.removed(plugin.name)
         if client is not None:
             await client.close()
 
-    async def _register_at_last(self, plugin: _Plugin) -> None:
-        """Register what is behind a socket, trying again until it works or it is clear that it never will."""
+    async def _register_until_done(self, plugin: _Plugin) -> None:
+        """Register the plugin behind a socket; retry until it succeeds or is not supported."""
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
         try:
             transport = GrpcTransport(socket_path(str(plugin.path)))
         except Invalid as error:
-            _log.error("plugin not taken", extra={"socket": plugin.path, "error": str(error)})
+            _log.error("plugin registration rejected", extra={"socket": plugin.path, "error": str(error)})
             return
         try:
             while True:
@@ -189,7 +189,7 @@ class DriverRegistry:
             await transport.close()
 
     async def _register(self, transport: GrpcTransport, plugin: _Plugin) -> None:
-        """Unsupported: it will never work; other base errors: not now. The plugin is told in both cases."""
+        """Register a plugin and notify it of the result. Raises Unsupported if a retry is useless, else base errors."""
         info = await _call(transport, _GET_INFO, pb.InfoRequest())
         try:
             if info.type != _KIND:
@@ -208,13 +208,13 @@ class DriverRegistry:
         await _call(transport, _NOTIFY, pb.RegistrationStatus(plugin_registered=True))
 
     async def _install(self, name: str, endpoint: str) -> None:
-        """Make the driver known here and to the cluster; one of the same name before it is replaced."""
+        """Add the driver and report it to the cluster; a driver of the same name is replaced."""
         observe = partial(self._observe, name)
         client = CsiClient.connect(endpoint, CallOptions(self._timeout, observe))
         try:
             node = await client.info()
             if not node.node_id:
-                raise Invalid(f"CSI driver {name}: NodeGetInfo gave no node id")
+                raise Invalid(f"CSI driver {name}: NodeGetInfo returned no node id")
         except BaseException:
             await client.close()
             raise
@@ -234,7 +234,7 @@ async def _call(transport: GrpcTransport, call: UnaryCall[_Request, _Reply], req
 
 
 def _walk(top: Path) -> tuple[dict[Path, _Identity], set[Path]]:
-    """The sockets in the directory and below, and all directories; hidden ones and links do not count, as upstream.
+    """Find the sockets in the directory and below, and all directories; hidden ones and links are ignored, as upstream.
 
     Raises OSError if the directory itself cannot be read.
     """
@@ -247,7 +247,7 @@ def _walk(top: Path) -> tuple[dict[Path, _Identity], set[Path]]:
         except OSError:
             if directory == top:
                 raise
-            directories.discard(directory)  # gone between two looks, or not to be read
+            directories.discard(directory)  # removed meanwhile, or not readable
             continue
         for path in paths:
             with suppress(FileNotFoundError):

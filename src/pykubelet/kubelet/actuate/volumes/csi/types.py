@@ -1,4 +1,4 @@
-"""Values of the CSI part: volumes that pods want of drivers, and the files that tell of them after a restart."""
+"""Values of the CSI package: volumes of pods, and their records on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import SecretReference
 
 PLUGIN: Final = "kubernetes.io/csi"
-"""The reference's name for all of CSI; directories and volume names are made of it."""
+"""Plugin name of CSI as in the Go kubelet; part of directory and volume names."""
 MOUNT: Final = "mount"
-"""The directory in a volume's directory that the driver mounts on; beside it lies the volume's record."""
+"""Name of the driver's mount point in a volume's directory, next to the volume's record."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class VolumeRef:
-    """A volume as its driver knows it: what is staged once on a node, however many pods use it."""
+    """Volume as its driver knows it; it is staged once on a node, however many pods use it."""
 
     driver: str
     handle: str
 
     @property
     def unique_name(self) -> str:
-        """As the node's status and the attach/detach controller name it."""
+        """Name of the volume in the node's status and for the attach/detach controller."""
         return f"{PLUGIN}/{self.driver}^{self.handle}"
 
     def __str__(self) -> str:
@@ -32,15 +32,15 @@ class VolumeRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiVolume:
-    """A volume of a driver as one pod wants it."""
+    """CSI volume of one pod."""
 
     ref: VolumeRef
     name: str
-    """The PersistentVolume's name, or for a volume in the pod's spec the name it has there; directories have it."""
+    """Name of the PersistentVolume, or of the inline volume in the pod's spec; part of directory names."""
     ephemeral: bool = False
-    """Given in the pod's spec: it lives and dies with the pod, and is never staged nor attached."""
+    """Inline volume of the pod's spec: it is deleted with the pod, and never staged or attached."""
     block: bool = False
-    """A device, no file system."""
+    """Whether it is a block device without a file system."""
     read_only: bool = False
     fs_type: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class CsiVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What ``vol_data.json`` of a pod's volume tells, in the reference's words, so that either agent can read it."""
+    """Content of ``vol_data.json`` of a volume, in the format of the Go kubelet."""
 
     spec_name: str
     ref: VolumeRef
@@ -63,29 +63,29 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A volume that was published to a pod, or may have been."""
+    """Volume that was published to a pod, or may have been."""
 
     uid: PodUID
     record: Record
     target: str
-    """The path the driver was given."""
+    """Path that was passed to the driver."""
     block: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A volume that was staged, or may have been."""
+    """Volume that was staged, or may have been."""
 
     ref: VolumeRef
     path: str
-    """The path the driver was given."""
+    """Path that was passed to the driver."""
     block_name: str = ""
-    """The PersistentVolume's name if it is a device."""
+    """Name of the PersistentVolume if it is a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a driver's node service can do."""
+    """Capabilities of a driver's node service."""
 
     stage: bool = False
     stats: bool = False
@@ -97,10 +97,10 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiConfig:
-    """Limits of the calls to drivers; the reference's."""
+    """Limits of calls to drivers; defaults of the Go kubelet."""
 
     call_timeout: Seconds = 120.0
     wait_attach: bool = True
-    """``enableControllerAttachDetach``: a controller attaches volumes and says so in the node's status."""
+    """``enableControllerAttachDetach``: a controller attaches volumes and reports it in the node's status."""
     republish_every: Seconds = 30.0
-    """How often at most a volume is published again for a driver with ``requiresRepublish``."""
+    """Minimum seconds between publications of a volume for a driver with ``requiresRepublish``."""

@@ -1,4 +1,4 @@
-"""What is asked of CSI drivers, by the objects of the API."""
+"""Rules for CSI calls by the objects of the API."""
 
 from hashlib import sha256
 
@@ -76,12 +76,12 @@ def test_a_persistent_volume() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a-", "a" * 64, "a b"])
-def test_what_cannot_be_a_driver(name: str) -> None:
-    with pytest.raises(Invalid, match="cannot be a CSI driver's name"):
+def test_invalid_driver_name_raises(name: str) -> None:
+    with pytest.raises(Invalid, match="invalid CSI driver name"):
         decide.driver_name(name)
 
 
-def test_the_attachment_has_the_reference_s_name() -> None:
+def test_attachment_name_is_that_of_the_go_kubelet() -> None:
     assert decide.attachment_name(REF, "node-a") == f"csi-{sha256(b'vol-1d.example.comnode-a').hexdigest()}"
 
 
@@ -89,7 +89,7 @@ def test_the_attachment_has_the_reference_s_name() -> None:
     ("driver", "expected"),
     [(None, True), (_driver(), True), (_driver(attachRequired=True), True), (_driver(attachRequired=False), False)],
 )
-def test_who_is_attached(driver: CSIDriver | None, expected: bool) -> None:
+def test_needs_attach_by_csi_driver_object(driver: CSIDriver | None, expected: bool) -> None:
     assert decide.needs_attach(driver) is expected
 
 
@@ -152,7 +152,7 @@ def test_pod_info_and_tokens_are_among_the_attributes() -> None:
     assert secrets == {}
 
 
-def test_tokens_go_into_the_secrets_of_drivers_that_want_it_so() -> None:
+def test_tokens_are_in_secrets_if_the_driver_requires_it() -> None:
     volume = CsiVolume(ref=REF, name="v")
     attributes, secrets = decide.publish_context_of(volume, POD, _driver(serviceAccountTokenInSecrets=True), "{}")
     assert attributes == {} and secrets == {"csi.storage.k8s.io/serviceAccount.tokens": "{}"}
@@ -175,7 +175,7 @@ def test_access_modes(modes: tuple[str, ...], multi: bool, expected: str) -> Non
     assert pb.VolumeCapability.AccessMode.Mode.Name(found) == expected
 
 
-def test_the_group_is_the_driver_s_business_only_if_it_says_so() -> None:
+def test_fs_group_is_passed_only_to_drivers_with_the_capability() -> None:
     volume = CsiVolume(ref=REF, name="v", fs_type="ext4", mount_options=("ro",))
     found = decide.capability(volume, Capabilities(mount_group=True), 7)
     assert found.mount.volume_mount_group == "7" and list(found.mount.mount_flags) == ["ro"]

@@ -1,4 +1,4 @@
-"""Staging and publishing against a driver behind real gRPC; without mounts, so that it needs no privileges."""
+"""Staging and publishing with a fake driver over real gRPC; without mounts, so that no privileges are needed."""
 
 import asyncio
 import errno
@@ -182,7 +182,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "kubelet"
 
 
-async def test_a_driver_registers_and_leaves(root: Path, driver: FakeDriver) -> None:
+async def test_driver_registers_and_unregisters(root: Path, driver: FakeDriver) -> None:
     world = World(root)
     async with world.running():
         async with serve(driver, root):
@@ -210,14 +210,14 @@ async def test_driver_registers_though_no_inotify_instance_is_left(
         assert NAME in world.reports.there
 
 
-async def test_a_driver_that_cannot_say_where_it_is_is_asked_again(root: Path, driver: FakeDriver) -> None:
+async def test_driver_without_node_info_is_retried(root: Path, driver: FakeDriver) -> None:
     driver.faults["NodeGetInfo"] = Fault(grpc.StatusCode.UNAVAILABLE, "starting")
     async with ready(root, driver):
         await until(lambda: len(driver.status) == 2)
         assert [taken for taken, _ in driver.status] == [False, True] and "starting" in driver.status[0][1]
 
 
-async def test_published_and_unpublished(root: Path, driver: FakeDriver) -> None:
+async def test_volume_is_published_and_unpublished(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         pod = world.pod("u1")
         uid = ref_of(pod).uid
@@ -276,7 +276,7 @@ async def test_a_volume_is_unstaged_after_its_last_pod(root: Path, driver: FakeD
     assert world.meter.lines == [unmounted, unmounted, f"unmount_device {plugin} done"]
 
 
-async def test_what_an_agent_that_was_killed_left_is_undone(root: Path, driver: FakeDriver) -> None:
+async def test_volumes_of_a_killed_agent_are_torn_down(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
         await world.csi.set_up(world.pod("u1"), INLINE)
@@ -298,7 +298,7 @@ async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root
         assert world.csi.in_use() == () and not driver.made("NodeUnstageVolume")
 
 
-async def test_a_stage_that_nobody_uses_is_undone_at_the_start(root: Path, driver: FakeDriver) -> None:
+async def test_unused_staged_volume_is_unstaged_at_the_start(root: Path, driver: FakeDriver) -> None:
     assert VOLUME.pv is not None
     World(root).layout.prepare_stage(decide.persistent_volume(VOLUME.pv, read_only=False))
     async with ready(root, driver) as world:
@@ -306,7 +306,7 @@ async def test_a_stage_that_nobody_uses_is_undone_at_the_start(root: Path, drive
         await until(lambda: not world.staged_at().parent.exists())
 
 
-async def test_without_its_driver_nothing_of_a_pod_is_forgotten(root: Path, driver: FakeDriver) -> None:
+async def test_tear_down_without_driver_keeps_the_records(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
     world = World(root)
@@ -322,7 +322,7 @@ async def test_without_its_driver_nothing_of_a_pod_is_forgotten(root: Path, driv
     assert not (root / "pods/u1/volumes/kubernetes.io~csi/pv1").exists()
 
 
-async def test_an_unstage_that_fails_is_tried_again_and_lets_the_pod_go(root: Path, driver: FakeDriver) -> None:
+async def test_failed_unstage_is_retried_and_does_not_block_the_pod(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
         driver.faults["NodeUnstageVolume"] = Fault(times=1)
@@ -331,7 +331,7 @@ async def test_an_unstage_that_fails_is_tried_again_and_lets_the_pod_go(root: Pa
         await until(lambda: not world.staged_at().parent.exists())
 
 
-async def test_an_unpublish_that_fails_keeps_the_pod(root: Path, driver: FakeDriver) -> None:
+async def test_failed_unpublish_blocks_the_pod(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
         driver.faults["NodeUnpublishVolume"] = Fault(grpc.StatusCode.INTERNAL, "disk on fire")
@@ -340,7 +340,7 @@ async def test_an_unpublish_that_fails_keeps_the_pod(root: Path, driver: FakeDri
         await world.csi.tear_down(PodUID("u1"))
 
 
-async def test_a_driver_that_hangs_holds_up_its_own_volume_only(root: Path, driver: FakeDriver) -> None:
+async def test_hung_driver_delays_only_its_own_volume(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         driver.faults["NodeStageVolume"] = Fault(hang=True)
         stuck = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
@@ -355,13 +355,13 @@ async def test_a_driver_that_hangs_holds_up_its_own_volume_only(root: Path, driv
 
 
 async def test_a_driver_that_leaves_in_the_middle_of_a_call_fails_it(root: Path, driver: FakeDriver) -> None:
-    """It is no cancellation of whoever waits: that would end the pod's worker."""
+    """The call fails, but is not cancelled: a cancellation would end the pod's worker."""
     async with ready(root, driver) as world:
         driver.faults["NodeStageVolume"] = Fault(hang=True)
         call = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
         await until(lambda: driver.made("NodeStageVolume"))
         (root / "plugins_registry" / f"{NAME}-reg.sock").unlink()
-        with pytest.raises(CsiFailed, match="has left") as caught:
+        with pytest.raises(CsiFailed, match="has unregistered") as caught:
             await call
         assert not caught.value.is_final
 
@@ -371,7 +371,7 @@ async def test_a_driver_that_left_before_a_call_fails_it(root: Path, driver: Fak
         client = world.registry.client(NAME)
         (root / "plugins_registry" / f"{NAME}-reg.sock").unlink()
         await until(lambda: not world.registry.names())
-        with pytest.raises(CsiFailed, match="has left"):
+        with pytest.raises(CsiFailed, match="has unregistered"):
             await client.info()
 
 
@@ -389,12 +389,12 @@ async def test_inline_volumes_are_never_staged_nor_attached(root: Path, driver: 
             await world.csi.set_up(world.pod("u2"), INLINE)
 
 
-async def test_nobody_attaches_when_controllers_must_not(root: Path, driver: FakeDriver) -> None:
+async def test_volume_that_needs_attachment_fails_without_controller(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         alone = CsiVolumes(world.deps, CsiConfig(wait_attach=False))
         await alone.set_up(world.pod("u1"), VOLUME)  # one that need not be attached
         world.objects.drivers[NAME] = driver_object()
-        with pytest.raises(Unsupported, match="enableControllerAttachDetach: false"):
+        with pytest.raises(Unsupported, match="enableControllerAttachDetach: true"):
             await alone.set_up(world.pod("u2"), VOLUME)
         assert len(driver.made("NodePublishVolume")) == 1
         await alone.tear_down(PodUID("u1"))
@@ -464,7 +464,7 @@ async def test_a_device(root: Path, driver: FakeDriver) -> None:
         assert unstage["staging_target_path"] == str(root / "plugins/kubernetes.io/csi/volumeDevices/staging/pv1")
 
 
-async def test_a_pod_is_looked_at_when_its_driver_comes(root: Path, driver: FakeDriver) -> None:
+async def test_pod_is_synced_when_its_driver_registers(root: Path, driver: FakeDriver) -> None:
     world = World(root)
     async with world.running():
         with pytest.raises(DriverMissing):
@@ -497,7 +497,7 @@ async def test_calls_are_measured(root: Path, driver: FakeDriver) -> None:
         ]
 
 
-async def test_a_refusal_is_told_in_the_driver_s_words(root: Path, driver: FakeDriver) -> None:
+async def test_driver_error_is_shown_with_its_message(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         driver.faults["NodeStageVolume"] = Fault(grpc.StatusCode.INVALID_ARGUMENT, "no such pool")
         with pytest.raises(CsiFailed, match="rpc error: code = InvalidArgument desc = no such pool") as caught:

@@ -1,4 +1,4 @@
-"""What containers get of volumes beside mounts: devices, and groups that may use them."""
+"""Devices and supplemental groups that containers get from volumes."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +13,7 @@ from pykubelet.kubelet.types.podspec import AnyContainer
 def devices_of(
     container: AnyContainer, find: Callable[[str], Source | None], path: Callable[[Source], Path]
 ) -> tuple[HostDevice, ...]:
-    """The container's ``volumeDevices``; ``find`` gives volumes that are set up. VolumeError for one that is not."""
+    """Host devices for ``volumeDevices``; ``find`` returns volumes that are set up. Raises VolumeError for others."""
     found = []
     for device in container.volume_devices:
         source = find(device.name)
@@ -27,6 +27,6 @@ def devices_of(
 
 
 def groups_of(sources: Iterable[Source]) -> tuple[int, ...]:
-    """The groups that administrators gave to volumes by an annotation."""
+    """Supplemental groups that PersistentVolumes require by annotation."""
     groups = [supplemental_group(source.pv) for source in sources if source.pv is not None]
     return tuple(dict.fromkeys(group for group in groups if group is not None))

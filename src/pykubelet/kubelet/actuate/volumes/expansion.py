@@ -1,6 +1,7 @@
-"""Has drivers grow file systems and devices on the node when the storage behind a claim has grown.
+"""Volume expansion on the node (KEP-1790): has CSI drivers expand volumes whose claim has been expanded.
 
-Looked at when a volume is set up and then once a minute at most, with the pod's sync: a node may not follow claims.
+Claims are read when a volume is set up, and then in a sync of the pod at most once a minute: nodes have no permission
+to watch claims.
 """
 
 import logging
@@ -9,7 +10,7 @@ from typing import Final, Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.volumes import decide_growth
+from pykubelet.kubelet.actuate.volumes import decide_expansion
 from pykubelet.kubelet.actuate.volumes.measure import Measure
 from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
 from pykubelet.kubelet.actuate.volumes.source import CSI, Source
@@ -24,54 +25,54 @@ _EVERY: Final[Seconds] = 60.0
 _UNMEASURED: Final = Measure()
 
 
-class Grower(Protocol):
-    """Has a driver grow a volume (`CsiVolumes`)."""
+class Expander(Protocol):
+    """Has a CSI driver expand a volume (`CsiVolumes`)."""
 
     async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
-        """Grow a volume of a pod to that size. Raises base errors."""
+        """Expand a volume of a pod to ``size`` bytes. Raises base errors."""
 
     def is_infeasible(self, error: PykubeletError) -> bool:
-        """Whether trying again is of no use."""
+        """Whether a retry is useless."""
 
 
-class Growth:
-    """The volumes of all pods."""
+class VolumeExpansion:
+    """Expands the volumes of all pods."""
 
     def __init__(
-        self, claims: ClaimReader, csi: Grower, events: EventRecorder, clock: Clock, measure: Measure = _UNMEASURED
+        self, claims: ClaimReader, csi: Expander, events: EventRecorder, clock: Clock, measure: Measure = _UNMEASURED
     ) -> None:
         self._claims = claims
         self._csi = csi
         self._events = events
         self._clock = clock
         self._measure = measure
-        self._looked: dict[PodUID, dict[str, Seconds]] = {}
+        self._checked: dict[PodUID, dict[str, Seconds]] = {}
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is gone. Repeatable."""
-        self._looked.pop(uid, None)
+        """Forget a pod that was removed. Repeatable."""
+        self._checked.pop(uid, None)
 
-    async def look(self, pod: Pod, name: str, source: Source) -> None:
-        """Grow a volume that is set up if that is due. What goes wrong is told by events and in the claim."""
+    async def expand_if_due(self, pod: Pod, name: str, source: Source) -> None:
+        """Expand a volume if its claim requires it. Failures are reported by events and in the claim's status."""
         if source.kind != CSI or not source.claim or source.read_only:
             return
         now = self._clock.monotonic()
-        looked = self._looked.setdefault(ref_of(pod).uid, {})
-        if now - looked.get(name, -_EVERY) < _EVERY:
+        checked = self._checked.setdefault(ref_of(pod).uid, {})
+        if now - checked.get(name, -_EVERY) < _EVERY:
             return
-        looked[name] = now
+        checked[name] = now
         try:
             claim = await self._claims.claim(*source.claim.split("/"))
-            if decide_growth.is_wanted(claim):
-                await self._grow(pod, source, claim)
+            if decide_expansion.is_wanted(claim):
+                await self._expand(pod, source, claim)
         except PykubeletError as error:
             told = {"pod": str(ref_of(pod)), "claim": source.claim, "error": str(error)}
-            _log.warning("a volume has not grown, trying again", extra=told)
+            _log.warning("volume not expanded: retrying", extra=told)
 
-    async def _grow(self, pod: Pod, source: Source, claim: PersistentVolumeClaim) -> None:
+    async def _expand(self, pod: Pod, source: Source, claim: PersistentVolumeClaim) -> None:
         pv = await self._claims.volume(source.name)
-        size = pv.spec.capacity[decide_growth.STORAGE]
-        patch = decide_growth.begun(claim)
+        size = pv.spec.capacity[decide_expansion.STORAGE]
+        patch = decide_expansion.begun(claim)
         if patch is not None:
             claim = await self._claims.patch_claim(claim, patch)
         try:
@@ -82,8 +83,10 @@ class Growth:
             now = time_from_unix(self._clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
             text = f'MountVolume.NodeExpandVolume failed for volume "{source.name}" : {error}'
             self._events.event(ref_of(pod), WARNING, Reason.VOLUME_RESIZE_FAILED, text)
-            await self._claims.patch_claim(claim, decide_growth.failed(claim, str(error), now, infeasible=infeasible))
+            await self._claims.patch_claim(
+                claim, decide_expansion.failed(claim, str(error), now, infeasible=infeasible)
+            )
             return
-        await self._claims.patch_claim(claim, decide_growth.done(claim, size))
+        await self._claims.patch_claim(claim, decide_expansion.done(claim, size))
         text = f'MountVolume.NodeExpandVolume succeeded for volume "{source.name}"'
         self._events.event(ref_of(pod), NORMAL, Reason.FILE_SYSTEM_RESIZE_SUCCESS, text)

@@ -1,6 +1,7 @@
-"""What configMap, secret, downwardAPI and projected volumes have in common: files written by the agent.
+"""Common part of configMap, secret, downwardAPI and projected volumes: volumes whose files the agent writes.
 
-The files are worked out on the event loop, from objects in memory; writing them is the blocking part.
+The contents are computed on the event loop from objects in memory; writing them is the blocking part
+(`atomic_writer.py`).
 """
 
 from collections.abc import Callable
@@ -26,17 +27,17 @@ _MOUNT_POINT_MODE = 0o755
 
 
 def on_disk(request: Request) -> None:
-    """The directory of a configMap volume, which is not secret."""
+    """Create the directory of a volume that holds no secrets (configMap)."""
     directories.make_on_disk(request.path, request.fs_group)
 
 
 def in_memory(request: Request) -> None:
-    """The directory of volumes that hold secrets or facts that go stale with a reboot."""
+    """Create the directory of a volume that holds secrets, or facts that are stale after a reboot."""
     make_in_memory(request)
 
 
 def content_work(request: Request, payload: Payload, make_directory: Callable[[Request], None]) -> Work:
-    """The work for a volume that shows these files. Invalid for impossible paths."""
+    """Return the work for a volume with these files. Raises Invalid for invalid paths."""
     files = clean_payload(payload)
 
     def run() -> None:
@@ -51,7 +52,7 @@ def content_work(request: Request, payload: Payload, make_directory: Callable[[R
 def read_config_map(
     request: Request, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
-    """The files of a ConfigMap of the pod's namespace; a missing one has none if it is optional, else NotFound."""
+    """Files of a ConfigMap in the pod's namespace; none if it is missing and optional. Raises NotFound."""
     namespace = request.pod.metadata.namespace or "default"
     try:
         config_map = request.context.config.get_config_map(namespace, name)
@@ -65,7 +66,7 @@ def read_config_map(
 def read_secret(
     request: Request, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
-    """The same for a Secret."""
+    """Files of a Secret in the pod's namespace; none if it is missing and optional. Raises NotFound."""
     namespace = request.pod.metadata.namespace or "default"
     try:
         secret = request.context.config.get_secret(namespace, name)

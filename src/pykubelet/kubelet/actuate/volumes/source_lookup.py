@@ -1,4 +1,4 @@
-"""Looks up where the volumes of a pod come from: the pod's spec itself, or the PersistentVolume behind a claim."""
+"""Looks up the sources of a pod's volumes: the pod's spec, or the PersistentVolume bound to a claim."""
 
 import asyncio
 from collections.abc import Collection
@@ -9,18 +9,18 @@ from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
 from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
 from pykubelet.models.core_v1 import Pod, Volume
 
-_FOR_WHOEVER_USES_THEM = (CSI, NFS)
-"""Kinds that are left alone unless a container uses them, as in the reference; the others cost nothing."""
+_ONLY_IF_USED = (CSI, NFS)
+"""Kinds that are set up only if a container uses them, as in the Go kubelet; the other kinds cost nothing."""
 
 
-class Sources:
-    """Reads claims and volumes when a pod needs them; a node may not follow them."""
+class SourceLookup:
+    """Reads claims and PersistentVolumes when a pod needs them; nodes have no permission to watch them."""
 
     def __init__(self, claims: ClaimReader | None) -> None:
         self._claims = claims
 
     async def find(self, pod: Pod, known: Collection[str]) -> tuple[dict[str, Source], dict[str, str]]:
-        """The sources of the volumes that are not known yet, and what is wrong with the others, both by name."""
+        """Return the sources of volumes not in ``known``, and the problems of those without a source, by name."""
         used = decide_claims.used_volumes(pod)
         found: dict[str, Source] = {}
         claimed: list[Volume] = []
@@ -34,8 +34,8 @@ class Sources:
                     claimed.append(volume)
             elif kind in decide_migration.KINDS:
                 if volume.name in used:
-                    _left_to_driver(pod, volume, found, problems)
-            elif kind not in _FOR_WHOEVER_USES_THEM or volume.name in used:
+                    _add_migrated(pod, volume, found, problems)
+            elif kind not in _ONLY_IF_USED or volume.name in used:
                 found[volume.name] = Source(kind=kind, name=volume.name, volume=volume)
         looked_up = await asyncio.gather(*(self._look_up(pod, volume) for volume in claimed))
         for volume, result in zip(claimed, looked_up, strict=True):
@@ -51,7 +51,7 @@ class Sources:
         try:
             if self._claims is None:
                 raise Unsupported(
-                    "a claim needs an API server, which this agent has not; mount a hostPath or an emptyDir"
+                    "a claim needs an API server, which this agent does not have; mount a hostPath or an emptyDir"
                 )
             claim = await self._claims.claim(namespace, name)
             decide_claims.check_claim(pod, volume, claim)
@@ -61,8 +61,8 @@ class Sources:
             return f"error processing PVC {namespace}/{name}: {error}"
 
 
-def _left_to_driver(pod: Pod, volume: Volume, found: dict[str, Source], problems: dict[str, str]) -> None:
-    """A volume of a kind that a CSI driver has taken over."""
+def _add_migrated(pod: Pod, volume: Volume, found: dict[str, Source], problems: dict[str, str]) -> None:
+    """Add the source of a volume of a former in-tree plugin, translated for its CSI driver."""
     try:
         pv = decide_migration.inline(volume, pod.metadata.namespace)
     except PykubeletError as error:

@@ -1,4 +1,4 @@
-"""Growing a volume on the node after its storage has grown: when, and what the claim's status says of it. Pure.
+"""Volume expansion on the node: when it is required, and the patches of the claim's status. Pure.
 
 Source: KEP-1790 (`allocatedResourceStatuses`); patches are strategic merge patches of the claim's status.
 """
@@ -12,32 +12,32 @@ STORAGE: Final = "storage"
 _IN_PROGRESS: Final = "NodeResizeInProgress"
 _WAITING: Final = ("NodeResizePending", _IN_PROGRESS)
 _ERROR: Final = "NodeResizeError"
-_OF_GROWTH: Final = ("Resizing", "FileSystemResizePending", "ControllerResizeError", _ERROR)
+_EXPANSION_CONDITIONS: Final = ("Resizing", "FileSystemResizePending", "ControllerResizeError", _ERROR)
 
 Patch = dict[str, object]
 
 
 def is_wanted(claim: PersistentVolumeClaim) -> bool:
-    """Whether the controller has done its part and waits for the node's."""
+    """Whether the controller has expanded the storage and waits for the node."""
     return claim.status.allocated_resource_statuses.get(STORAGE, "") in _WAITING
 
 
 def begun(claim: PersistentVolumeClaim) -> Patch | None:
-    """That the node is at it; None: the claim says so already."""
+    """Patch for an expansion in progress; None if the claim's status says so already."""
     if claim.status.allocated_resource_statuses.get(STORAGE) == _IN_PROGRESS:
         return None
     return _patch(claim, {"allocatedResourceStatuses": {STORAGE: _IN_PROGRESS}})
 
 
 def done(claim: PersistentVolumeClaim, size: Quantity) -> Patch:
-    """That the volume has that size now."""
-    gone = [{"$patch": "delete", "type": c.type} for c in claim.status.conditions if c.type in _OF_GROWTH]
+    """Patch for a completed expansion to ``size``."""
+    gone = [{"$patch": "delete", "type": c.type} for c in claim.status.conditions if c.type in _EXPANSION_CONDITIONS]
     fields: Patch = {"capacity": {STORAGE: size}, "allocatedResourceStatuses": {STORAGE: None}}
     return _patch(claim, {**fields, **({"conditions": gone} if gone else {})})
 
 
 def failed(claim: PersistentVolumeClaim, error: str, now: str, *, infeasible: bool) -> Patch:
-    """That it could not be; ``infeasible`` hands it back to the controller, else the node goes on trying."""
+    """Patch for a failed expansion; ``infeasible`` returns it to the controller, else the node retries."""
     condition = {
         "type": _ERROR,
         "status": "True",
@@ -51,5 +51,5 @@ def failed(claim: PersistentVolumeClaim, error: str, now: str, *, infeasible: bo
 
 
 def _patch(claim: PersistentVolumeClaim, status: Patch) -> Patch:
-    """Refused by the API server if somebody else has changed the claim meanwhile."""
+    """Patch with the resourceVersion, so that the API server rejects it if the claim has changed meanwhile."""
     return {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}

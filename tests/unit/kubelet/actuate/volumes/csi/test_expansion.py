@@ -1,4 +1,4 @@
-"""Growing volumes: what the claim says before, between and after."""
+"""Volume expansion: status of the claim before, during and after it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,9 +8,9 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.volumes import decide_growth
+from pykubelet.kubelet.actuate.volumes import decide_expansion
 from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed
-from pykubelet.kubelet.actuate.volumes.growth import Growth
+from pykubelet.kubelet.actuate.volumes.expansion import VolumeExpansion
 from pykubelet.kubelet.actuate.volumes.source import Source
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
@@ -43,13 +43,13 @@ def source(read_only: bool = False, claim: str = "shop/c") -> Source:
         ("ControllerResizeInProgress", False),
     ],
 )
-def test_when_it_is_the_node_s_turn(status: str, wanted: bool) -> None:
-    assert decide_growth.is_wanted(claim(status)) is wanted
+def test_expansion_is_wanted_by_claim_status(status: str, wanted: bool) -> None:
+    assert decide_expansion.is_wanted(claim(status)) is wanted
 
 
-def test_the_claim_is_patched_only_if_nobody_else_did() -> None:
-    assert decide_growth.begun(claim("NodeResizeInProgress")) is None
-    made = decide_growth.begun(claim("NodeResizePending"))
+def test_claim_already_in_progress_is_not_patched() -> None:
+    assert decide_expansion.begun(claim("NodeResizeInProgress")) is None
+    made = decide_expansion.begun(claim("NodeResizePending"))
     assert made is not None and made["metadata"] == {"resourceVersion": "7"}
 
 
@@ -87,13 +87,13 @@ class Rig:
     def __init__(self, world: World) -> None:
         self.events = Events()
         self.clock = VirtualClock()
-        self.growth = Growth(world, world, self.events, self.clock)
+        self.expansion = VolumeExpansion(world, world, self.events, self.clock)
 
 
 async def test_a_volume_grows() -> None:
     world = World()
     rig = Rig(world)
-    await rig.growth.look(POD, "data", source())
+    await rig.expansion.expand_if_due(POD, "data", source())
     assert world.expanded == [2 << 20]
     assert world.patches[0]["status"] == {"allocatedResourceStatuses": {"storage": "NodeResizeInProgress"}}
     assert world.patches[1]["status"] == {
@@ -105,35 +105,35 @@ async def test_a_volume_grows() -> None:
     assert event == ("FileSystemResizeSuccessful", 'MountVolume.NodeExpandVolume succeeded for volume "pv1"')
 
 
-async def test_it_is_looked_at_once_a_minute() -> None:
+async def test_claim_is_read_once_a_minute() -> None:
     world = World(status="")
     rig = Rig(world)
     for _ in range(3):
-        await rig.growth.look(POD, "data", source())
+        await rig.expansion.expand_if_due(POD, "data", source())
     assert world.reads == 1 and not world.patches
     await rig.clock.advance(61)
-    await rig.growth.look(POD, "data", source())
+    await rig.expansion.expand_if_due(POD, "data", source())
     assert world.reads == 2
-    rig.growth.forget(PodUID("u-1"))
-    await rig.growth.look(POD, "data", source())
+    rig.expansion.forget(PodUID("u-1"))
+    await rig.expansion.expand_if_due(POD, "data", source())
     assert world.reads == 3
 
 
-async def test_what_cannot_grow_is_left_alone() -> None:
+async def test_volumes_without_expansion_are_ignored() -> None:
     world = World()
     rig = Rig(world)
-    await rig.growth.look(POD, "data", source(read_only=True))
-    await rig.growth.look(POD, "data", source(claim=""))
+    await rig.expansion.expand_if_due(POD, "data", source(read_only=True))
+    await rig.expansion.expand_if_due(POD, "data", source(claim=""))
     assert world.reads == 0
 
 
 @pytest.mark.parametrize(
     ("code", "infeasible"), [(grpc.StatusCode.INTERNAL, False), (grpc.StatusCode.OUT_OF_RANGE, True)]
 )
-async def test_a_refusal_is_told(code: grpc.StatusCode, infeasible: bool) -> None:
+async def test_failed_expansion_is_reported(code: grpc.StatusCode, infeasible: bool) -> None:
     world = World(refusal=CsiFailed(code, "no room"))
     rig = Rig(world)
-    await rig.growth.look(POD, "data", source())
+    await rig.expansion.expand_if_due(POD, "data", source())
     status = world.patches[-1]["status"]
     assert status["conditions"][0]["type"] == "NodeResizeError" and "no room" in status["conditions"][0]["message"]
     assert ("allocatedResourceStatuses" in status) is infeasible
