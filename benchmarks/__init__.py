@@ -1,5 +1,6 @@
-"""Measures the agent on a real runtime: ``python -m benchmarks`` (root), ``make bench``.
+"""Measure the agent on a real runtime: ``python -m benchmarks`` (root), ``make bench``.
 
-It starts private containerds of its own, so nothing else on the machine is touched. What each figure means and how
-it is taken is said in the module that takes it: `start`, `restart` and `idle`. The goals are in ``budgets.toml``.
+It starts private containerds, so nothing else on the machine is touched. The docstring of the module that takes a
+figure defines it: `start`, `restart`, `idle`, `cri`, `images` and `through_api`. The goals are in ``budgets.toml``.
+Start with `run`.
 """

@@ -22,7 +22,7 @@ from benchmarks.world import World, world
 from pykubelet.base.errors import Invalid, PykubeletError
 
 _FILE_WIDTH = 120
-"""Columns of the tables where there is no terminal."""
+"""Columns of the tables if the output is not a terminal."""
 
 
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> frozenset[Part]:
@@ -37,11 +37,11 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--quick", is_flag=True, help="Few and short measurements: to see whether it works.")
 @click.option("--json", "target", type=click.Path(path_type=Path), default=Path("build/bench.json"), show_default=True)
 def main(only: frozenset[Part], quick: bool, target: Path) -> None:
-    """Measure the agent on a private containerd, against bare CRI calls and (GO_KUBELET=PATH) the Go kubelet.
+    """Measure the agent on a private containerd, against bare CRI calls and the Go kubelet (GO_KUBELET=PATH).
 
     The part `api` needs KUBEBUILDER_ASSETS, a directory with etcd and a kube-apiserver of at least the peer's version.
 
-    Exit status: 0 measured, whatever the figures are; 1 a measurement failed; 130 interrupted.
+    Exit status: 0 measured, also if goals are missed; 1 a measurement failed; 130 interrupted.
     """
     if os.geteuid() != 0:
         raise click.ClickException("must run as root: it starts a container runtime and pods")
@@ -95,7 +95,7 @@ def _peer() -> Path | None:
 
 
 class _Progress:
-    """Tells what is going on; on a terminal in one line that is overwritten."""
+    """Reports progress; on a terminal in one line that is overwritten."""
 
     def __init__(self) -> None:
         self.last = ""

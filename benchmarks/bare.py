@@ -1,7 +1,7 @@
-"""The floor: the same pods made by bare CRI calls, one after the other, with configurations equal to the agent's.
+"""The lower bound: the same pods created by bare CRI calls, one after the other, with the agent's configurations.
 
-The runtime is asked for the configurations that an agent's pod was made with; copies of them differ in names, ids,
-log directory and cgroup only. The files that the agent mounts are copied before the clock starts.
+The runtime returns the configurations of a pod that the agent created; their copies differ only in names, ids,
+log directory and cgroup. The files that the agent mounts are copied before the clock starts.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _EXIT_LOOK_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a pod is made with; the last container is the main one, those before it run to their end first."""
+    """The configurations of a pod; the last container is the main one, those before it run to completion first."""
 
     sandbox: pb.PodSandboxConfig
     containers: tuple[pb.ContainerConfig, ...]
@@ -35,7 +35,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class BarePods:
-    """Makes pods on one runtime."""
+    """Creates pods on one runtime by bare CRI calls."""
 
     client: CriClient
     directory: Path
@@ -61,7 +61,7 @@ class BarePods:
         return Recipe(sandbox, tuple(containers))
 
     async def start(self, recipe: Recipe) -> list[Run]:
-        """Make the pod; the times of its containers, and as the first a run named "" that began with the first call."""
+        """Create the pod; returns the times of its containers, after a run named "" that began with the first call."""
         name = pod_name(recipe.sandbox.labels)
         runs = [Run(name, "", 0, time.time_ns(), 0)]
         sandbox = await self.client.run_pod_sandbox(recipe.sandbox)
@@ -96,7 +96,7 @@ class BarePods:
 
 
 async def read_recipe(client: CriClient, containers: Sequence[pb.Container], pod: str) -> Recipe:
-    """What a pod that runs was made with. Needs containerd, which tells it in the verbose status."""
+    """The configurations of a running pod. Needs containerd, which reports them in the verbose status."""
     own = sorted((each for each in containers if pod_name(each.labels) == pod), key=lambda each: each.created_at)
     if not own:
         raise NotFound(f"pod {pod} has no containers")

@@ -1,4 +1,4 @@
-"""Judges figures by the goals in ``budgets.toml``. Pure, but for reading that file."""
+"""Compare figures with the goals in ``budgets.toml``. Pure, except for reading that file."""
 
 import tomllib
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ class Goal:
     at_most: float | None = None
     at_most_ratio: float | None = None
     peer: str = GO
-    """Whose figure the ratio is to."""
+    """Subject whose figure is the denominator of the ratio."""
     otherwise_at_most: float | None = None
-    """The absolute limit where the peer was not measured."""
+    """The absolute limit if the peer was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A goal and what came of it, as texts for people."""
+    """A goal and its result, as text for the report."""
 
     goal: Goal
     verdict: Verdict
@@ -45,12 +45,12 @@ class Judgement:
 
 
 def load(path: Path = _FILE) -> list[Goal]:
-    """The goals of the file, in its order."""
+    """The goals of the file, in the order of the file."""
     return [Goal(**entry) for entry in tomllib.loads(path.read_text())["goal"]]
 
 
 def judge(goals: Sequence[Goal], figures: Sequence[Figure]) -> list[Judgement]:
-    """What came of each goal."""
+    """The result of each goal."""
     return [_judge(goal, figures) for goal in goals]
 
 

@@ -1,9 +1,9 @@
 """Endurance: ``python -m benchmarks.churn --minutes 60`` (`make churn MINUTES=60`).
 
-Pods come and go at a steady rate on our own runtime server, for as long as was asked for; agent and server are killed
-with SIGKILL every minute and started again. What each of them holds (resident memory, threads, open file descriptors,
-asyncio tasks) is read at the same age of each of its lives, with the same number of pods. It must stay flat, and at
-the end nothing may be left on the machine.
+Pods are created and deleted at a steady rate on ``pykubelet criserver``, for the given time; agent and server are
+killed with SIGKILL every minute and restarted. The resources of each daemon (resident memory, threads, open file
+descriptors, asyncio tasks) are read at the same age of each of its lives, with the same number of pods. They must
+stay constant, and at the end nothing may be left on the machine.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ _IMAGE = "docker.io/library/churn:1"
 _BARS = "▁▂▃▄▅▆▇█"
 _SETTLE_SECONDS = 180.0
 _TOLERANCE = 0.05
-"""By how much the last third of the lives may hold more than the first third."""
+"""Permitted relative growth from the first third of the lives to the last third."""
 _SLACK = {"RSS MiB": 1.0, "threads": 2.0, "descriptors": 3.0, "tasks": 4.0}
-"""What a figure may grow by in any case: small numbers vary."""
+"""Permitted absolute growth of each figure: small numbers vary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one daemon held at a moment of one life."""
+    """The resources of one daemon at one moment."""
 
     minute: float
     daemon: str
@@ -51,20 +51,20 @@ class Sample:
 
 @dataclass(slots=True)
 class Findings:
-    """What a run has shown."""
+    """The results of a run."""
 
     samples: list[Sample] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
-    """Seconds from a kill until the wanted pods, and no others, were ready."""
+    """Seconds from a kill until the desired pods, and no others, were ready."""
     made: int = 0
     left: list[str] = field(default_factory=list)
-    """What was still on the machine at the end."""
+    """Leftovers on the machine at the end."""
 
     def series(self, daemon: str, figure: str) -> list[float]:
         return [sample.figures[figure] for sample in self.samples if sample.daemon == daemon]
 
     def grown(self) -> list[str]:
-        """The figures that have not stayed flat."""
+        """The figures that have grown."""
         return [
             f"{daemon}: {figure} grew from {first:.1f} to {last:.1f}"
             for daemon in ("agent", "server")
@@ -93,7 +93,7 @@ def sparkline(series: list[float], width: int = 40) -> str:
 
 
 class Churn:
-    """Writes and removes manifests at a rate, so that ``window`` pods are wanted at a time."""
+    """Writes and removes manifests at a rate, so that ``window`` pods are desired at a time."""
 
     def __init__(self, agent: AgentProcess, rate: float, window: int) -> None:
         self._agent = agent
@@ -133,13 +133,13 @@ class Churn:
         self.wanted.append(name)
 
     def settled(self) -> bool:
-        """Whether the wanted pods and no others are there, and ready."""
+        """Whether the desired pods, and no others, exist and are ready."""
         pods: dict[str, Pod] = self._agent.pods()
         return pods.keys() == set(self.wanted) and all(map(is_ready, pods.values()))
 
 
 def sample(minute: float, agent: AgentProcess, server: PrivateCriServer, port: int) -> list[Sample]:
-    """What both daemons hold now."""
+    """The current resources of both daemons."""
     pid = server.pid()
     assert pid is not None, "the runtime server does not run"
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
@@ -169,7 +169,7 @@ def _held(pid: int) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _node(port: int) -> Iterator[tuple[AgentProcess, PrivateCriServer]]:
-    """A server and an agent of this run alone; every trace of them is removed at the end."""
+    """Start a private server and agent; everything of them is removed at the end."""
     mine = claim()
     server = mine.criserver()
     agent = AgentProcess(
@@ -186,7 +186,7 @@ def _node(port: int) -> Iterator[tuple[AgentProcess, PrivateCriServer]]:
 
 
 def run(minutes: float, rate: float, window: int, kill_every: float, console: Console) -> Findings:
-    """The whole run."""
+    """Run the endurance test; returns its results."""
     found = Findings()
     port = free_port()
     with _node(port) as (agent, server):
@@ -196,7 +196,7 @@ def run(minutes: float, rate: float, window: int, kill_every: float, console: Co
         while time.monotonic() < begun + minutes * 60:
             churn.go_on(time.monotonic() + kill_every)
             minute = (time.monotonic() - begun) / 60
-            # The pods of the last seconds are on their way; the figures are those of a node at rest.
+            # The last pods are still being created and removed; the figures are those of an idle node.
             _wait_settled(churn, agent)
             found.samples += sample(minute, agent, server, port)
             killed = time.monotonic()
@@ -224,7 +224,7 @@ def _tell(console: Console, minute: float, found: Findings, churn: Churn) -> Non
 
 
 def show(console: Console, found: Findings) -> None:
-    """The table: each figure over the lives."""
+    """Print the table: each figure over the lives."""
     table = Table("daemon", "figure", "first third", "last third", "most", "over the lives, from 0")
     for daemon in ("agent", "server"):
         for figure in _SLACK:
@@ -247,7 +247,7 @@ def show(console: Console, found: Findings) -> None:
 @click.option("--window", type=int, default=20, show_default=True, help="Pods wanted at a time.")
 @click.option("--kill-every", type=float, default=60.0, show_default=True, help="Seconds between the kills.")
 def main(minutes: float, rate: float, window: int, kill_every: float) -> None:
-    """Exit status: 0 flat and nothing left; 1 something grew, was left or did not recover."""
+    """Exit status: 0 no growth and no leftovers; 1 growth, leftovers or no recovery."""
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
         found = run(minutes, rate, window, kill_every, console)

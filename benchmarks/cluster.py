@@ -1,7 +1,7 @@
-"""A cluster around the agents: an API server with what its controllers would make, and a client with a clock.
+"""A cluster for the agents: an API server with the objects of controllers, and a client that takes times.
 
-Pods are bound by their ``nodeName``, so that no scheduler is measured. The client sees what every client sees, the
-watch of the pods.
+Pods are bound by their ``nodeName``, so that no scheduler is measured. The client takes its times from a watch of the
+pods, as any client can.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from pykubelet.testing.envtest import ADMIN, EnvTest
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _NODE_PATH = f"/api/v1/nodes/{NODE}"
 _AT_ONCE = 8
-"""Requests that a client has under way."""
+"""Concurrent requests of a client."""
 _LINE_LIMIT = 4 << 20
 _LOOK_SECONDS = 0.2
 
@@ -58,7 +58,7 @@ class _Event(msgspec.Struct):
 
 @asynccontextmanager
 async def api_server(home: Path) -> AsyncIterator[EnvTest]:
-    """A server that knows the node. NotFound: there is none on this machine."""
+    """Start an API server with a user for the node. NotFound: this machine has no API server."""
     server = EnvTest(home, nodes=(NODE,))
     try:
         await asyncio.to_thread(server.start)
@@ -68,7 +68,7 @@ async def api_server(home: Path) -> AsyncIterator[EnvTest]:
 
 
 class Client:
-    """Makes and removes pods and knows when it saw them Running and gone; times in nanoseconds of the wall clock."""
+    """Creates and deletes pods and records when it saw them Running and gone, in nanoseconds of the wall clock."""
 
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self._http = http
@@ -80,7 +80,7 @@ class Client:
     @classmethod
     @asynccontextmanager
     async def connect(cls, server: EnvTest) -> "AsyncIterator[Client]":
-        """An administrator who watches the pods while the context lasts."""
+        """Connect as administrator and watch the pods until the end of the block."""
         context = ssl.create_default_context(cafile=str(server.home / "ca.crt"))
         connector = aiohttp.TCPConnector(ssl=context, limit=0)
         headers = {"Authorization": f"Bearer {server.tokens[ADMIN]}"}
@@ -94,11 +94,11 @@ class Client:
             follow.cancel()
 
     async def version(self) -> str:
-        """The server's, ``v1.36.2``."""
+        """Version of the server, such as ``v1.36.2``."""
         return str((await self._get("/version")).get("gitVersion"))
 
     async def prepare(self, server: EnvTest) -> None:
-        """Make what every pod refers to and a controller would bring."""
+        """Create the objects that every pod refers to and that a controller would create."""
         ca = (server.home / "ca.crt").read_text()
         root = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -107,29 +107,29 @@ class Client:
         await self._send("POST", f"{base}/serviceaccounts", account)
 
     async def create(self, pod: Manifest) -> int:
-        """Create the pod on the node; when the request was sent."""
+        """Create the pod on the node; returns when the request was sent."""
         pod["spec"]["nodeName"] = NODE
         return await self._send("POST", _PODS, pod)
 
     async def delete(self, name: str, grace: int | None = None) -> int:
-        """Delete the pod as kubectl does, with its own grace unless one is given; when the request was sent."""
+        """Delete the pod as kubectl does; returns when the request was sent. ``grace`` defaults to the pod's own."""
         options: Manifest = {"propagationPolicy": "Background"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         return await self._send("DELETE", f"{_PODS}/{name}", options)
 
     async def running(self, names: Collection[str], seconds: float) -> dict[str, int]:
-        """When each of the pods was first seen Running; waits for all. Permanent: not in time."""
+        """Wait for all pods; returns when each was first seen Running. Permanent: timeout."""
         await self._wait(lambda: self._running.keys() >= set(names), f"{len(names)} pods Running", seconds)
         return {name: self._running[name] for name in names}
 
     async def gone(self, names: Collection[str], seconds: float) -> dict[str, int]:
-        """When each of the pods was gone; waits for all. Permanent: not in time."""
+        """Wait for all pods; returns when each was gone. Permanent: timeout."""
         await self._wait(lambda: self._gone.keys() >= set(names), f"{len(names)} pods gone", seconds)
         return {name: self._gone[name] for name in names}
 
     async def node_ready(self, seconds: float) -> None:
-        """Wait until the node is Ready. Permanent: not in time."""
+        """Wait until the node is Ready. Permanent: timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 node = await self._get(_NODE_PATH)
@@ -140,13 +140,13 @@ class Client:
         raise Permanent(f"the node was not Ready within {seconds:.0f} s")
 
     async def trouble(self, name: str) -> str:
-        """Why a container of the pod waits, in the words of its status; empty if it does not say."""
+        """The waiting reason and message of a container of the pod; empty if no container reports one."""
         statuses = (await self._get(f"{_PODS}/{name}")).get("status", {}).get("containerStatuses", ())
         waiting = (each.get("state", {}).get("waiting") or {} for each in statuses)
         return "; ".join(": ".join(filter(None, (w.get("reason"), w.get("message")))) for w in waiting if w)
 
     async def forget_all(self) -> None:
-        """Remove all pods without waiting for a node, and the node."""
+        """Delete all pods without waiting for the node, and the Node object."""
         for pod in (await self._get(_PODS)).get("items", ()):
             await self.delete(pod["metadata"]["name"], grace=0)
         await self._send("DELETE", _NODE_PATH)
@@ -159,7 +159,7 @@ class Client:
             raise Permanent(f"not within {seconds:.0f} s: {what}") from None
 
     async def _follow(self) -> None:
-        # A server that has just started may end the first watch: its cache knows too little yet.
+        # A server that has just started may end the first watch: its cache is not complete yet.
         while not self._running:
             await self._watch()
             await asyncio.sleep(_LOOK_SECONDS)
@@ -181,7 +181,7 @@ class Client:
                     self._changed.notify_all()
 
     async def _get(self, path: str) -> dict[str, Any]:
-        """The object, or nothing."""
+        """The object; empty if it does not exist."""
         async with self._http.get(path) as answer:
             if answer.status >= 300:
                 return {}
@@ -199,7 +199,7 @@ class Client:
 
 
 def _runs(status: _Status) -> bool:
-    """Running is also the phase of a pod whose container has failed and is to be started again."""
+    """Whether all containers run. A pod whose container is to be restarted also has the phase Running."""
     containers = status.container_statuses
     return status.phase == "Running" and all(each.state.running is not None for each in containers)
 

@@ -1,9 +1,9 @@
-"""Our runtime server against containerd: the same calls, in turn, with the same OCI runtime and the same image.
+"""Compare ``pykubelet criserver`` with containerd: the same calls, alternately, with the same OCI runtime and image.
 
-``cri.one.CALL``: one pod at a time; ``cri.30.CALL``: that many at once; ``cri.shared.CALL``: one at a time, with a PID
+``cri.one.CALL``: one pod at a time; ``cri.30.CALL``: 30 pods at once; ``cri.shared.CALL``: one at a time, with a PID
 namespace that the pod's containers share. ``start`` is RunPodSandbox, CreateContainer and StartContainer together.
-``cri.100.memory``: what the daemon, and the monitors or shims with their infra processes take with 100 pods (PSS);
-``cri.100.cpu`` what they use while nothing happens, ``cri.100.daemon_memory`` the daemon alone.
+``cri.100.memory``: memory (PSS) of the daemon and of the monitors or shims with their infra processes, with 100 pods;
+``cri.100.cpu``: their CPU usage while idle; ``cri.100.daemon_memory``: memory of the daemon alone.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _PROGRAM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 _GRACE = 10.0
 _WARM_UP = 2
 _PAUSE = b"2147483647"
-"""What the pause image of the private containerd sleeps, in its command line."""
+"""Argument of ``sleep`` in the command line of the private containerd's pause image."""
 _T = TypeVar("_T")
 _numbers = count()
 
@@ -53,7 +53,7 @@ class _Side:
         return result
 
     async def start(self, shared: bool = False) -> tuple[SandboxID, ContainerID]:
-        """One pod."""
+        """Start one pod."""
         sandbox_config, container_config = self._configs(shared)
         begin = time.perf_counter()
         sandbox = await self.timed("RunPodSandbox", self.client.run_pod_sandbox(sandbox_config))
@@ -64,13 +64,13 @@ class _Side:
         return sandbox, container
 
     async def end(self, sandbox: SandboxID, container: ContainerID) -> None:
-        """Its end, as a kubelet makes it."""
+        """Stop and remove a pod with the calls of a kubelet."""
         await self.timed("StopContainer", self.client.stop_container(container, _GRACE))
         await self.timed("StopPodSandbox", self.client.stop_pod_sandbox(sandbox))
         await self.timed("RemovePodSandbox", self.client.remove_pod_sandbox(sandbox))
 
     def figures(self, group: str) -> list[Figure]:
-        """What was taken since the last time."""
+        """The figures measured since the last call."""
         taken, self.taken = self.taken, {}
         return [Figure(f"cri.{group}.{call}", self.label, "ms", tuple(values)) for call, values in taken.items()]
 
@@ -130,7 +130,7 @@ async def _in_turn(sides: Sequence[_Side], times: int, shared: bool, say: Callab
 
 
 async def _idle(side: _Side, plan: Plan, say: Callable[[str], None]) -> list[Figure]:
-    """Memory and CPU with many pods of which nothing is asked."""
+    """Measure memory and CPU with many idle pods."""
     pods = plan.idle_pods[-1]
     say(f"{side.label}: {pods} pods, {plan.settle_seconds + plan.idle_seconds:.0f} s of nothing")
     for _ in range(0, pods, 10):

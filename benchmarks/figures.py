@@ -1,11 +1,11 @@
-"""What was measured: series of values with a name, and the statistics over them. Pure."""
+"""Figures: named series of measured values, and statistics over them. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["ms", "MiB", "%", "MB/s"]
-"""``%`` is of one core."""
+"""Unit of a value; ``%`` is of one core."""
 
 BARE = "bare CRI"
 AGENT = "agent"
@@ -15,12 +15,12 @@ SERVER = "our server"
 CONTAINERD = "containerd"
 WHOLE = "agent on our server"
 SUBJECTS = (BARE, AGENT, POLLING, GO, WHOLE, SERVER, CONTAINERD)
-"""Who is measured, in the order of the table's columns."""
+"""The measured subjects, in the order of the table's columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One series: what, of whom, all its values."""
+    """One series: key, subject, unit and all values."""
 
     key: str
     """Dotted, as in ``start.one.running``; ``budgets.toml`` refers to it."""
@@ -38,7 +38,7 @@ class Figure:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which that share (0 to 1) lies, interpolated between neighbours. Needs one value at least."""
+    """The value below which that share (0 to 1) of the values lies, interpolated. Needs at least one value."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     below = int(place)
@@ -47,10 +47,10 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def differences(values: Sequence[float], floors: Sequence[float]) -> tuple[float, ...]:
-    """Each value minus its partner; both series were taken alternately, so drift of the machine cancels out."""
+    """Differences of paired values; both series were taken alternately, so that drift of the machine cancels out."""
     return tuple(value - floor for value, floor in zip(values, floors, strict=True))
 
 
 def find(figures: Iterable[Figure], key: str, subject: str) -> Figure | None:
-    """The series of that name, if it was taken."""
+    """The series with that key and subject; None if it was not taken."""
     return next((figure for figure in figures if figure.key == key and figure.subject == subject), None)

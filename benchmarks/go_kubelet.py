@@ -1,7 +1,7 @@
-"""The Go kubelet as a measuring peer on the same containerd: static pods, standalone, or the node of an API server.
+"""The Go kubelet as a peer on the same containerd: standalone with static pods, or as the node of an API server.
 
-It gets its own root and cgroups and no server but the read-only port. It keeps its defaults otherwise: cAdvisor, its
-resource managers and eviction run as they do on any node.
+It has its own root and cgroups and serves only the read-only port. Otherwise it uses its defaults: cAdvisor, the
+resource managers and eviction run as on any node.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.02
 _CGROUPS = Path("/sys/fs/cgroup")
 _LOG_LINKS = Path("/var/log/containers")
 _DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
-# It sets these at its start, whatever its configuration says.
+# The Go kubelet sets these sysctls at its start, regardless of its configuration.
 _SYSCTLS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -39,7 +39,7 @@ _SYSCTLS = (
 
 
 class GoKubelet(Subject):
-    """One Go kubelet from a given binary."""
+    """One Go kubelet with a given binary."""
 
     label = GO
     volumes = staticmethod(with_static_volumes)
@@ -53,7 +53,7 @@ class GoKubelet(Subject):
         self._socket = socket
         self._cgroup = cgroup
         self._pids = pids
-        """Processes that one pod may have."""
+        """Limit of the processes of one pod."""
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._sysctls: dict[str, str] = {}
@@ -64,7 +64,7 @@ class GoKubelet(Subject):
         return GoKubelet(self._binary, home, self._socket, cgroup, kubeconfig)
 
     def version(self) -> str:
-        """As the binary tells it, ``v1.36.2``."""
+        """Version that the binary reports, such as ``v1.36.2``."""
         done = subprocess.run([str(self._binary), "--version"], capture_output=True, text=True, timeout=30, check=True)
         return done.stdout.split()[-1]
 
@@ -85,7 +85,7 @@ class GoKubelet(Subject):
 
     @property
     def pods_url(self) -> str:
-        """Where it lists its pods."""
+        """URL of its list of pods."""
         return f"http://127.0.0.1:{self._port}/pods"
 
     def start(self) -> None:
@@ -133,7 +133,7 @@ class GoKubelet(Subject):
         remove_cgroups(self._cgroup)
 
     async def pods_as_seen(self) -> AsyncIterator[Manifest]:
-        # It has no watch without an API server.
+        # It serves no watch, so its list is polled.
         while True:
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
             writer.write(b"GET /pods HTTP/1.0\r\nHost: localhost\r\n\r\n")

@@ -1,7 +1,7 @@
 """Idle use: CPU (percent of one core) and memory of the agent's processes while its pods do nothing.
 
-``idle.N.cpu``, ``idle.N.rss`` and ``idle.N.pss`` with N pods, for the last count also with an agent that was started
-anew on a runtime without events. The runtime's own use (its daemon, without shims) is ``idle.N.runtime_cpu``.
+``idle.N.cpu``, ``idle.N.rss`` and ``idle.N.pss`` with N pods, for the last count also with an agent that was restarted
+on a runtime without events. The runtime's own use (its daemon, without shims) is ``idle.N.runtime_cpu``.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def idle_with_few(session: Session, count: int) -> None:
 
 
 async def measure(session: Session, count: int, seconds: float) -> None:
-    """Measure as things are, after a time to settle."""
+    """Measure the current pods, after a time to settle."""
     session.say(f"{session.subject.label}: idle with {count} pods, {session.plan.settle_seconds + seconds:.0f} s")
     await asyncio.sleep(session.plan.settle_seconds)
     clock = asyncio.get_running_loop().time

@@ -1,8 +1,8 @@
-"""Unpacking: archives of one layer, of many small files and of few big ones, into our server and into containerd.
+"""Unpacking: archives of one layer, with many small or few big files, into ``pykubelet criserver`` and containerd.
 
-``images.KIND.time``: from the archive to the unpacked image, ``images.KIND.cpu`` what the runtime used for it,
-``images.KIND.rate`` uncompressed bytes by time. The archive lies in the page cache; both write to the same disk. Each
-round brings other content, since a runtime unpacks what it has had before at no cost.
+``images.KIND.time``: from the archive to the unpacked image; ``images.KIND.cpu``: CPU time of the runtime for it;
+``images.KIND.rate``: uncompressed bytes per time. The archive is in the page cache; both write to the same disk. Each
+round has different content, because a runtime reuses content that it has unpacked before.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.runtime import PrivateRuntime
 
 _BYTES = 200_000_000
-"""Of a layer, uncompressed."""
+"""Size of a layer, uncompressed."""
 _SMALL = 5_000
 _BIG = 50_000_000
 _DIRECTORY = 40
-"""Files in a directory."""
+"""Number of files in a directory."""
 _WORDS = 4_000
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -62,7 +62,7 @@ async def unpacking(made: World, plan: Plan, figures: list[Figure], say: Callabl
 
 
 def _import(runtime: PrivateRuntime, archive: Path, name: str) -> tuple[float, float]:
-    """Import and remove again; seconds, and seconds of CPU."""
+    """Import an image and remove it; returns seconds, and seconds of CPU time."""
     pid = runtime.pid()
     if pid is None:
         raise Permanent(f"{runtime.name} has ended; see its log")
@@ -85,7 +85,7 @@ def _import(runtime: PrivateRuntime, archive: Path, name: str) -> tuple[float, f
 
 
 class _Layer:
-    """A layer of files of one size, compressed once; each archive has one small file more, of its own."""
+    """A layer of files of one size, compressed once; each archive has one more small file that makes it unique."""
 
     def __init__(self, size: int) -> None:
         chance = random.Random(size)
@@ -104,11 +104,11 @@ class _Layer:
         self._packed = _gzip(self._plain)
 
     def write(self, target: Path, name: str) -> None:
-        """An OCI archive of an image of that name."""
+        """Write an OCI archive of an image with that name."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as own:
             _add(own, "etc/name", name.encode())
-            front = buffer.getvalue()  # before the blocks that would end the stream
+            front = buffer.getvalue()  # without the blocks that end the stream
         diff_id = _digest(front + self._plain)
         layer = _gzip(front) + self._packed
         rootfs = {"type": "layers", "diff_ids": [diff_id]}

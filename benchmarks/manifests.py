@@ -1,4 +1,4 @@
-"""The pods that are measured, as manifests. Pure."""
+"""Manifests of the measured pods. Pure."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Manifest = dict[str, Any]
 
 _SLEEP = ["/bin/sleep", "1000000"]
 _OBEDIENT = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"]
-# The second start finds the file that the first has left in the volume.
+# The second start finds the file that the first has created in the volume.
 _FAIL_ONCE = ["/bin/sh", "-c", "[ -e /data/been ] && exec /bin/sleep 1000000; : >/data/been; exit 1"]
 
 
@@ -20,7 +20,7 @@ def plain(name: str) -> list[Manifest]:
 
 
 def with_volumes(name: str) -> list[Manifest]:
-    """configMap, secret and emptyDir, all mounted; the two objects stand in the same file."""
+    """A pod with configMap, secret and emptyDir volumes; the two objects are in the same file."""
     labels = {"name": f"{name}-config", "namespace": NAMESPACE}
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labels, "data": _entries("setting")}
     secret = {
@@ -38,7 +38,7 @@ def with_volumes(name: str) -> list[Manifest]:
 
 
 def with_static_volumes(name: str) -> list[Manifest]:
-    """The nearest to `with_volumes` that the Go kubelet takes: its static pods may not refer to other
+    """The closest equivalent of `with_volumes` that the Go kubelet supports: its static pods may not refer to other
     objects, and it mounts no projected volumes without an API server."""
     item = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
     volumes = [
@@ -50,21 +50,21 @@ def with_static_volumes(name: str) -> list[Manifest]:
 
 
 def fails_once(name: str) -> list[Manifest]:
-    """Its container ends with 1 at once; the second start stays."""
+    """A pod whose container exits with 1 at once; after the restart it keeps running."""
     pod = _with(_pod(name), [{"name": "data", "emptyDir": {}}])
     pod["spec"]["containers"][0]["command"] = _FAIL_ONCE
     return [pod]
 
 
 def with_inits(name: str) -> list[Manifest]:
-    """Five init containers that end at once, then the main container."""
+    """A pod with five init containers that exit at once, then the main container."""
     pod = _pod(name)
     pod["spec"]["initContainers"] = _inits()
     return [pod]
 
 
 def served_without_token(name: str) -> Manifest:
-    """A pod of a cluster without volumes. It ends on SIGTERM at once."""
+    """A pod of a cluster without volumes. It exits on SIGTERM at once."""
     pod = _pod(name)
     del pod["spec"]["terminationGracePeriodSeconds"]
     pod["spec"] |= {"serviceAccountName": "default", "automountServiceAccountToken": False}
@@ -73,14 +73,14 @@ def served_without_token(name: str) -> Manifest:
 
 
 def served(name: str) -> Manifest:
-    """The default pod: with its service account's token, as admission mounts it (an old one mounts a Secret)."""
+    """The default pod, with its service account's token as admission mounts it (older API servers mount a Secret)."""
     pod = served_without_token(name)
     pod["spec"]["automountServiceAccountToken"] = True
     return _with_token(pod)
 
 
 def served_with_inits(name: str) -> Manifest:
-    """The default pod after five init containers that end at once."""
+    """The default pod with five init containers that exit at once."""
     pod = served_without_token(name)
     pod["spec"] |= {"initContainers": _inits(), "automountServiceAccountToken": True}
     return _with_token(pod)

@@ -1,7 +1,7 @@
-"""A runtime without events: passes CRI calls on to a real runtime and hides its event streams.
+"""A proxy that makes a runtime appear to have no events: it forwards CRI calls and hides the event streams.
 
-``python -m benchmarks.no_events LISTEN UPSTREAM``, both paths of unix sockets. It runs as a process of its own, so
-that its work is not counted as the agent's.
+``python -m benchmarks.no_events LISTEN UPSTREAM``, both paths of unix sockets. It runs as a separate process, so
+that its CPU time is not counted as the agent's.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def _bytes(message: bytes) -> bytes:
 
 
 class _PassOn(_Handler):
-    """Every call goes to the upstream as the bytes it is; the hidden ones are unknown here."""
+    """Forwards every call to the upstream as bytes; hidden calls are unimplemented."""
 
     def __init__(self, upstream: grpc.aio.Channel) -> None:
         self._upstream = upstream
@@ -59,7 +59,7 @@ class _PassOn(_Handler):
 
 
 async def serve(listen: str, upstream: str) -> None:
-    """Pass calls on until cancelled."""
+    """Forward calls until cancelled."""
     async with grpc.aio.insecure_channel(f"unix:{upstream}", options=_OPTIONS) as channel:
         server = grpc.aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers([_PassOn(channel)])

@@ -1,7 +1,7 @@
-"""Sees pods by the runtime's own word, so that every agent is measured with the same clock and none is asked.
+"""Observe pods through the runtime, so that every agent is measured with the same clock and without requests to it.
 
 A start is the runtime's ``startedAt``, an exit its ``finishedAt``: nanoseconds of the wall clock. The runtime's event
-stream only says when it is worth looking; a list now and then costs the measured agent nothing worth mentioning.
+stream only triggers lists; the cost of a few lists for the measured agent is negligible.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb.containerd_events_service_pb2 import SubscribeRequest
 
 NODE = "bench"
-"""Every agent here has this node name; static pods carry it at the end of theirs."""
+"""Node name of every agent; the names of static pods end with it."""
 
 _LOOK_SECONDS = 1.0
 _REMOVALS_AT_ONCE = 8
@@ -26,10 +26,10 @@ _REMOVALS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One start of one container; times in nanoseconds of the wall clock, 0 where it has not come to that."""
+    """One start of one container; times in nanoseconds of the wall clock, 0 if it has not happened yet."""
 
     pod: str
-    """As in the manifest, without the node's name."""
+    """Name of the pod in the manifest, without the node's name."""
     container: str
     attempt: int
     started: int
@@ -57,9 +57,9 @@ class Observer:
     async def until(
         self, done: Callable[[Sequence[pb.Container]], bool], starts: int, timeout: float
     ) -> Sequence[pb.Container]:
-        """All containers once `done` says so of them.
+        """Wait until `done` is true for the list of all containers; returns the list.
 
-        Looks after `starts` further starts of containers or sandboxes, and every second. Permanent: not in time.
+        Lists after `starts` further starts of containers or sandboxes, and every second. Permanent: timeout.
         """
         target = self._starts + starts
         try:
@@ -73,7 +73,7 @@ class Observer:
             raise Permanent(f"the runtime did not get there within {timeout:.0f} s") from None
 
     async def running(self, pods: Collection[str], timeout: float = 60.0) -> list[Run]:
-        """Wait until the main container of every pod runs; the starts of all their containers."""
+        """Wait until the main container of every pod runs; returns the starts of all their containers."""
 
         def done(containers: Sequence[pb.Container]) -> bool:
             return set(pods) <= _running(containers, attempt=0)
@@ -82,7 +82,7 @@ class Observer:
         return await self.runs(containers, pods)
 
     async def restarted(self, pod: str, timeout: float = 60.0) -> list[Run]:
-        """Wait until the pod's main container runs for the second time; all its starts."""
+        """Wait until the pod's main container runs for the second time; returns all its starts."""
         containers = await self.until(lambda found: pod in _running(found, attempt=1), 3, timeout)
         return await self.runs(containers, {pod})
 
@@ -98,7 +98,7 @@ class Observer:
         return found
 
     async def stopped(self, timeout: float = 120.0) -> None:
-        """Wait until no sandbox is ready, then remove what is left of them, so that the next part starts clean."""
+        """Wait until no sandbox is ready, then remove the stopped ones, so that the next part starts clean."""
         ready = pb.PodSandboxFilter(state=pb.PodSandboxStateValue(state=pb.SANDBOX_READY))
         try:
             async with asyncio.timeout(timeout):
@@ -116,7 +116,7 @@ class Observer:
                 while self._starts < target:
                     self._started.clear()
                     await self._started.wait()
-                # The event is sent a little before CRI says "running".
+                # The event is sent a moment before CRI reports "running".
                 await asyncio.sleep(0.05)
 
     async def _follow(self) -> None:
@@ -138,7 +138,7 @@ async def remove_sandboxes(client: CriClient) -> None:
 
     async def remove(sandbox: SandboxID) -> None:
         async with gate:
-            # An agent may be removing it at this moment, which is as good.
+            # An agent may be removing it at this moment, which has the same result.
             with suppress(PykubeletError):
                 await client.stop_pod_sandbox(sandbox)
                 await client.remove_pod_sandbox(sandbox)

@@ -1,11 +1,11 @@
-"""How much is measured: which parts, how often, how long. Pure."""
+"""The plan of a run: which parts are measured, how often and how long. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Part(StrEnum):
-    """What ``--only`` chooses from."""
+    """The parts of a run, selected by ``--only``."""
 
     START = "start"
     RESTART = "restart"
@@ -18,22 +18,22 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The full plan, half an hour with a peer."""
+    """The full plan; it takes half an hour with a peer."""
 
     parts: frozenset[Part] = frozenset(Part)
     one_at_a_time: int = 20
     """Pods started one after the other, of each kind."""
     at_once: tuple[int, ...] = (30, 100)
     cri_rounds: int = 3
-    """Rounds of pods at once, each runtime in turn; the count is the first of ``at_once``."""
+    """Rounds of concurrent pods, alternating between the runtimes; their number is the first of ``at_once``."""
     api_rounds: int = 2
-    """How often each agent is the node of the API server, in turn."""
+    """Rounds in which each agent in turn is the node of the API server."""
     api_pods: int = 8
-    """Pods started and deleted one after the other in such a round, of each kind."""
+    """Pods of each kind, started and deleted one after the other in such a round."""
     restarts: int = 10
     inits: int = 5
     idle_pods: tuple[int, ...] = (0, 10, 100)
-    """Pods to be idle with, ascending; the last count is also measured without events."""
+    """Numbers of idle pods, ascending; the last one is also measured without events."""
     settle_seconds: float = 8.0
     """Between the last start and the measuring of idle use."""
     short_seconds: float = 20.0
@@ -54,4 +54,4 @@ QUICK = Plan(
     short_seconds=5.0,
     idle_seconds=10.0,
 )
-"""A minute; figures of 30 and 100 pods are left out."""
+"""A plan that takes a minute; it omits the figures of 30 and 100 pods."""

@@ -1,4 +1,4 @@
-"""The results: a table on the terminal and a file of JSON."""
+"""Reports: a table on the terminal and a JSON file."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def show(console: Console, figures: Sequence[Figure], judgements: Sequence[Judge
 def write(
     path: Path, figures: Sequence[Figure], judgements: Sequence[Judgement], failure: str, remarks: Sequence[str]
 ) -> None:
-    """Write everything, all values included, for machines."""
+    """Write all figures with all values as JSON."""
     document: dict[str, Any] = {
         "machine": {"kernel": platform.release(), "cpus": os.cpu_count(), "python": platform.python_version()},
         "failure": failure,

@@ -1,10 +1,10 @@
-"""Latencies after an exit.
+"""Latencies after the exit of a container.
 
-``restart.gap``: a container ends with 1; from the runtime's ``finishedAt`` to the ``startedAt`` of its next run. Only
+``restart.gap``: a container exits with 1; from the runtime's ``finishedAt`` to the ``startedAt`` of its next run. Only
 the first restart counts, which comes without back-off in this agent and in the Go kubelet.
 ``init.total``: a pod with 5 init containers of ``true``, from the manifest's appearance to the main container's
 ``startedAt``; ``init.step``: from one init container's ``finishedAt`` to the next container's ``startedAt``.
-The floor makes the same calls directly and asks for the exit every 5 ms.
+The lower bound makes the same calls directly and polls for the exit every 5 ms.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def restarts(session: Session) -> None:
     for number in range(session.plan.restarts):
         session.say(f"{session.subject.label}: restart {number + 1} of {session.plan.restarts}")
         name = f"restart-{number:02}"
-        # Spread over a second, or every exit would come at the same point of an agent's relist.
+        # Spread over a second; otherwise every exit would come at the same point of an agent's relist period.
         await asyncio.sleep(number / session.plan.restarts)
         session.subject.write(name, fails_once(name))
         runs = sorted(await session.observer.restarted(name), key=lambda run: run.attempt)

@@ -22,11 +22,11 @@ from pykubelet.base.errors import Permanent
 
 _LOOK_AROUND_SECONDS = 2.0
 _QUIET_SHARE = 0.1
-"""Of one core."""
+"""Share of one core that other programs may use."""
 
 
 async def run(made: World, plan: Plan, out: Output) -> None:
-    """Take all figures into the list, so that a run that breaks off has what it got."""
+    """Add all figures to the list, so that an interrupted run keeps the figures that it has taken."""
     figures, say = out.figures, out.say
     pid = made.agents.pid()
     if pid is None:
@@ -51,7 +51,7 @@ async def run(made: World, plan: Plan, out: Output) -> None:
 
 
 async def _whole(made: World, plan: Plan, figures: list[Figure], say: Callable[[str], None]) -> None:
-    """Our agent on our server: how long one pod takes."""
+    """Measure the start of one pod with the agent on ``pykubelet criserver``."""
     pid = made.server.pid()
     if pid is None:
         raise Permanent("our runtime server has ended; see its log")
@@ -63,7 +63,7 @@ async def _whole(made: World, plan: Plan, figures: list[Figure], say: Callable[[
 
 
 async def _look_around(say: Callable[[str], None]) -> None:
-    """Tell when others use the machine: every figure suffers, those of the agents no less than the floor."""
+    """Warn if other programs use the machine, which increases every figure, including the lower bound."""
     before = busy_seconds()
     await asyncio.sleep(_LOOK_AROUND_SECONDS)
     share = (busy_seconds() - before) / _LOOK_AROUND_SECONDS
@@ -90,7 +90,7 @@ async def _measure(session: Session) -> None:
 
 
 async def _many(session: Session) -> None:
-    """Pods at once; the last ones stay for the idle figures."""
+    """Measure concurrent pods; the last ones are kept for the idle figures."""
     idle = session.plan.idle_pods[-1] if session.wants(Part.IDLE) else None
     for count in sorted({*(session.plan.at_once if session.wants(Part.START) else ()), *([idle] if idle else ())}):
         await at_once(session, count, keep=count == idle)
@@ -101,7 +101,7 @@ async def _many(session: Session) -> None:
 async def _idle_with_many(session: Session, count: int) -> None:
     await measure(session, count, session.plan.idle_seconds)
     if isinstance(session.subject, Agent):
-        session.say("agent: starting anew on a runtime without events")
+        session.say("agent: restarting on a runtime without events")
         await asyncio.to_thread(session.subject.restart_without_events)
         await measure(session, count, session.plan.idle_seconds)
     session.say(f"{session.subject.label}: removing {count} pods")

@@ -1,4 +1,4 @@
-"""One agent under measurement: what the parts share."""
+"""One agent under measurement: the state that the parts share."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -17,28 +17,28 @@ MILLI = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An agent, what observes it, and where the figures go."""
+    """An agent, its observer, and the list of figures."""
 
     plan: Plan
     subject: Subject
     observer: Observer
     bare: BarePods | None
-    """The floor to compare with; None for the peer, which is compared with the agent."""
+    """The lower bound; None for the peer, which is compared with the agent."""
     runtime_pid: int
-    """The daemon of the agent's runtime."""
+    """PID of the daemon of the agent's runtime."""
     figures: list[Figure]
     say: Callable[[str], None]
-    """Tells what is going on."""
+    """Reports progress."""
 
     def note(self, key: str, unit: Unit, values: Sequence[float], subject: str = "") -> None:
-        """Keep a series; of this session's agent unless another subject is named."""
+        """Add a series; its subject is this session's agent unless another one is given."""
         self.figures.append(Figure(key, subject or self.subject.label, unit, tuple(values)))
 
     def wants(self, part: Part) -> bool:
         return part in self.plan.parts
 
     def write_all(self, names: Collection[str], build: Builder) -> dict[str, int]:
-        """Write one manifest after the other, as fast as it goes; the wall clock of each."""
+        """Write the manifests as fast as possible; returns the wall clock time of each."""
         return {name: self.subject.write(name, build(name)) for name in names}
 
     async def containers(self) -> Sequence[pb.Container]:
@@ -46,7 +46,7 @@ class Session:
         return await self.observer.client.list_containers()
 
     async def clear(self) -> None:
-        """Take the agent's manifests away, wait for the end of its pods and remove what is left of the bare ones."""
+        """Remove the agent's manifests, wait until its pods are gone and remove the pods of bare CRI calls."""
         self.subject.remove_manifests()
         await self.observer.stopped()
 
@@ -58,5 +58,5 @@ class Session:
 
 
 def main_start(runs: Sequence[Run], pod: str) -> int:
-    """When the main container of the pod started first."""
+    """Time of the first start of the pod's main container."""
     return next(run.started for run in runs if run.pod == pod and run.container == "main" and run.attempt == 0)

@@ -1,8 +1,8 @@
 """Pod start: from the manifest's appearance (its rename into the directory) to the main container's ``startedAt``.
 
-``start.one``, ``start.volumes``: one pod at a time, in turn with a pod of equal configuration by bare CRI calls;
-``overhead`` is the difference of the two neighbours. ``start.N``: N pods at once; ``running`` is each pod's latency,
-``wall`` the time until the last runs, ``overhead`` the difference of the two walls divided by N: what a pod costs.
+``start.one``, ``start.volumes``: one pod at a time, alternating with a pod of equal configuration by bare CRI calls;
+``overhead`` is the difference of such a pair. ``start.N``: N pods at once; ``running`` is each pod's latency,
+``wall`` the time until the last one runs, ``overhead`` the difference of the two walls divided by N: the cost of a pod.
 ``ready`` is the time until a client of the agent sees the pod Ready.
 """
 
@@ -24,7 +24,7 @@ _READY_SECONDS = 30.0
 
 
 async def one_at_a_time(session: Session, key: str, build: Builder) -> None:
-    """The figures ``start.KEY``."""
+    """Measure the figures ``start.KEY``."""
     running, ready, floor = [], [], []
     names = [f"{key}-{number:02}" for number in range(session.plan.one_at_a_time)]
     async with _readiness(session.subject) as seen:
@@ -46,7 +46,7 @@ async def one_at_a_time(session: Session, key: str, build: Builder) -> None:
 
 
 async def at_once(session: Session, count: int, *, keep: bool) -> None:
-    """The figures ``start.COUNT``; with `keep` the agent's pods stay."""
+    """Measure the figures ``start.COUNT``; with `keep` the agent's pods are kept."""
     label = session.subject.label
     floor = 0.0
     if session.bare is not None and session.wants(Part.START):
@@ -56,7 +56,7 @@ async def at_once(session: Session, count: int, *, keep: bool) -> None:
         session.say(f"{BARE}: {count} pods at once")
         floor = await _bare_at_once(session, session.bare, recipes)
     session.say(f"{label}: {count} pods at once")
-    # Never the names of an earlier series: an agent may still be at the end of those pods.
+    # The names differ from those of earlier series: an agent may still be terminating those pods.
     names = [f"many-{count}-{number:03}" for number in range(count)]
     begins = session.write_all(names, plain)
     runs = await session.observer.running(names, timeout=180)
@@ -93,14 +93,14 @@ async def _bare_latency(bare: BarePods, recipe: Recipe) -> float:
 
 
 async def _recipe(session: Session, name: str, build: Builder) -> Recipe:
-    """Start a pod outside the series, which also warms everything up; what it was made with."""
+    """Start a pod outside the series, also as warm-up; returns its configurations."""
     session.subject.write(name, build(name))
     await session.observer.running([name])
     return await read_recipe(session.observer.client, await session.containers(), name)
 
 
 async def _first(session: Session, name: str, build: Builder) -> Recipe | None:
-    """The same; None where there is no floor to be made of it."""
+    """Start a pod as warm-up; returns its configurations, None if the session measures no lower bound."""
     if session.bare is not None:
         return await _recipe(session, name, build)
     session.subject.write(name, build(name))
@@ -116,7 +116,7 @@ async def _clear_all(session: Session) -> None:
 
 
 class _Readiness:
-    """When each pod was first seen Ready."""
+    """Records when each pod was first seen Ready."""
 
     def __init__(self) -> None:
         self._moments: dict[str, int] = {}
@@ -131,7 +131,7 @@ class _Readiness:
                     self._changed.notify_all()
 
     async def when(self, name: str) -> int:
-        """Nanoseconds of the wall clock; waits for it."""
+        """Wait until the pod was seen Ready; returns the time in nanoseconds of the wall clock."""
         try:
             async with asyncio.timeout(_READY_SECONDS), self._changed:
                 await self._changed.wait_for(lambda: name in self._moments)

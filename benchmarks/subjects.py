@@ -1,4 +1,4 @@
-"""The agents that are measured, behind one face: this project's, and the Go kubelet as a peer where there is one."""
+"""A common interface of the measured agents: this project's agent and, if given, the Go kubelet as a peer."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from pykubelet.testing.agent import AgentProcess, environment, wait_for
 
 _LINE_LIMIT = 4 << 20
 MAX_PODS = 500
-"""An agent may still count pods that have just been removed; none may be rejected for that."""
+"""Limit of pods per node; high, because an agent may still count pods that have just been removed."""
 
 Builder = Callable[[str], list[Manifest]]
 
@@ -29,38 +29,38 @@ class Subject(ABC):
     """An agent that runs the manifests of a directory."""
 
     label: str
-    """One of `figures.SUBJECTS`."""
+    """Name of the subject, one of `figures.SUBJECTS`."""
     volumes: Builder
-    """The pod for the figures ``start.volumes``."""
+    """Builder of the pod for the figures ``start.volumes``."""
 
     @property
     @abstractmethod
     def manifests(self) -> Path:
-        """The directory."""
+        """Path of the manifest directory."""
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """Its process."""
+        """PID of the agent."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start it; returns when it is ready for manifests. Blocking."""
+        """Start the agent; returns when it is ready for manifests. Blocking."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it; its pods run on. Blocking."""
+        """Stop the agent; its pods keep running. Blocking."""
 
     @abstractmethod
     def destroy(self) -> None:
-        """End it and remove its files and cgroups; works after any crash."""
+        """Stop the agent and remove its files and cgroups; works after any crash."""
 
     @abstractmethod
     def pods_as_seen(self) -> AsyncIterator[Manifest]:
-        """The pods with their status whenever one has changed, as a client of the agent sees them; for ever."""
+        """Yield a pod with its status whenever one has changed, as seen by a client of the agent; never ends."""
 
     def write(self, name: str, documents: list[Manifest]) -> int:
-        """Put a manifest into the directory in one move; the wall clock just before, in nanoseconds."""
+        """Write a manifest atomically (rename); returns the wall clock time just before, in nanoseconds."""
         target = self.manifests / f"{name}.yaml"
         temporary = self.manifests / f".{name}.tmp"
         temporary.write_text("\n---\n".join(json.dumps(document) for document in documents))
@@ -69,7 +69,7 @@ class Subject(ABC):
         return moment
 
     def remove_manifests(self) -> None:
-        """Take every manifest away."""
+        """Remove every manifest."""
         for path in self.manifests.iterdir():
             path.unlink()
 
@@ -109,7 +109,7 @@ class Agent(Subject):
             self._proxy = None
 
     def restart_without_events(self) -> None:
-        """Put a proxy before the runtime that hides its event streams, and start the agent anew. Blocking."""
+        """Restart the agent behind a proxy that hides the runtime's event streams. Blocking."""
         self.stop()
         hidden = self._home / "no-events.sock"
         command = [sys.executable, "-m", "benchmarks.no_events", str(hidden), str(self._socket)]
@@ -128,7 +128,7 @@ class Agent(Subject):
     async def pods_as_seen(self) -> AsyncIterator[Manifest]:
         reader, writer = await asyncio.open_unix_connection(str(self._process.socket), limit=_LINE_LIMIT)
         try:
-            # HTTP 1.0, so that the answer is not cut into chunks: one event a line.
+            # HTTP 1.0, so that the response is not chunked: one event per line.
             writer.write(b"GET /api/v1/pods?watch=true HTTP/1.0\r\nHost: localhost\r\n\r\n")
             async for line in reader:
                 if line.startswith(b"{"):
@@ -144,7 +144,7 @@ def is_ready(pod: Manifest) -> bool:
 
 
 def kill_strays(home: Path) -> None:
-    """Kill processes that a killed run left behind: those with our directory in their command line."""
+    """Kill the processes of a killed run: those with the run's directory in their command line."""
     mark = f"{home}/".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():

@@ -1,8 +1,8 @@
 """Pods through the API server: every agent in turn is the node of the same cluster, each on its own runtime.
 
-``api.KIND.running``: one pod at a time, from the POST of a client to the moment at which its watch tells of the phase
-Running; ``started`` is the main container's ``startedAt``, by the runtime. ``api.KIND.gone``: from the DELETE, with the
-pod's own grace, to the end of the object; the container ends on SIGTERM at once.
+``api.KIND.running``: one pod at a time, from the POST of a client to the watch event with the phase Running;
+``started`` is the main container's ``startedAt``, by the runtime. ``api.KIND.gone``: from the DELETE, with the
+pod's own grace period, to the removal of the object; the container exits on SIGTERM at once.
 ``api.N``: N default pods at once; ``wall`` and ``delete_wall`` are the times until the last is Running, or gone.
 """
 
@@ -29,7 +29,7 @@ _FIRST_SECONDS = 60.0
 _SECONDS = 60.0
 _MANY_SECONDS = 300.0
 _SETTLE_SECONDS = 0.5
-"""From Running to the deletion, at least."""
+"""Minimum time from Running to the deletion."""
 
 Build = Callable[[str], Manifest]
 _KINDS: dict[str, Build] = {"default": served, "tokenless": served_without_token, "inits": served_with_inits}
@@ -37,11 +37,11 @@ _KINDS: dict[str, Build] = {"default": served, "tokenless": served_without_token
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where everything goes."""
+    """Destination of figures, remarks and progress messages."""
 
     figures: list[Figure]
     remarks: list[str]
-    """What the reader must know beside the figures."""
+    """Remarks that the reader must know besides the figures."""
     say: Callable[[str], None]
 
 
@@ -55,7 +55,7 @@ class _Candidate:
 
 @dataclass(slots=True)
 class _Bench:
-    """What the rounds share."""
+    """The state that the rounds share."""
 
     plan: Plan
     client: Client
@@ -77,7 +77,7 @@ class _Turn:
         self.bench.out.say(f"{self.subject.label} as a node, round {self.number + 1}: {text}")
 
     def name(self, name: str) -> str:
-        """A pod's name that nobody has had before."""
+        """A name of a pod that was not used before."""
         return f"{name}-{self.number}-{type(self.subject).__name__.lower()}"
 
     def keep(self, key: str, nanoseconds: float) -> None:
@@ -85,7 +85,7 @@ class _Turn:
 
 
 async def through_api(made: World, plan: Plan, out: Output) -> None:
-    """All figures ``api``. Without an API server, or where the peer cannot work with it, a remark says so."""
+    """Measure all figures ``api``. A remark is added if there is no API server or the peer does not work with it."""
     out.say("starting an API server")
     try:
         async with api_server(made.home / "api") as server, Client.connect(server) as client:
@@ -100,7 +100,7 @@ async def _rounds(made: World, server: EnvTest, bench: _Bench) -> None:
     started = tuple(candidates)
     try:
         for number in range(bench.plan.api_rounds):
-            # Forth and back, so that a drift of the machine favours nobody.
+            # In alternating order, so that a drift of the machine favours no agent.
             for candidate in list(candidates)[:: -1 if number % 2 else 1]:
                 if not await _take_turn(bench, candidate, number):
                     candidates.remove(candidate)
@@ -123,10 +123,10 @@ def _candidates(made: World, server: EnvTest) -> list[_Candidate]:
 
 
 async def _take_turn(bench: _Bench, candidate: _Candidate, number: int) -> bool:
-    """Measure one agent; False: it does not work with this API server, which a remark tells."""
+    """Measure one agent. False: it does not work with this API server; a remark is added."""
     subject = candidate.subject
     async with CriClient.connect(candidate.endpoint) as cri:
-        # It follows no events, which would cost the runtime something.
+        # It does not subscribe to events, which would cost the runtime CPU time.
         turn = _Turn(bench, subject, Observer(cri), number)
         turn.say("starting")
         try:
@@ -145,7 +145,7 @@ async def _take_turn(bench: _Bench, candidate: _Candidate, number: int) -> bool:
 
 
 async def _warm_up(turn: _Turn) -> bool:
-    """Start the agent and a first pod; of the peer it is a remark, and False, that this fails."""
+    """Start the agent and a first pod. If this fails for the peer, a remark is added and the result is False."""
     client, name = turn.bench.client, turn.name("first")
     trouble = ""
     try:
@@ -181,7 +181,7 @@ async def _one_at_a_time(turn: _Turn, kind: str, build: Build) -> None:
         turn.keep(f"{kind}.running", seen - begin)
         containers = await turn.observer.client.list_containers()
         turn.keep(f"{kind}.started", main_start(await turn.observer.runs(containers, [name]), name) - begin)
-        # Spread over a second, or every deletion would come at the same point of an agent's relist.
+        # Spread over a second; otherwise every deletion would come at the same point of an agent's relist period.
         await asyncio.sleep(_SETTLE_SECONDS + index / pods)
         asked = await client.delete(name)
         turn.keep(f"{kind}.gone", (await client.gone([name], _SECONDS))[name] - asked)

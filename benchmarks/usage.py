@@ -7,22 +7,22 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MIB = 1024.0
-"""KiB in it; /proc gives KiB."""
+"""KiB per MiB; /proc reports KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Summed over a process and its descendants."""
+    """CPU time and memory, summed over a process and its descendants."""
 
     cpu_seconds: float
-    """User and system time since the start, ended and reaped children included; the kernel counts 10 ms steps."""
+    """User and system time since the start, including reaped children; the kernel counts in steps of 10 ms."""
     rss_mib: float
     pss_mib: float
-    """Resident memory with each shared page counted in part."""
+    """Proportional set size: each shared page is divided among its users."""
 
 
 def usage(pid: int) -> Usage:
-    """What the process and its descendants use now; ``ProcessLookupError`` if it is gone."""
+    """The current usage of the process and its descendants; ``ProcessLookupError`` if it is gone."""
     cpu = rss = pss = 0.0
     for each in _tree(pid):
         try:
@@ -44,7 +44,7 @@ def _own(pid: int) -> Usage:
 
 
 def sum_of(pids: Iterable[int]) -> Usage:
-    """What these processes use now, without their descendants; those that have ended are left out."""
+    """The current usage of these processes, without their descendants; processes that have ended are ignored."""
     cpu = rss = pss = 0.0
     for pid in pids:
         try:
@@ -56,7 +56,7 @@ def sum_of(pids: Iterable[int]) -> Usage:
 
 
 def busy_seconds() -> float:
-    """CPU time that all processes of the machine have used since its start, but for that in waiting for devices."""
+    """CPU seconds that the machine has used since its start, without idle and I/O wait time."""
     user, nice, system, _idle, _waiting, interrupts, soft, *_ = map(
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     )

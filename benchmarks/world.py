@@ -1,4 +1,4 @@
-"""What a run stands on: three private runtimes, directories and cgroups of its own names, and their removal."""
+"""The resources of a run (three private runtimes, directories, cgroups) and their removal."""
 
 import asyncio
 import contextlib
@@ -20,10 +20,10 @@ from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
-# Fixed names, so that a run finds what a killed one has left behind; the lock keeps two runs apart.
+# Fixed names, so that a run finds the leftovers of a killed one; the lock prevents concurrent runs.
 _HOME = Path("/tmp/pykubelet-bench")
 _LOCK = "\0pykubelet-bench"
-"""A name of a unix socket that is no file."""
+"""An abstract unix socket name."""
 _CGROUPS = (
     *("/pkbench-agent", "/pkbench-go", "/pkbench-bare", "/pkbench-whole"),
     *("/pkbench-node", "/pkbench-gonode"),
@@ -33,27 +33,27 @@ _REMOVAL_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One run's surroundings."""
+    """The resources of one run."""
 
     agents: PrivateContainerd
-    """For the agents, one after the other."""
+    """The runtime of the agents, one after the other."""
     bare: PrivateContainerd
-    """For the bare CRI calls: any agent would take their pods for orphans and kill them."""
+    """The runtime of the bare CRI calls: an agent would kill their pods as orphans."""
     server: PrivateCriServer
-    """Our own runtime server, compared with ``bare``."""
+    """``pykubelet criserver``, compared with ``bare``."""
     agent: Agent
     whole: Agent
-    """The agent on our own server."""
+    """The agent on ``pykubelet criserver``."""
     go: GoKubelet | None
 
     @property
     def home(self) -> Path:
-        """For further parts; it is removed at the end."""
+        """Directory for further parts; it is removed at the end."""
         return _HOME
 
     @property
     def node_cgroups(self) -> tuple[str, str]:
-        """Of our agent and of the peer as nodes of an API server."""
+        """Cgroups of the agent and of the peer as nodes of an API server."""
         return _CGROUPS[4], _CGROUPS[5]
 
     @property
@@ -67,7 +67,7 @@ class World:
 
 @contextlib.contextmanager
 def world(go_binary: Path | None) -> Iterator[World]:
-    """Set everything up, and remove every trace at the end. Conflict: another benchmark runs."""
+    """Create the resources, and remove them at the end. Conflict: another benchmark runs."""
     with socket.socket(socket.AF_UNIX) as lock:
         try:
             lock.bind(_LOCK)
@@ -91,7 +91,7 @@ def world(go_binary: Path | None) -> Iterator[World]:
 
 
 def _remove(made: World) -> None:
-    """Agents first, then pods through the runtime, which gives back their network, then the runtimes."""
+    """Remove the agents first, then the pods through the runtime, which releases their network, then the runtimes."""
     made.agent.destroy()
     made.whole.destroy()
     if made.go is not None:

@@ -1,7 +1,7 @@
-"""``make run``: the agent on ``examples/`` with a live screen; ``make clean-run`` undoes it.
+"""``make run``: run the agent on ``examples/`` with a live screen; ``make clean-run`` removes it.
 
-The agent starts its own runtime server. Everything of the demo lives below one directory; its bridge and its cgroups
-carry the demo's name.
+The agent starts its own runtime server. All files of the demo are below one directory; the names of its bridge and its
+cgroups contain the demo's name.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ console = Console()
 
 
 def runtime() -> PrivateCriServer:
-    """Where the agent's runtime server lives."""
+    """The agent's runtime server."""
     return PrivateCriServer(HOME / "criserver", "pkdemo0", "10.89.77.0/24")
 
 
@@ -57,7 +57,7 @@ def agent() -> AgentProcess:
 
 
 def up() -> int:
-    """Start what does not run yet and show it until Ctrl-C; the pods run on afterwards."""
+    """Start the demo unless it runs, and show it until Ctrl-C; the pods keep running afterwards."""
     if os.geteuid() != 0:
         console.print("[red]make run needs root: sudo make run[/red]")
         return 1
@@ -66,7 +66,7 @@ def up() -> int:
         # A terminal that closes ends the demo as Ctrl-C does.
         signal.signal(number, signal.default_int_handler)
     with console.status("packing the demo image …"):
-        # What runs already runs on while its server is away.
+        # Running pods keep running while their server is down.
         runtime().stop()
         runtime().write_configuration()
         runtime().load(ImageSpec(IMAGE))
@@ -98,14 +98,14 @@ def _greet(kubelet: AgentProcess) -> None:
 
 
 def _end_agent() -> None:
-    """End the demo's agent, also one that outlived its screen; its server and pods run on."""
+    """Stop the demo's agent, even if it outlived its screen; its server and pods keep running."""
     config = f"{HOME}/agent/config.yaml".encode()
     deadline = time.monotonic() + STOP_SECONDS
     told: set[tuple[int, signal.Signals]] = set()
     while agents := [pid for pid, command in _commands() if config in command and b"run" in command]:
         number = signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL
         for pid in agents:
-            # Once only: a second signal would hurry the agent's end.
+            # Only once: a second signal would shorten the agent's shutdown.
             if (pid, number) not in told:
                 told.add((pid, number))
                 with contextlib.suppress(ProcessLookupError):
@@ -135,7 +135,7 @@ def show(kubelet: AgentProcess) -> int:
 
 
 def screen(api: LocalApi, tails: dict[str, deque[str]]) -> Group:
-    """One picture of the node."""
+    """Render the current state of the node."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"):
         table.add_column(heading)
@@ -149,7 +149,7 @@ def screen(api: LocalApi, tails: dict[str, deque[str]]) -> Group:
 
 
 def _log_panel(api: LocalApi, pod: Pod) -> Panel:
-    """The last lines of the pod's last container, which is the one that talks in the demo."""
+    """The last log lines of the pod's last container, which is the one that prints in the demo."""
     container = pod.spec.containers[-1].name
     path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
     try:

@@ -1,9 +1,9 @@
-"""What `make fuzz MINUTES=n` runs: the fuzzing tests again and again until the time is over, each with a large budget.
+"""``make fuzz MINUTES=n``: repeat the fuzz tests until the time is over, each with a large budget.
 
 Each test file has an equal share of the time. A round of a file is one run of pytest in which hypothesis tries
-``--examples`` examples per test (told by PYKUBELET_FUZZ_EXAMPLES), from a seed of its own; a round that still runs
-when the share is over is stopped. A failure ends its file's share, shows hypothesis's example and makes the whole
-fail; the others go on.
+``--examples`` examples per test (passed in PYKUBELET_FUZZ_EXAMPLES), from a new seed; a round that still runs
+when the share is over is stopped. A failure ends the share of its file, prints hypothesis's example and makes the
+command fail; the other files continue.
 """
 
 import argparse
@@ -28,24 +28,24 @@ _SKIPPED = 5
 
 @dataclass(slots=True)
 class Result:
-    """One file's share: rounds that passed, and the output of the one that failed."""
+    """The result of one file: rounds that passed, and the output of the round that failed."""
 
     file: str
     rounds: int = 0
     cut: bool = False
-    """The last round was stopped because the time was over."""
+    """Whether the last round was stopped because the time was over."""
     seconds: float = 0.0
     failure: str = ""
 
 
 def files(words: Sequence[str]) -> list[Path]:
-    """The test files whose name contains one of the words; all for no words."""
+    """The test files whose name contains one of the words; all files if there are no words."""
     found = sorted(_FUZZ.glob("test_*.py"))
     return [path for path in found if not words or any(word in path.name for word in words)]
 
 
 def fuzz(path: Path, seconds: float, examples: int, lots: random.Random) -> Result:
-    """Rounds of one file until its time is over."""
+    """Run rounds of one file until its time is over."""
     result = Result(path.name)
     begun = time.monotonic()
     while (left := seconds - (time.monotonic() - begun)) > 0:
@@ -65,7 +65,7 @@ def fuzz(path: Path, seconds: float, examples: int, lots: random.Random) -> Resu
 
 
 def _round(path: Path, examples: int, seed: int, seconds: float) -> tuple[int | None, str]:
-    """pytest's status (None: stopped, the time was over) and the end of its output."""
+    """Run one round; returns pytest's status (None: stopped, the time was over) and the end of its output."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--timeout=0", str(path)]
     command.append(f"--hypothesis-seed={seed}")
     process = subprocess.Popen(
@@ -92,7 +92,7 @@ def _round(path: Path, examples: int, seed: int, seconds: float) -> tuple[int | 
 
 
 def table(results: Sequence[Result]) -> str:
-    """What ran, in columns."""
+    """Format the results as a table."""
     width = max((len(result.file) for result in results), default=4)
     rows = [f"{'file':<{width}}  rounds  seconds  outcome"]
     for result in results:
@@ -102,7 +102,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when no test failed."""
+    """Fuzz the named files; returns 0 if no test failed."""
     parser = argparse.ArgumentParser(
         prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Draws the state machines from their transition tables: ``docs/machines/*.md``, as Mermaid diagrams.
+"""Draw the state machines from their transition tables: ``docs/machines/*.md``, as Mermaid diagrams.
 
 python tools/gen_diagrams.py           write them
 python tools/gen_diagrams.py --check   exit 1 if one is out of date
@@ -30,7 +30,7 @@ def pages() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check; the exit status."""
+    """Write or check the pages; returns the exit status."""
     stale = [path for path, text in pages().items() if not path.is_file() or path.read_text() != text]
     if arguments == ["--check"]:
         for path in stale:

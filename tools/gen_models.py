@@ -1,8 +1,8 @@
-"""Writes the typed Kubernetes objects in ``src/pykubelet/models/*_v1*.py`` from an OpenAPI v2 document.
+"""Write the typed Kubernetes objects in ``src/pykubelet/models/*_v1*.py`` from an OpenAPI v2 document.
 
     python tools/gen_models.py kubernetes-openapi-v2.json[.xz] [--release 1.36] [--out DIR] [--check]
 
-Only facts of the wire are taken: names, types and which fields are required; descriptions are not. One
+Only facts of the wire format are used: names, types and which fields are required; descriptions are not. One
 module per API group and version holds the definitions reachable from ``ROOTS``, dependencies first, so that
 the modules need no forward references and import fast. ``--check`` writes nothing and fails when a module
 differs.
@@ -55,7 +55,7 @@ MODULES: Mapping[str, str] = {
     "storage_v1": "io.k8s.api.storage.v1",
 }
 
-# What a node agent reads or writes; everything these refer to comes along.
+# The objects that a node agent reads or writes; everything they refer to is included.
 ROOTS: Mapping[str, Sequence[str]] = {
     "meta_v1": ("Status", "DeleteOptions", "APIGroupList", "APIResourceList", "Condition"),
     "core_v1": (
@@ -104,7 +104,7 @@ NULLABLE_STRINGS: Mapping[str, str] = {
     "resource_v1.DeviceAttribute.version": "as string",
 }
 
-LINE_LENGTH = 120  # of the project's formatter, so that it leaves the modules as they are
+LINE_LENGTH = 120  # of the project's formatter, so that it does not change the modules
 SCALARS = "pykubelet.models.scalars"
 LEAVES: Mapping[str, str] = {
     f"{META}.Time": "Time",
@@ -128,14 +128,14 @@ def snake_case(name: str) -> str:
 
 
 def camel_case(attribute: str) -> str:
-    """What msgspec's rename="camel" makes of an attribute name."""
+    """The JSON name that msgspec's rename="camel" derives from an attribute name."""
     first, *rest = attribute.rstrip("_").split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 @dataclass(slots=True)
 class Module:
-    """One generated module while it grows."""
+    """One generated module under construction."""
 
     name: str
     prefix: str
@@ -162,7 +162,7 @@ class Generator:
         self.nullable_left = set(NULLABLE_STRINGS)
 
     def run(self) -> dict[str, str]:
-        """File name → text."""
+        """Generate all modules; returns their texts by file name."""
         for module, roots in ROOTS.items():
             for root in roots:
                 self.define(f"{MODULES[module]}.{root}")
@@ -178,14 +178,14 @@ class Generator:
         raise SystemExit(f"{full_name} is needed, but its group is not in MODULES")
 
     def define(self, full_name: str) -> bool:
-        """Write the class once, after those it refers to; says whether it can be made without arguments."""
+        """Write the class once, after those it refers to; returns whether it can be constructed without arguments."""
         if full_name in self.done:
             return self.done[full_name]
         schema = self.definitions.get(full_name)
         if schema is None:
             raise SystemExit(f"the document has no definition {full_name}")
         module, name = self.locate(full_name)
-        self.done[full_name] = False  # what contains itself cannot be its own default
+        self.done[full_name] = False  # a class that contains itself cannot be its own default
         module.use(SCALARS, "KubeStruct")
         lines = [f"class {name}(KubeStruct, frozen=True, kw_only=True):"]
         constructible = True
@@ -247,7 +247,7 @@ class Generator:
             if self.define(ref) and (required or object_default):
                 return f"{type_name}()"
             return "" if required else "None"
-        # Times are null in objects under construction, even where the document calls them required.
+        # Times are null in objects under construction, even if the document calls them required.
         return "" if required and type_name not in ("Time", "MicroTime") else "None"
 
     def type_of(self, module: Module, schema: Schema) -> str:
@@ -329,7 +329,7 @@ def _is_kind(schema: Schema) -> bool:
 
 
 def _defaults_to_object(owner: str, json_name: str, schema: Schema) -> bool:
-    """Metadata, spec and status of whole objects are always there, so that readers need no None checks."""
+    """Whether the field is metadata, spec or status of a whole object: never None, so that readers need no checks."""
     return json_name in ("metadata", "spec", "status") and (_is_kind(schema) or owner.endswith("TemplateSpec"))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates src/pykubelet/pb from proto/*.proto; run it (``make gen``) after every edit of a .proto file.
+"""Generate src/pykubelet/pb from proto/*.proto; run it (``make gen``) after every edit of a .proto file.
 
 Each file gives ``NAME_pb2.py`` and ``NAME_pb2.pyi``; a file with services gives ``NAME_pb2_grpc.py`` and
 ``.pyi`` as well. ``--check`` writes nothing and exits 1 if the files in the tree are not what would be generated.
@@ -29,7 +29,7 @@ what is used.
 
 
 class GenerationError(Exception):
-    """protoc refused a .proto file or is not installed."""
+    """protoc rejected a .proto file or is not installed."""
 
 
 def generate(proto_dir: Path) -> dict[str, str]:
@@ -45,7 +45,7 @@ def generate(proto_dir: Path) -> dict[str, str]:
 
 
 def fix_imports(text: str, modules: frozenset[str]) -> str:
-    """Makes imports of sibling modules absolute: protoc writes them as if ``pb/`` were on the path."""
+    """Make imports of sibling modules absolute: protoc writes them as if ``pb/`` were on the path."""
 
     def absolute(match: re.Match[str]) -> str:
         module = match["module"]
@@ -55,7 +55,7 @@ def fix_imports(text: str, modules: frozenset[str]) -> str:
 
 
 def differences(files: dict[str, str], out_dir: Path) -> list[str]:
-    """What is wrong in the directory of generated files, one line each."""
+    """The differences of the directory from the generated files, one line each."""
     present = {path.name for path in out_dir.iterdir() if path.is_file()} if out_dir.is_dir() else set()
     missing = [f"missing: {name}" for name in files.keys() - present]
     surplus = [f"not generated from any .proto: {name}" for name in present - files.keys()]
@@ -64,7 +64,7 @@ def differences(files: dict[str, str], out_dir: Path) -> list[str]:
 
 
 def write(files: dict[str, str], out_dir: Path) -> None:
-    """Makes the directory hold exactly these files."""
+    """Make the directory contain exactly these files."""
     out_dir.mkdir(parents=True, exist_ok=True)
     for path in out_dir.iterdir():
         if path.is_file() and path.name not in files:
@@ -91,12 +91,12 @@ def _run_protoc(proto_dir: Path, protos: list[str], out: Path) -> None:
 
 
 def _has_content(name: str, files: dict[str, str]) -> bool:
-    """protoc writes a gRPC module even for a file without services."""
+    """Whether a module is not empty: protoc writes a gRPC module even for a file without services."""
     return "_pb2_grpc." not in name or "Stub" in files[name.replace(".pyi", ".py")]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line; returns the exit code."""
+    """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 if anything differs")
     arguments = parser.parse_args(argv)

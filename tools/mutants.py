@@ -1,10 +1,10 @@
-"""What `make mutants MODULES="…"` runs: changes one place of a module at a time and sees whether a unit test notices.
+"""``make mutants MODULES="…"``: change one place of a module at a time and check that a unit test fails.
 
-A change (a mutant) that no test notices has survived: either a test is missing, or the change makes no difference. The
-latter are listed in ``tools/equivalent_mutants.txt`` with the reason.
+A change (a mutant) for which no test fails has survived: either a test is missing, or the mutant is equivalent to the
+original. Equivalent mutants are listed in ``tools/equivalent_mutants.txt`` with the reason.
 
 The tests of a module are those in the directory of ``tests/unit`` that mirrors its package. They are collected once;
-then each mutant is a fork of that process, in which the changed code objects take the place of the module's own. No
+then each mutant runs in a fork of that process, in which the changed code objects replace those of the module. No
 file is written.
 """
 
@@ -31,10 +31,10 @@ _ROOT = Path(__file__).resolve().parents[1]
 _PRODUCT = _ROOT / "src" / "pykubelet"
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "--no-header", "--timeout=0")
 _BROKEN = 99
-"""Status of a fork that did not come to its tests."""
+"""Exit status of a fork that did not run its tests."""
 _EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 GOAL = 0.85
-"""Of the mutants, the share that must be killed."""
+"""Share of the mutants that must be killed."""
 MODULES = (
     "apiclient/reflector.py",
     "base/backoff.py",
@@ -67,12 +67,12 @@ MODULES = (
     "kubelet/report/status/compute_phase.py",
     "kubelet/report/status/decide.py",
 )
-"""The modules whose mistakes cost most: what decides about starts and ends, and what keeps records."""
+"""The modules whose defects cost most: those that decide about starts and stops, and those that keep records."""
 
 
 @dataclass(slots=True)
 class Score:
-    """What became of a module's mutants."""
+    """The results of a module's mutants."""
 
     module: str
     killed: int = 0
@@ -80,20 +80,20 @@ class Score:
     equivalent: int = 0
     seconds: float = 0.0
     broken: str = ""
-    """Why nothing could be tried; empty otherwise."""
+    """Why no mutant could be tried; empty otherwise."""
 
     @property
     def share(self) -> float:
-        """Of killed ones among those that make a difference."""
+        """Share of killed mutants among those that are not equivalent."""
         tried = self.killed + len(self.survived)
         return self.killed / tried if tried else 1.0
 
 
 def tests_of(module: str) -> list[str]:
-    """The tests that mirror the module's package, those named after the module first."""
+    """The tests that mirror the module's package, the tests named after the module first."""
     place = _ROOT / "tests" / "unit" / Path(module).parent
     if not place.is_dir():
-        place = place.parent  # small packages share the directory of the package above them
+        place = place.parent  # small packages share the directory of their parent package
     found = sorted(place.glob("test_*.py"))
     stem = Path(module).stem
     found.sort(key=lambda path: stem not in path.stem)
@@ -101,7 +101,7 @@ def tests_of(module: str) -> list[str]:
 
 
 def equivalents() -> dict[str, str]:
-    """Reasons by the mutants' names."""
+    """The equivalent mutants: reasons by name."""
     if not _EQUIVALENT.exists():
         return {}
     rows = (line.partition(" # ") for line in _EQUIVALENT.read_text().splitlines() if line and line[0] != "#")
@@ -109,7 +109,7 @@ def equivalents() -> dict[str, str]:
 
 
 def score(module: str, most: int, seed: int) -> Score:
-    """Try the mutants of a module, ``most`` of them, chosen by the seed."""
+    """Try at most ``most`` mutants of a module, chosen by the seed."""
     result = Score(module)
     begun = time.monotonic()
     source = (_PRODUCT / module).read_text()
@@ -120,9 +120,9 @@ def score(module: str, most: int, seed: int) -> Score:
     if not tests:
         result.broken = "no tests mirror its package"
         return result
-    os.environ["PYKUBELET_DERANDOMIZE"] = "1"  # a mutant must not survive by chance
+    os.environ["PYKUBELET_DERANDOMIZE"] = "1"  # otherwise a mutant could survive by chance
     _silence()
-    pytest.main(["--collect-only", *_OPTIONS, *tests])  # imports all that the forks need
+    pytest.main(["--collect-only", *_OPTIONS, *tests])  # imports all modules that the forks need
     baseline = time.monotonic()
     if _fork(tests, None, 300.0) != 0:
         result.broken = "its tests fail without a change"
@@ -141,7 +141,7 @@ def score(module: str, most: int, seed: int) -> Score:
 
 
 def _fork(tests: Sequence[str], code: CodeType | None, limit: float) -> int:
-    """pytest's status in a fork with the mutant's code; not 0 either when it does not end in time."""
+    """Run the tests in a fork with the mutant's code; returns pytest's status, and a status other than 0 on timeout."""
     pid = os.fork()
     if pid == 0:
         status = _BROKEN
@@ -172,7 +172,7 @@ def _silence() -> None:
 
 
 def install(module: CodeType) -> None:
-    """Give every function that was made from the module's source the code that it has in the changed module."""
+    """Replace the code of every function of the module by its code in the changed module."""
     changed = {(code.co_qualname, code.co_firstlineno): code for code in _codes(module)}
     for thing in gc.get_objects():
         if isinstance(thing, FunctionType) and thing.__code__.co_filename == module.co_filename:
@@ -189,7 +189,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def table(scores: Sequence[Score]) -> str:
-    """A row per module, and the whole."""
+    """Format the scores: a row per module, and the total."""
     width = max(len(each.module) for each in scores)
     rows = [f"{'module':<{width}}  killed  survived  equivalent  share  seconds"]
     for each in scores:
@@ -204,7 +204,7 @@ def table(scores: Sequence[Score]) -> str:
 
 
 def run(modules: Sequence[str], most: int, seed: int, lanes: int) -> list[Score]:
-    """The scores of the modules, told as they come. Each has an interpreter that imports nothing but its tests."""
+    """Score the modules and print results as they come. Each runs in an interpreter that imports only its tests."""
 
     def one(module: str) -> Score:
         command = [sys.executable, "-m", "tools.mutants", f"--most={most}", f"--seed={seed}", "--one", module]
@@ -223,7 +223,7 @@ def run(modules: Sequence[str], most: int, seed: int, lanes: int) -> list[Score]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when at least ``GOAL`` of the mutants were killed."""
+    """Score the named modules; returns 0 if at least ``GOAL`` of the mutants were killed."""
     parser = argparse.ArgumentParser(
         prog="make mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

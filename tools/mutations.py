@@ -1,4 +1,4 @@
-"""The changes that `make mutants` makes to a module: one place each, of the kinds that mistakes are made of."""
+"""The changes that `make mutants` makes to a module: one place each, of the kinds of common mistakes."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -37,13 +37,13 @@ class Mutant:
     module: str
     line: int
     name: str
-    """Module, function, what stands there and what takes its place: stays the same when lines move."""
+    """Module, function, original and replacement: does not depend on line numbers."""
     place: int
     kind: int
 
 
 def mutants_of(module: str, source: str) -> Iterator[Mutant]:
-    """All mutants of a module in the order of its lines. Functions only; no log messages, no texts of errors."""
+    """All mutants of a module in the order of its lines: in functions only, without log messages and error texts."""
     seen: dict[str, int] = {}
     for place, (function, node, parent) in enumerate(_places(ast.parse(source))):
         for kind, (before, after, _) in enumerate(_changes(node, parent)):
@@ -86,11 +86,11 @@ def _places(tree: ast.AST) -> Iterator[_Place]:
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        yield from node.body  # decorators, defaults and annotations belong to the time of definition
+        yield from node.body  # decorators, defaults and annotations are evaluated at definition
     elif isinstance(node, ast.AnnAssign):
         yield from (child for child in (node.target, node.value) if child is not None)
     elif isinstance(node, ast.Raise):
-        return  # the words of an error
+        return  # the text of an error
     else:
         yield from ast.iter_child_nodes(node)
 

@@ -1,9 +1,9 @@
-"""What `make check`, `make unit`, `make integration` and `make test` run: the suites of tests, two side by side.
+"""Run the suites of tests for `make check`, `make unit`, `make integration` and `make test`, two at a time.
 
-Most of their time goes into waiting (grace periods, probes, containers that start), so that two at once take little
-more than half as long. Each writes into a file of its own, which is shown when it has ended. What measures time runs
-alone, at the end. A failure stops nothing but makes the whole fail. At the very end a table says what ran, and what was
-skipped and why.
+The suites mostly wait (grace periods, probes, containers that start), so that two at a time take little more than
+half as long. The output of each suite goes to a separate file, which is printed when the suite ends. Suites that
+measure time run alone, at the end. A failure does not stop the other suites, but makes the command fail. The final
+table lists what ran, and what was skipped and why.
 """
 
 import argparse
@@ -23,49 +23,49 @@ from xml.etree import ElementTree
 
 RUNTIMES = ("criserver", "containerd")
 NAMES = ("lint", "unit", "integration", "cluster", "faults")
-"""Of groups of suites."""
+"""Names of the groups of suites."""
 _TOLD_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _PATIENCE = "PYKUBELET_TEST_PATIENCE"
 _INTERRUPTED = 2
 """pytest's status after Ctrl-C."""
 _FAULTS = "tests/faults/test_every_fault.py"
-"""The short form of the fault benchmark, which takes minutes: a suite of its own."""
+"""The short form of the fault benchmark, which takes minutes: a separate suite."""
 _PYTEST = (sys.executable, "-m", "pytest", "--durations=15")
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One process, and what it leads to."""
+    """One suite: a command that runs tests or checks."""
 
     name: str
     command: tuple[str, ...]
     alone: bool = False
-    """Nothing runs beside it."""
+    """Whether no other suite may run at the same time."""
 
     @property
     def tests(self) -> bool:
-        """Whether it is pytest, which can count."""
+        """Whether the command is pytest, whose report has the counts."""
         return "pytest" in self.command
 
 
 @dataclass
 class Outcome:
-    """What became of a suite."""
+    """The result of a suite."""
 
     suite: Suite
     status: int | None = None
-    """Of its process; None if it did not run to its end."""
+    """Exit status of its process; None if it was interrupted."""
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
-    """Passed, failed and skipped tests."""
+    """Numbers of passed, failed and skipped tests."""
     failed: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    """Reasons."""
+    """Numbers of skipped tests by reason."""
 
 
 def plan(names: Sequence[str], runtime: str) -> list[Suite]:
-    """The suites behind the names, the long ones first, so that none is left over at the end."""
+    """The suites of the named groups, the long ones first, which shortens the total time."""
     runtimes = [each for each in RUNTIMES if runtime in (each, "both")]
     suites = [
         ("lint", Suite("lint", ("make", "--no-print-directory", "lint", "OWNED="))),
@@ -107,39 +107,39 @@ class Run:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C reaches it once only, from us: twice would break off its cleaning up.
+                # Only this program forwards Ctrl-C: a second SIGINT would interrupt its clean-up.
                 process_group=0,
                 env={**os.environ, _PATIENCE: patience},
             )
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to everything of the suite that has not begun a session of its own."""
+        """Send a signal to the suite's process group; programs with their own session do not get it."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, number)
 
     def progress(self) -> str:
-        """How far it is, by pytest's own account."""
+        """The progress that pytest reports."""
         shares = re.findall(r"\[ *([0-9]+)%\]", self._log.read_text(errors="replace"))
         return f"{self.suite.name} {shares[-1]} %" if shares else self.suite.name
 
     def outcome(self) -> Outcome:
-        """What became of it; its process has ended."""
+        """The result of the suite, whose process has ended."""
         found = Outcome(self.suite, self.process.returncode, time.monotonic() - self._begun)
         if self._report.exists():
             for case in ElementTree.parse(self._report).iter("testcase"):
                 _count(case, found)
         elif self.suite.tests and found.status == 0:
-            found.status = 1  # a test ended the process
+            found.status = 1  # a test has ended the pytest process
         return found
 
     def show(self) -> None:
-        """Print all it wrote."""
+        """Print the whole output."""
         print(f"\n##### {self.suite.name}", flush=True)
         print(self._log.read_text(errors="replace"), end="", flush=True)
 
 
 def _count(case: ElementTree.Element, found: Outcome) -> None:
-    """Add one test to what was found."""
+    """Add one test to the outcome."""
     skip = case.find("skipped")
     if case.find("failure") is not None or case.find("error") is not None:
         found.counts["failed"] += 1
@@ -152,20 +152,20 @@ def _count(case: ElementTree.Element, found: Outcome) -> None:
 
 
 class Stage:
-    """Runs suites, some at a time."""
+    """Runs suites, at most ``lanes`` at a time."""
 
     def __init__(self, suites: Iterable[Suite], lanes: int, directory: Path) -> None:
         self._waiting = list(suites)
         self._lanes = lanes
         self._directory = directory
-        # Who has neighbours has to wait longer for the machine, and may.
+        # Suites that share the machine get longer time limits.
         self._patience = os.environ.get(_PATIENCE, "1" if lanes == 1 else "2")
         self._running: list[Run] = []
         self._signals = 0
         self.outcomes: list[Outcome] = []
 
     def play(self) -> None:
-        """Run them all, or until somebody interrupts us."""
+        """Run all suites, or stop when interrupted."""
         told = time.monotonic()
         while self._waiting or self._running:
             self._begin()
@@ -179,7 +179,7 @@ class Stage:
                 print("running:", "; ".join(run.progress() for run in self._running), flush=True)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """The first signal lets the suites clean up, a further one does not."""
+        """Handle SIGINT: the first one lets the suites clean up, a second one kills them."""
         self._signals += 1
         for run in self._running:
             run.signal(signal.SIGINT if self._signals == 1 else signal.SIGKILL)
@@ -195,12 +195,12 @@ class Stage:
             run = Run(suite, self._directory, "1" if suite.alone else self._patience)
             self._running.append(run)
             if self._signals:
-                run.signal(signal.SIGINT)  # it came while this one was being started
+                run.signal(signal.SIGINT)  # the signal arrived while this suite was being started
             print(f"began: {suite.name}", flush=True)
 
 
 def table(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """What ran, what failed, what was skipped and why."""
+    """Format the outcomes: what ran, what failed, what was skipped and why."""
     rows: list[tuple[str, ...]] = [("suite", "passed", "failed", "skipped", "min:s", "")]
     for each in outcomes:
         counted = each.suite.tests and each.status is not None
@@ -225,7 +225,7 @@ def _minutes(seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments name; 0 if all of it passed."""
+    """Run the named groups; returns 0 if all suites passed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="+", choices=NAMES)
     parser.add_argument("--runtime", default="both", choices=[*RUNTIMES, "both"])

@@ -1,4 +1,4 @@
-"""``make lint``: rejects words that the project's texts and names do not use, and says what to write instead.
+"""``make lint``: reject words that the project's texts and names do not use, and name the replacement.
 
 It reads every text file of the project, names of files included; ``tools/words_allowed.txt`` lists the places where
 such a word is right (a foreign name, a format that stays), each with a reason.
@@ -39,7 +39,7 @@ WORDS: Final[Mapping[str, str]] = {
     r"(as|in|of|by|with|from|than|unlike|like) the reference": "upstream, the Go kubelet",
     r"the reference('s| (does|has|kubelet|agent))": "upstream, the Go kubelet",
 }
-"""Regular expressions over words → what to write. Names are split into words first: ``image_rooms``, ``ImageRooms``."""
+"""Replacements by regular expression over words. Names are split into words first: ``image_rooms``, ``ImageRooms``."""
 
 _PATTERN = re.compile(
     "|".join(rf"(?P<w{number}>\b(?:{word})(?!\w))" for number, word in enumerate(WORDS)), re.IGNORECASE
@@ -49,11 +49,11 @@ _JOINTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A word at a place."""
+    """A rejected word in a file."""
 
     path: str
     line: int
-    """From 1; 0: in the file's name."""
+    """Line number from 1; 0: the name of the file."""
     word: str
     instead: str
 
@@ -70,7 +70,7 @@ def look(path: str, text: str) -> Iterator[Found]:
 
 
 def allowed(text: str) -> set[tuple[str, str]]:
-    """The exceptions: ``path: word  # reason`` in each line. ValueError: a line is not of this form."""
+    """Parse the exceptions: ``path: word  # reason`` in each line. ValueError: a line is not of this form."""
     found = set()
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -82,7 +82,7 @@ def allowed(text: str) -> set[tuple[str, str]]:
 
 
 def main() -> int:
-    """Look through the project; the exit status."""
+    """Check the project; returns the exit status."""
     try:
         exceptions = allowed(_ALLOWED.read_text())
     except ValueError as error:

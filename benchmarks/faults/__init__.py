@@ -1,6 +1,6 @@
-"""What a node survives: ``python -m benchmarks.faults`` (root), ``make faults``.
+"""Benchmark of reliability: ``python -m benchmarks.faults`` (root), ``make faults``.
 
-Every fault of `table` is done several times to a node that runs pods, and afterwards the node is compared with what is
-wanted of it: pods lost, run twice, restarted for no cause, left behind on the machine; and how long it took to recover.
-The result is ``docs/reliability.md``.
+Every fault of `table` is injected several times into a node that runs pods. Afterwards the actual state is compared
+with the desired state: pods that were lost, duplicated, restarted without cause or leaked, and the time to recover.
+The result is ``docs/reliability.md``. Start with `runner`; `model` defines the terms.
 """

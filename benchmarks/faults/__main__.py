@@ -61,11 +61,11 @@ def main(
     target: Path,
     document: Path | None,
 ) -> None:
-    """Do faults to nodes that run pods, and tell what they lost, duplicated, restarted and leaked.
+    """Inject faults into nodes that run pods, and report what they lost, duplicated, restarted and leaked.
 
     GO_KUBELET=PATH adds the Go kubelet on containerd.
 
-    Exit status: 0 our node survived everything; 1 it did not; 130 interrupted.
+    Exit status: 0 this project's node survived all faults; 1 it did not; 130 interrupted.
     """
     if os.geteuid() != 0:
         raise click.ClickException("must run as root: it starts container runtimes and breaks file systems")
@@ -97,7 +97,7 @@ def main(
 
 
 def _earlier(paths: Sequence[Path]) -> tuple[list[Result], float]:
-    """Results of earlier runs, and how many minutes they took."""
+    """Read the results of earlier runs, and their duration in minutes."""
     runs = [report.read_json(path) for path in paths]
     return [result for results, _ in runs for result in results], sum(minutes for _, minutes in runs)
 

@@ -1,6 +1,6 @@
-"""The API server is away, slow, refuses, expires or breaks off watches. Each act injects on entry, heals on exit.
+"""Faults of the API server: unavailable, slow, errors, broken watches. Each act injects on entry, heals on exit.
 
-The node runs pods of the API server beside its manifests here: one of them is replaced while or after the fault lasts.
+The node runs pods of the API server and of manifests: one of the former is replaced during or after the fault.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _RETRY_SECONDS = 1
 
 @contextlib.contextmanager
 def away(node: Node) -> Iterator[None]:
-    """Nothing listens there."""
+    """The API server does not listen."""
     node.api.go_away()
     yield
     node.api.come_back()
@@ -23,7 +23,7 @@ def away(node: Node) -> Iterator[None]:
 
 
 def answering(*faults: Callable[[], Fault]) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """Requests are treated so for a while; watches begin again."""
+    """Requests get these faults for a while; all watches are broken first."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -39,27 +39,27 @@ def answering(*faults: Callable[[], Fault]) -> Callable[[Node], contextlib.Abstr
 
 
 def slow() -> Fault:
-    """Each answer takes two seconds."""
+    """Each response takes two seconds."""
     return Fault(".", delay=2.0, times=_MANY)
 
 
 def internal_error() -> Fault:
-    """500 to everything."""
+    """Every request gets 500."""
     return Fault(".", status=500, times=_MANY)
 
 
 def too_many_requests() -> Fault:
-    """429 with Retry-After to everything."""
+    """Every request gets 429 with Retry-After."""
     return Fault(".", status=429, retry_after=_RETRY_SECONDS, times=_MANY)
 
 
 def unauthorized() -> Fault:
-    """401 to everything."""
+    """Every request gets 401."""
     return Fault(".", status=401, times=_MANY)
 
 
 def dropped() -> Fault:
-    """Connections are closed without an answer."""
+    """Connections are closed without a response."""
     return Fault(".", drop=True, times=_MANY)
 
 
@@ -69,13 +69,13 @@ def truncated() -> Fault:
 
 
 def corrupt_lists() -> Fault:
-    """Lists hold one object that no client can decode."""
+    """Lists contain one object that no client can decode."""
     return Fault("^GET (?!.*watch=true)", corrupt=True, times=_MANY)
 
 
 @contextlib.contextmanager
 def expired(node: Node) -> Iterator[None]:
-    """410: all watches begin from versions that the server has forgotten."""
+    """Watches get 410: they start from versions that the server has compacted."""
     node.api.fail(Fault("watch=true", status=410, message="too old resource version", times=20))
     node.roll_api()
     node.api.compact()

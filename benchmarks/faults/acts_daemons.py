@@ -1,4 +1,4 @@
-"""Daemons and monitors that are killed, stopped or run short of something. Each act injects on entry, heals on exit."""
+"""Faults of daemons and monitors: killed, stopped, out of a resource. Each act injects on entry, heals on exit."""
 
 import contextlib
 import os
@@ -61,7 +61,7 @@ def both_killed(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def both_killed_while_busy(node: Node) -> Iterator[None]:
-    """At once after a pod has come and another one gone, in the middle of the work for them."""
+    """Both daemons are killed while they create one pod and remove another."""
     node.roll()
     time.sleep(node.chance.uniform(0.0, 0.3))
     with both_killed(node):
@@ -69,7 +69,7 @@ def both_killed_while_busy(node: Node) -> Iterator[None]:
 
 
 def stopped(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """SIGSTOP for as long as the options say."""
+    """A process gets SIGSTOP for the time in the options."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -86,7 +86,7 @@ def stopped(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[No
 
 @contextlib.contextmanager
 def runtime_out_of_memory(node: Node) -> Iterator[None]:
-    """A memory limit that the output of a command exceeds, so that the kernel kills the daemon."""
+    """The output of a command exceeds the daemon's memory limit, so that the kernel OOM-kills the daemon."""
     victim = ContainerID(node.containers(node.victim)["main"])
 
     async def print_much(client: CriClient) -> None:
@@ -101,7 +101,7 @@ def runtime_out_of_memory(node: Node) -> Iterator[None]:
 
 
 def no_processes(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """A limit of processes and threads that is reached already."""
+    """A process is in a cgroup whose limit of processes and threads is already reached."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -114,7 +114,7 @@ def no_processes(which: Pid) -> Callable[[Node], contextlib.AbstractContextManag
 
 
 def no_descriptors(which: Pid) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """A limit of open files that is reached already."""
+    """A process has a limit of open files that is already reached."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -134,14 +134,14 @@ def no_descriptors(which: Pid) -> Callable[[Node], contextlib.AbstractContextMan
 
 @contextlib.contextmanager
 def container_killed(node: Node) -> Iterator[None]:
-    """SIGKILL of the first process of the victim's container."""
+    """The first process of the victim's container gets SIGKILL."""
     _kill(_container_process(node))
     yield
 
 
 @contextlib.contextmanager
 def monitor_killed(node: Node) -> Iterator[None]:
-    """SIGKILL of conmon, or of the pod's shim."""
+    """conmon, or the pod's shim, gets SIGKILL."""
     identity = node.containers(node.victim)["main"]
     if node.subject is Subject.OURS:
         _kill(_find(lambda command: b"conmon" in command and identity.encode() in command))
@@ -152,7 +152,7 @@ def monitor_killed(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def monitor_and_container_killed(node: Node) -> Iterator[None]:
-    """Nothing is left that would tell of the container's end."""
+    """Monitor and container get SIGKILL, so that no process can report the container's exit."""
     inside = _container_process(node)
     with monitor_killed(node), contextlib.suppress(ProcessLookupError):
         _kill(inside)
@@ -161,7 +161,7 @@ def monitor_and_container_killed(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def infra_killed(node: Node) -> Iterator[None]:
-    """SIGKILL of the process that holds the pod's namespaces: in a shared PID namespace, its first."""
+    """The process that holds the pod's namespaces gets SIGKILL: the first process of a shared PID namespace."""
     inside = _container_process(node)
     namespace = _pid_namespace(inside)
     _kill(_find(lambda _: True, lambda pid: _namespace_pid(pid) == 1 and _pid_namespace(pid) == namespace))
@@ -179,7 +179,7 @@ def _container_process(node: Node) -> int:
 
 
 def _find(command: Callable[[bytes], bool], further: Callable[[int], bool] = lambda _: True) -> int:
-    """The lowest process whose command line is so. Permanent: there is none."""
+    """The lowest PID whose command line fulfils the condition. Permanent: no process does."""
     for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
         with contextlib.suppress(OSError):
             if command(Path(f"/proc/{pid}/cmdline").read_bytes()) and further(pid):
@@ -197,7 +197,7 @@ def _status(pid: int, name: str) -> list[str]:
 
 
 def _namespace_pid(pid: int) -> int:
-    """Its number in its own PID namespace."""
+    """The PID of a process in its own PID namespace."""
     return int(_status(pid, "NSpid")[-1])
 
 

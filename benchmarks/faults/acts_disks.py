@@ -1,4 +1,4 @@
-"""Full, broken and read-only file systems. Each act injects on entry, heals on exit."""
+"""Faults of file systems: full, failing, read-only. Each act injects on entry, heals on exit."""
 
 import contextlib
 import time
@@ -25,28 +25,28 @@ def log(node: Node) -> Area:
 
 
 def full(which: Which) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """ENOSPC."""
+    """The file system has no space left (ENOSPC)."""
     return lambda node: which(node).full()
 
 
 def without_inodes(which: Which) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """ENOSPC though there is space."""
+    """The file system has no inodes left (ENOSPC)."""
     return lambda node: which(node).without_inodes()
 
 
 def read_only(which: Which) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """EROFS."""
+    """The file system is read-only (EROFS)."""
     return lambda node: which(node).read_only()
 
 
 def failing(which: Which) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """EIO."""
+    """Every access to the file system fails (EIO)."""
     return lambda node: which(node).failing()
 
 
 @contextlib.contextmanager
 def reboot(node: Node) -> Iterator[None]:
-    """Everything ends at once; what was in memory is gone, and the kernel has another boot id."""
+    """The machine reboots: all processes end at once, memory is lost, and the boot id changes."""
     node.power_off()
     yield
     node.power_on(str(uuid4()))
@@ -54,7 +54,7 @@ def reboot(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def aborted_disk(node: Node) -> Iterator[None]:
-    """The kernel finds an error and makes the file system read-only; a reboot later it is well."""
+    """The kernel finds an error and makes the file system read-only; a reboot repairs it."""
     node.disk.abort()
     yield
     time.sleep(_NOTICE_SECONDS)
@@ -64,7 +64,7 @@ def aborted_disk(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def dead_disk(node: Node) -> Iterator[None]:
-    """The disk answers EIO to everything, with what was not written yet; a reboot later it is well."""
+    """The disk fails with EIO and loses unwritten data; a reboot repairs it."""
     node.disk.shut_down()
     yield
     time.sleep(_NOTICE_SECONDS)
@@ -73,7 +73,7 @@ def dead_disk(node: Node) -> Iterator[None]:
 
 
 def clock(seconds: float) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """The wall clock jumps, and back again."""
+    """The wall clock jumps by so many seconds, and back on exit."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Containers and clients that mean harm. Each act injects on entry and takes the cause away on exit."""
+"""Hostile containers and clients. Each act starts the attack on entry and removes its cause on exit."""
 
 import asyncio
 import contextlib
@@ -23,32 +23,32 @@ _DEEP = 2000
 _ZOMBIES = 80
 _REWRITES_PER_SECOND = 1000
 _REWRITTEN = 50
-"""Files."""
+"""Number of manifests that are rewritten."""
 
 Script = Callable[[Node, str], str]
-"""Of a node and the pod's name."""
+"""Builds a shell script from a node and the name of the pod."""
 
 
 def fork_bomb(node: Node, name: str) -> str:
-    """As many processes as the pod may have, and more."""
+    """A fork bomb: tries to start more processes than the pod may have."""
     return "bomb() { bomb | bomb & }; while :; do bomb; sleep 0.2; done 2>/dev/null"
 
 
 def foreign_names(node: Node, name: str) -> str:
-    """Names of processes that are no UTF-8, or look like other fields of /proc/PID/stat."""
+    """Process names that are not valid UTF-8, or look like other fields of /proc/PID/stat."""
     other = "sh -c \"printf ') R 1\\n\\377' >/proc/self/comm; sleep 3600\" & "
     return other + "printf 'caf\\303' >/proc/$$/comm; trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 
 
 def foreign_marks(node: Node, name: str) -> str:
-    """New processes all the time that carry the runtime server's mark in their environment, as if they knew it."""
+    """A stream of new processes that have the runtime server's mark in their environment."""
     marks = node.runtime.home / "run" / "marks"
     mark = f"PYKUBELET_CRISERVER={marks.read_text().split()[-1] if marks.exists() else 'unknown'}"
     return f"while :; do {mark} sleep 0.05 & {mark} sleep 0.03; done"
 
 
 def poses_as_monitor(node: Node, name: str) -> str:
-    """A process whose arguments are those of a monitor of another container."""
+    """A process with the command line of another container's monitor."""
     identity = node.containers(node.victim)["main"]
     run = node.runtime.home / "run"
     posed = f"--exit-dir {run}/exits -c {identity} -n {identity} -b {run}/bundles/{identity} --syslog"
@@ -56,7 +56,7 @@ def poses_as_monitor(node: Node, name: str) -> str:
 
 
 def endless_log(node: Node, name: str) -> str:
-    """A gigabyte of output a minute."""
+    """An endless log: a gigabyte of output per minute."""
     return (
         "head -c 999 /dev/zero | tr '\\0' x >/tmp/line; echo >>/tmp/line; "
         "for i in $(seq 1667); do cat /tmp/line; done >/tmp/lines; while :; do cat /tmp/lines; sleep 0.1; done"
@@ -64,7 +64,7 @@ def endless_log(node: Node, name: str) -> str:
 
 
 def many_files(node: Node, name: str) -> str:
-    """Very many files in the container's own file system."""
+    """A very large number of files in the container's writable layer."""
     count = max(1, node.options.files // 1000)
     return (
         f"mkdir /many; cd /many; i=0; while [ $i -lt {count} ]; do mkdir $i; cd $i; seq 1000 | xargs touch; cd ..; "
@@ -73,8 +73,8 @@ def many_files(node: Node, name: str) -> str:
 
 
 def deep_directories(node: Node, name: str) -> str:
-    """Directories within directories, deeper than a path can be long."""
-    # The shell's own `cd` would keep the whole path, which soon becomes too long for it.
+    """Nested directories whose path is longer than PATH_MAX."""
+    # The shell's `cd` stores the whole path, which would become too long.
     return (
         f"cd /tmp; i=0; while [ $i -lt {_DEEP} ]; do mkdir deeper && mv top deeper/ 2>/dev/null; mv deeper top; "
         f"i=$((i+1)); done; touch /notes/{name}.ready; sleep 3600"
@@ -82,16 +82,16 @@ def deep_directories(node: Node, name: str) -> str:
 
 
 def zombies(node: Node, name: str) -> str:
-    """Processes that end and that their parent never waits for, as many as there may be."""
+    """Zombie processes, up to the limit of processes."""
     return f"i=0; while [ $i -lt {_ZOMBIES} ]; do (sleep 0.01 & exec sleep 3600) & i=$((i+1)); done; sleep 3600"
 
 
 def hostile(
     script: Script, *, restart: bool = True, ready: bool = False
 ) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """A container runs the script; the runtime is killed and started beside it; then the pod is removed.
+    """A container runs the script, the runtime is killed and restarted meanwhile, then the pod is removed.
 
-    ``ready``: the script says when it has done its worst.
+    ``ready``: the script reports when it is done.
     """
 
     @contextlib.contextmanager
@@ -126,7 +126,7 @@ def log_flood(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rewritten_manifests(node: Node) -> Iterator[None]:
-    """Files are replaced a thousand times a second: half of them are no manifests, half are pods that stay the same."""
+    """Files are rewritten a thousand times per second: half are not valid manifests, half are unchanged pods."""
     notes, names = str(node.notes), [node.fresh(f"rewritten{number}") for number in range(4)]
     documents = {name: pods.manifest("plain", name, notes) for name in names}
     for name in names:
@@ -149,7 +149,7 @@ def rewritten_manifests(node: Node) -> Iterator[None]:
 
 
 def _junk(number: int) -> dict[str, object]:
-    """No pod, or not a valid one."""
+    """A document that is not a pod, or an invalid pod."""
     kinds: tuple[dict[str, object], ...] = (
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"bad_{number}"}},
         {"a": number},
@@ -160,7 +160,7 @@ def _junk(number: int) -> dict[str, object]:
 
 @contextlib.contextmanager
 def dropped_sessions(node: Node) -> Iterator[None]:
-    """Exec sessions are opened, and their clients vanish."""
+    """Exec sessions are opened, and their clients are killed."""
     assert isinstance(node.agent, OurAgent)
     process = node.agent.process
     path = f"/api/v1/namespaces/default/pods/{node.victim}-{process.node_name}/exec?command=cat&stdin=true&stdout=true"

@@ -1,4 +1,4 @@
-"""Volumes, registries, network plugins and the OCI runtime misbehave. Each act injects on entry, heals on exit."""
+"""Faults of volumes, registries, CNI plugins and the OCI runtime. Each act injects on entry, heals on exit."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from pykubelet.testing.registry import Conduct
 _ASKED_SECONDS = 15.0
 _STUCK_SECONDS = 0.4
 _PODS = 6
-"""That use the same broken volume."""
+"""Number of pods that use the same broken volume."""
 _READING = "while :; do cat /volume/data >/dev/null; sleep 0.1; done"
 
 
@@ -29,7 +29,7 @@ def oci(node: Node) -> Switch:
 
 
 def ordered(which: Callable[[Node], Switch], what: Order) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """A program does something else than it should."""
+    """A program misbehaves as ordered."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -52,7 +52,7 @@ def missing_plugin(node: Node) -> Iterator[None]:
 
 
 def registry(how: Conduct | None) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """A pod's image is on a registry that behaves so; None: it stalls in the middle of a layer."""
+    """A pod's image is on a registry with that conduct; None: it stalls in the middle of a layer."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -77,7 +77,7 @@ def registry(how: Conduct | None) -> Callable[[Node], contextlib.AbstractContext
 
 @contextlib.contextmanager
 def hung_volume(node: Node) -> Iterator[None]:
-    """Pods are to start on a FUSE file system that does not answer; it is started again."""
+    """Pods are created on a FUSE file system that does not respond; its daemon is restarted on exit."""
     with _volume(node, Behaviour.HANG) as volume:
         for number in range(_PODS):
             _use(node, volume, f"hung{number}")
@@ -89,7 +89,7 @@ def hung_volume(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def killed_volume(node: Node) -> Iterator[None]:
-    """Pods are to start on a FUSE file system whose daemon was killed; it is started again."""
+    """Pods are created on a FUSE file system whose daemon was killed; it is restarted on exit."""
     with _volume(node, Behaviour.WORK) as volume:
         volume.kill()
         for number in range(_PODS):
@@ -101,7 +101,7 @@ def killed_volume(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def volume_hangs_under_pod(node: Node) -> Iterator[None]:
-    """A pod's program is stuck in a FUSE file system, where no signal reaches it, when the pod is removed."""
+    """A pod is removed while its program is blocked in a FUSE file system, where no signal reaches it."""
     with _volume(node, Behaviour.WORK) as volume:
         name = _use(node, volume, "stuck")
         wait_for(lambda: bool(node.containers(name)), _ASKED_SECONDS, lambda: f"{name} does not run")
@@ -114,7 +114,7 @@ def volume_hangs_under_pod(node: Node) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _volume(node: Node, how: Behaviour) -> Iterator[FuseMount]:
-    """Pods that use it stay until the end of the try, and so must it."""
+    """Mount a FUSE volume; it is unmounted after the try, because its pods exist until then."""
     volume = FuseMount(node.home / node.fresh("volume"))
     node.cleanups.callback(volume.stop)
     volume.start(how)
@@ -137,7 +137,7 @@ def _use(node: Node, volume: FuseMount, what: str) -> str:
 
 
 def _reader() -> int:
-    """The process that reads the volume at this moment; 0: none does."""
+    """PID of the process that reads the volume now; 0: no process does."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):
@@ -147,7 +147,7 @@ def _reader() -> int:
 
 
 def _is_stuck() -> bool:
-    """Whether a process does not get on with reading."""
+    """Whether a process is blocked reading the volume."""
     before = _reader()
     time.sleep(_STUCK_SECONDS)
     return before != 0 and before == _reader()

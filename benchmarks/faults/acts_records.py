@@ -1,4 +1,4 @@
-"""What the runtime server has on its disk is damaged, torn, older or newer when it starts. Our own server only."""
+"""Faults of the runtime server's records: damaged, torn, older or newer at its start. ``pykubelet criserver`` only."""
 
 import contextlib
 import os
@@ -14,11 +14,11 @@ _GARBAGE_BYTES = 20_000
 _NEWER = 1000
 
 Damage = Callable[[Path, Path], None]
-"""Given the server's root and run directories."""
+"""A function that damages files below the server's root and run directories."""
 
 
 def damaged(what: Damage) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
-    """The server is killed, something is damaged, the server is started."""
+    """The server is killed, files are damaged, and the server is started again."""
 
     @contextlib.contextmanager
     def act(node: Node) -> Iterator[None]:
@@ -33,7 +33,7 @@ def damaged(what: Damage) -> Callable[[Node], contextlib.AbstractContextManager[
 
 @contextlib.contextmanager
 def newer_schema(node: Node) -> Iterator[None]:
-    """The server was downgraded; it must leave all as it is until the right version is back."""
+    """The server was downgraded; it must not change anything until the newer version is back."""
     database = node.runtime.home / "root" / "state.db"
     node.runtime.signal(signal.SIGKILL)
     version = _schema(database, _NEWER)
@@ -46,7 +46,7 @@ def newer_schema(node: Node) -> Iterator[None]:
 
 
 def garbage_database(root: Path, run: Path) -> None:
-    """Random bytes instead of the database."""
+    """The database consists of random bytes."""
     _without_log(root)
     (root / "state.db").write_bytes(os.urandom(_GARBAGE_BYTES))
 
@@ -65,7 +65,7 @@ def empty_database(root: Path, run: Path) -> None:
 
 
 def older_schema(root: Path, run: Path) -> None:
-    """The database is of a version without one of the tables."""
+    """The database has an older schema without one of the tables."""
     path = root / "state.db"
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE facts")
@@ -73,17 +73,17 @@ def older_schema(root: Path, run: Path) -> None:
 
 
 def torn_copies(root: Path, run: Path) -> None:
-    """The copies of the database's records are cut off."""
+    """The copies of the database's records are truncated."""
     _cut((root / "records").rglob("*.json"))
 
 
 def torn_networks(root: Path, run: Path) -> None:
-    """What was noted about the pods' networks is cut off."""
+    """The records of the pods' network attachments are truncated."""
     _cut((root / "network").glob("*.json"))
 
 
 def torn_bundles(root: Path, run: Path) -> None:
-    """The configuration of containers that run is cut off."""
+    """The OCI configurations of running containers are truncated."""
     _cut((run / "bundles").glob("*/config.json"))
 
 
@@ -98,7 +98,7 @@ def _without_log(root: Path) -> None:
 
 
 def _schema(path: Path, version: int) -> int:
-    """Set the version; the one before."""
+    """Set the schema version; returns the previous one."""
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         before = int(connection.execute("PRAGMA user_version").fetchone()[0])
         connection.execute(f"PRAGMA user_version={version}")

@@ -1,4 +1,4 @@
-"""The agents of nodes under test behind one face: this project's, and the Go kubelet where one is given. Blocking."""
+"""A common interface of the agents under test: this project's agent and, if given, the Go kubelet. Blocking."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
 _ANSWER_SECONDS = 3.0
 _PIDS = 128
-"""Of one pod at most."""
+"""Limit of the processes of one pod."""
 
 
 class NodeAgent(ABC):
@@ -40,40 +40,40 @@ class NodeAgent(ABC):
     @property
     @abstractmethod
     def pid(self) -> int | None:
-        """Its process while it runs."""
+        """PID of the agent; None if it does not run."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start it; returns when it answers. AssertionError: it does not."""
+        """Start the agent; returns when it responds. AssertionError: it does not respond."""
 
     @abstractmethod
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the agent with SIGKILL."""
 
     @abstractmethod
     def statuses(self) -> dict[str, Status]:
-        """Its pods by their names in the manifests; empty while it does not answer."""
+        """The agent's pods by their names in the manifests; empty if it does not respond."""
 
     @abstractmethod
     def destroy(self) -> None:
-        """End it and remove its files and cgroups."""
+        """Stop the agent and remove its files and cgroups."""
 
     @abstractmethod
     def tail(self) -> str:
-        """The end of its log."""
+        """The end of the agent's log."""
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
-        """Put a manifest into the directory in one move."""
+        """Write a manifest atomically (rename)."""
         temporary = self.manifests / f".{name}.tmp"
         temporary.write_text(json.dumps(document))
         temporary.rename(self.manifests / f"{name}.json")
 
     def remove(self, name: str) -> None:
-        """Take a manifest away."""
+        """Remove a manifest."""
         (self.manifests / f"{name}.json").unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all manifests."""
         for path in self.manifests.iterdir():
             path.unlink()
 

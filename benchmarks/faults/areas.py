@@ -1,9 +1,9 @@
-"""Small file systems for what a node keeps: its disk, its /run and its /var/log, which faults fill and break. Blocking.
+"""Small file systems for the disk, /run and /var/log of a node, which faults fill and break. Blocking.
 
-Most kernels have no device mapper target for errors. So the disk is an ext4 file system on a loop device, which the
-kernel itself can be made to declare broken (``trigger_fs_error``) or dead (``FS_IOC_SHUTDOWN``) until the next mount;
-and errors that pass are made by mounting something over a directory: itself, read-only, or a FUSE file system that
-answers EIO to everything. Files that are open already go on working then, as on a disk with bad sectors.
+Most kernels have no device mapper target for errors. So the disk is an ext4 file system on a loop device, for which the
+kernel can be made to report an error (``trigger_fs_error``) or a shutdown (``FS_IOC_SHUTDOWN``) until the next mount.
+Transient errors are produced by mounting over a directory: a read-only bind mount of itself, or a FUSE file system that
+fails every request with EIO. Files that are already open keep working, as on a disk with bad sectors.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ _FILLER = ".filler"
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A file system of its own; directories of it stand where daemons expect their files."""
+    """A separate file system whose directories are bind-mounted to the paths that daemons use."""
 
     point: Path
     parts: Mapping[str, Path]
-    """Directory in it → where it is bind-mounted."""
+    """Mount points of the bind mounts, by directory of the file system."""
     image: Path | None = None
     """File with an ext4 file system; None: a tmpfs, which forgets everything when it is unmounted."""
 
@@ -48,14 +48,14 @@ class Area:
         return tuple(self.parts.values())
 
     def mount(self) -> None:
-        """Make it unless it is there, and mount it."""
+        """Create the file system unless it exists, and mount it."""
         self.point.mkdir(parents=True, exist_ok=True)
         if self.image is None:
             options = {"nr_inodes": str(_RUN_INODES)}
             mounts.tmpfs(str(self.point), size=_SMALL_BYTES, mode=0o711, options=options)
         else:
             self._mount_image(self.image)
-        # What is mounted in it later must not show in its other places.
+        # Later mounts in it must not propagate to its other mount points.
         mounts.set_propagation(str(self.point), mounts.MountFlag.PRIVATE)
         for name, target in self.parts.items():
             (self.point / name).mkdir(mode=0o711, exist_ok=True)
@@ -64,7 +64,7 @@ class Area:
             mounts.set_propagation(str(target), mounts.MountFlag.PRIVATE)
 
     def unmount(self) -> None:
-        """Take it away with everything mounted in it, whoever uses it."""
+        """Unmount it and everything mounted in it, even if it is in use."""
         for place in (*self.targets, self.point):
             for below in mounts_below(str(place)):
                 mounts.detach(below.path)
@@ -80,7 +80,7 @@ class Area:
 
     @contextlib.contextmanager
     def full(self) -> Iterator[None]:
-        """No space is left."""
+        """Fill the file system until no space is left."""
         filler = self.point / _FILLER
         descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
         try:
@@ -103,7 +103,7 @@ class Area:
 
     @contextlib.contextmanager
     def without_inodes(self) -> Iterator[None]:
-        """No file can be made any more."""
+        """Create files until no inode is left."""
         directory = self.point / _FILLER
         directory.mkdir()
         try:
@@ -118,7 +118,7 @@ class Area:
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
-        """Paths in it cannot be written to."""
+        """Make paths in it read-only."""
         with contextlib.ExitStack() as stack:
             for target in self.targets:
                 mounts.bind(str(target), str(target))
@@ -128,7 +128,7 @@ class Area:
 
     @contextlib.contextmanager
     def failing(self) -> Iterator[None]:
-        """Whatever is done with paths in it fails with EIO."""
+        """Make every access to paths in it fail with EIO."""
         with contextlib.ExitStack() as stack:
             for target in self.targets:
                 broken = FuseMount(target, self.point.with_name(f".{target.parent.name}-{target.name}.behaviour"))
@@ -137,20 +137,20 @@ class Area:
             yield
 
     def sync(self) -> None:
-        """Write everything to the disk."""
+        """Write all data to the disk."""
         _run("sync", "-f", str(self.point))
 
     def abort(self) -> None:
-        """Let the kernel find an error: the file system is read-only until it is mounted again.
+        """Make the kernel report an error: the file system is read-only until it is mounted again.
 
-        What was written before is on the disk, which a file system promises nobody who has not asked for it.
+        All data is synced before; without that a file system guarantees nothing about unsynced data.
         """
         self.sync()
         device = _device(self.point)
         Path("/sys/fs/ext4", device, "trigger_fs_error").write_text("1")
 
     def shut_down(self) -> None:
-        """Let it be dead, as a disk that was pulled out: EIO until it is mounted again. What was written is on it."""
+        """Shut the file system down, like an unplugged disk: EIO until it is mounted again. Data is synced before."""
         self.sync()
         descriptor = os.open(self.point, os.O_RDONLY)
         try:

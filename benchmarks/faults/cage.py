@@ -1,4 +1,4 @@
-"""A cgroup with a limit that a daemon is put into for a while, on cgroup v1 and v2. Blocking."""
+"""A cgroup with a limit into which a daemon is moved for a while, on cgroup v1 and v2. Blocking."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _FILES = {
 
 @contextlib.contextmanager
 def cage(controller: str, name: str, pid: int, limit: int) -> Iterator[Path]:
-    """Put the process into a new cgroup of that path with that limit; at the end all that is in it goes back."""
+    """Move the process into a new cgroup with that limit; at the end its processes are moved back."""
     top = _hierarchy(controller)
     home = top / _cgroup(pid, controller).strip("/")
     directory = top / name.strip("/")

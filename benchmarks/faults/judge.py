@@ -1,7 +1,7 @@
-"""Compares what a node runs with what is wanted of it. Pure.
+"""Compare the actual state of a node with the desired state. Pure.
 
-The witnesses are the runtime's own lists, the agent's view of its pods, and the notes that every container writes when
-its program begins, which tell the truth whatever agent and runtime believe.
+The sources are the runtime's lists, the pods that the agent reports, and the files that every container writes when
+its program begins, which are correct even if agent and runtime are wrong.
 """
 
 from collections import Counter
@@ -16,21 +16,21 @@ VICTIM = "victim"
 
 
 class Goal(StrEnum):
-    """What a pod is to do."""
+    """Desired behavior of a pod."""
 
     RUN = "run"
     END = "end"
-    """Its containers run once, to their end."""
+    """The pod's containers run once, to completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One pod that is to be there."""
+    """One desired pod."""
 
     containers: tuple[str, ...]
     goal: Goal = Goal.RUN
     restarts: bool = True
-    """Whether its policy lets a container that was killed run again."""
+    """Whether its restart policy restarts a killed container."""
 
     @property
     def ends(self) -> bool:
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A pod as the agent shows it."""
+    """A pod as reported by the agent."""
 
     phase: str
     ready: bool
@@ -58,16 +58,16 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The node at one moment."""
+    """The actual state of the node at one moment."""
 
     sandboxes: Counter[str] = field(default_factory=Counter)
-    """Ready ones, by pod."""
+    """Number of ready sandboxes by pod."""
     stopped: Counter[str] = field(default_factory=Counter)
-    """The others."""
+    """Number of sandboxes that are not ready, by pod."""
     rows: tuple[Row, ...] = ()
     statuses: Mapping[str, Status] = field(default_factory=dict)
     runs: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """How often the program of a pod's container has begun."""
+    """Number of program starts by pod and container."""
 
     def current(self, pod: str, name: str) -> Row | None:
         """The last attempt of a container."""
@@ -75,12 +75,12 @@ class Seen:
         return max(rows, key=lambda row: row.attempt, default=None)
 
     def pods(self) -> set[str]:
-        """All that the runtime or the agent has."""
+        """All pods of the runtime and of the agent."""
         return {*self.sandboxes, *self.stopped, *(row.pod for row in self.rows), *self.statuses}
 
 
 def unsettled(wanted: Mapping[str, Wanted], seen: Seen, restarts: Restarts) -> list[str]:
-    """What is not as it should be yet; empty when the node does what is wanted and nothing else."""
+    """The differences from the desired state; empty if there are none."""
     found = [f"{pod}: not wanted any more" for pod in sorted(seen.pods() - wanted.keys())]
     for pod, want in wanted.items():
         found += _unsettled_pod(pod, want, seen, restarts)
@@ -91,7 +91,7 @@ def _unsettled_pod(pod: str, want: Wanted, seen: Seen, restarts: Restarts) -> li
     status = seen.statuses.get(pod)
     if status is None:
         return [f"{pod}: the agent does not have it"]
-    # What must not run again has ended for good when the fault killed it.
+    # A container that must not be restarted has ended for good when the fault killed it.
     may_end = want.ends or (not want.restarts and _explained(pod, restarts))
     if may_end and status.phase in ("Succeeded", "Failed"):
         running = [row.name for row in seen.rows if row.pod == pod and row.running]
@@ -107,20 +107,20 @@ def _unsettled_pod(pod: str, want: Wanted, seen: Seen, restarts: Restarts) -> li
 
 
 def _runs(seen: Seen, pod: str, name: str) -> bool:
-    # A program that has begun has noted it; the runtime may say so a moment sooner.
+    # A program that has begun has recorded it; the runtime may report it a moment sooner.
     row = seen.current(pod, name)
     return row is not None and row.running and seen.runs.get((pod, name), 0) > 0
 
 
 def doubles(seen: Seen) -> list[str]:
-    """What runs twice at this moment."""
+    """The pods and containers that run twice at this moment."""
     running = Counter(f"{row.pod}/{row.name}" for row in seen.rows if row.running)
     found = [f"{name}: {count} containers run" for name, count in running.items() if count > 1]
     return found + [f"{pod}: {count} ready sandboxes" for pod, count in seen.sandboxes.items() if count > 1]
 
 
 def compare(before: Seen, after: Seen, wanted: Mapping[str, Wanted], restarts: Restarts) -> Try:
-    """The verdict over pods that were there before and that are there after, but for what is lost."""
+    """Compare the pods before and after a fault: duplicates and restarts without cause; losses are judged elsewhere."""
     verdict = Try()
     for pod, want in wanted.items():
         for name in want.containers:

@@ -1,4 +1,4 @@
-"""What a fault is, and what is found out about it. Pure."""
+"""Faults, tries and results: the terms of the benchmark. Pure."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,11 +23,11 @@ class Subject(StrEnum):
 
 
 class Restarts(StrEnum):
-    """Which containers a fault itself ends, so that their restart is no loss."""
+    """The containers that a fault itself ends, whose restart does not count."""
 
     NONE = "none"
     VICTIM = "victim"
-    """Those of the pod that the fault strikes."""
+    """The containers of the victim."""
     ALL = "all"
 
 
@@ -54,19 +54,19 @@ class Fault:
 
     name: str
     what: str
-    """What it does to the node, as a clause for the report."""
+    """Effect of the fault on the node, as a clause for the report."""
     act: "Callable[[Node], AbstractContextManager[None]]"
     """Injects on entry and heals on exit. Blocking."""
     group: Group
     restarts: Restarts = Restarts.NONE
     subjects: frozenset[Subject] = EVERYWHERE
-    """Where it applies."""
+    """The subjects that it applies to."""
     limit: float = 60.0
-    """Seconds from the healing to the wanted state; later is lost."""
+    """Seconds from the healing to the desired state; a pod that is not restored by then is lost."""
     hold: float = 1.0
     """Seconds between injection and healing, times a factor of the run."""
     bystanders: bool = False
-    """Whether another pod must start while the fault lasts; it lasts until then."""
+    """Whether another pod must start during the fault; the fault lasts until it has."""
 
     @property
     def in_cluster(self) -> bool:
@@ -76,7 +76,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Try:
-    """What came of one try."""
+    """The result of one try."""
 
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
@@ -84,9 +84,9 @@ class Try:
     ended: list[str] = field(default_factory=list)
     """Daemons that ended though the fault did not kill them."""
     recovery: float | None = None
-    """Seconds; None when the wanted state was not reached."""
+    """Seconds to recover; None if the desired state was not reached."""
     seconds: float = 0.0
-    """Of the whole try."""
+    """Duration of the whole try."""
 
 
 @dataclass(slots=True)
@@ -97,12 +97,12 @@ class Result:
     subject: Subject
     tries: list[Try] = field(default_factory=list)
     leaked: Counter[str] = field(default_factory=Counter)
-    """By kind, counted when the pods of all tries are gone."""
+    """Leaked resources by kind, counted when the pods of all tries are gone."""
     leaks: list[str] = field(default_factory=list)
-    """What they are."""
+    """Descriptions of the leaked resources."""
 
     def count(self, what: str) -> int:
-        """Of ``lost``, ``duplicated``, ``restarted`` or ``ended``, over all tries."""
+        """Number of ``lost``, ``duplicated``, ``restarted`` or ``ended``, over all tries."""
         return sum(len(getattr(each, what)) for each in self.tries)
 
     @property
@@ -111,12 +111,12 @@ class Result:
 
     @property
     def p50(self) -> float | None:
-        """Seconds to recover."""
+        """Median of the seconds to recover."""
         return percentile(self.recoveries, 0.50) if self.recoveries else None
 
     @property
     def worst(self) -> float | None:
-        """Seconds to recover."""
+        """Maximum of the seconds to recover."""
         return max(self.recoveries, default=None)
 
     @property

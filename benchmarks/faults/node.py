@@ -1,4 +1,4 @@
-"""A node under test: a runtime and an agent on small file systems; what they are built on has switches. Blocking."""
+"""A node under test: a runtime and an agent on small file systems, with programs that can be made to fail. Blocking."""
 
 import asyncio
 import contextlib
@@ -41,25 +41,25 @@ _LIST_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _SEED = 11
 _CNI_SECONDS = 3.0
-"""Of one plugin, where that can be set."""
+"""Deadline of one CNI plugin, if it can be configured."""
 _MODULE = "pykubelet.testing.shifted"
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How waiting for the wanted state ended."""
+    """The result of waiting for the desired state."""
 
     seen: Seen | None
-    """The last that was seen."""
+    """The last observed state."""
     seconds: float
     reasons: list[str]
-    """What was not as it should be in the end; empty: all is."""
+    """The remaining differences from the desired state; empty: it was reached."""
     doubled: list[str]
-    """What ran twice meanwhile."""
+    """The pods and containers that ran twice meanwhile."""
 
 
 class Node:
-    """Use ``start`` and ``destroy``; the faults use all else."""
+    """A node under test. The runner uses ``start`` and ``destroy``; the faults use the other methods."""
 
     def __init__(
         self, isolation: Isolation, subject: Subject, options: Options, go_kubelet: Path | None, in_cluster: bool
@@ -70,7 +70,7 @@ class Node:
         self.home = isolation.home
         self._stack = contextlib.ExitStack()
         self.cleanups = contextlib.ExitStack()
-        """Closed after each try, when what the fault has added is gone."""
+        """Closed after each try, when the pods that the fault has added are gone."""
         self.chance = random.Random(_SEED)
         self._api = self._stack.enter_context(fake_api_thread()) if in_cluster else None
         self.oci = oci_runtime(self.home / "bin")
@@ -87,7 +87,7 @@ class Node:
         self.registry = Registry(self.home)
         self.wanted: dict[str, Wanted] = {}
         self.complaints: list[str] = []
-        """What the fault at work has found wrong with the node; counted as lost."""
+        """Errors that the current fault has found; counted as lost."""
         self.generation = 0
         self.rolled = 0
         self._fresh = 0
@@ -98,10 +98,10 @@ class Node:
         self._extras: list[str] = []
         self._traces: NodeTraces | None = None
 
-    # -- its life
+    # -- life cycle
 
     def start(self) -> None:
-        """Bring it up from nothing, without pods, and take stock of it."""
+        """Start a new node without pods, and take a snapshot of the machine."""
         self.notes.mkdir(parents=True, exist_ok=True)
         self.set_clock(0.0)
         self._stack.enter_context(self.registry)
@@ -112,7 +112,7 @@ class Node:
         self.start_runtime()
         self.runtime.load(ImageSpec(pods.IMAGE))
         self.start_agent()
-        # The first pod of all makes what stays: the bridge, firewall chains, parent cgroups.
+        # The first pod creates permanent resources: the bridge, firewall chains, parent cgroups.
         self.add("first", pods.manifest("plain", "first", str(self.notes)), pods.wanted("plain"))
         for settled in (self.settle(60.0), self.clear(60.0)):
             if settled.reasons:
@@ -139,7 +139,7 @@ class Node:
         self._stack.close()
 
     def revive(self) -> list[str]:
-        """Start daemons that have ended; which they were. AssertionError, PykubeletError: one does not come up."""
+        """Start daemons that have ended; returns their names. AssertionError, PykubeletError: one does not come up."""
         ended = []
         if self.runtime.pid() is None:
             ended.append("runtime")
@@ -150,12 +150,12 @@ class Node:
         return ended
 
     def start_runtime(self) -> None:
-        """Start it unless it runs; returns when it answers. PykubeletError: it does not."""
+        """Start the runtime unless it runs; returns when it responds. PykubeletError: it does not respond."""
         with self._elsewhen():
             self.runtime.start()
 
     def start_agent(self) -> None:
-        """The same for the agent. AssertionError: it does not answer."""
+        """Start the agent unless it runs; returns when it responds. AssertionError: it does not respond."""
         with self._elsewhen():
             self.agent.start()
 
@@ -168,7 +168,7 @@ class Node:
             del os.environ[shifted.VARIABLE]
 
     def power_off(self) -> None:
-        """End everything at once, as a loss of power does; what is not on the disk or in the logs is gone."""
+        """End all processes at once, as a power loss does; only the disk and the logs are kept."""
         self.agent.kill()
         pid = self.runtime.pid()
         if pid is not None:
@@ -191,21 +191,21 @@ class Node:
         self.start_runtime()
         self.start_agent()
 
-    # -- its pods
+    # -- pods
 
     @property
     def notes(self) -> Path:
-        """Where containers note that they began."""
+        """Directory in which containers record that they have started."""
         return self.home / "notes"
 
     @property
     def shift(self) -> Path:
-        """What time and boot it is for the daemons."""
+        """File with the clock shift and the boot id of the daemons."""
         return self.home / "shift"
 
     @property
     def api(self) -> FakeApiThread:
-        """The API server; only nodes in a cluster have one."""
+        """The API server of a node in a cluster."""
         assert self._api is not None
         return self._api
 
@@ -214,21 +214,21 @@ class Node:
         return self._api is not None
 
     def set_clock(self, seconds: float) -> None:
-        """Let the daemons' wall clock be wrong by so much."""
+        """Shift the daemons' wall clock."""
         shifted.write_shift(self.shift, seconds, self._boot_id)
 
     def fresh(self, what: str) -> str:
-        """A name that nothing had before."""
+        """A name that was not used before."""
         self._fresh += 1
         return f"{what}-{self._fresh}"
 
     @property
     def victim(self) -> str:
-        """The pod that a fault may strike."""
+        """Name of the victim, the pod that a fault may strike."""
         return f"{VICTIM}-{self.generation}"
 
     def populate(self) -> None:
-        """Pods of all kinds."""
+        """Create pods of all kinds."""
         self.generation += 1
         self.rolled = 0
         for kind in pods.KEPT:
@@ -238,7 +238,7 @@ class Node:
             self.roll_api()
 
     def roll_api(self) -> None:
-        """Take the rolling pod of the API server away and add the next one."""
+        """Replace the rolling pod of the API server by the next one."""
         old, self._api_pod = self._api_pod, self.fresh("api")
         self._unwant(old)
         self.wanted[self._api_pod] = pods.wanted("plain")
@@ -250,7 +250,7 @@ class Node:
             self.api.delete_pod(name)
 
     def roll(self) -> str:
-        """Take the rolling pod away and add the next one; its name."""
+        """Replace the rolling pod by the next one; returns its name."""
         old = f"{pods.ROLLING}-{self.generation}-{self.rolled}"
         self.rolled += 1
         new = f"{pods.ROLLING}-{self.generation}-{self.rolled}"
@@ -259,18 +259,18 @@ class Node:
         return new
 
     def add(self, name: str, document: Mapping[str, Any], want: Wanted) -> None:
-        """A further pod; it stays until ``drop_extras``."""
+        """Add a pod; it is kept until ``drop_extras``."""
         self._extras.append(name)
         self.wanted[name] = want
         self.agent.write(name, document)
 
     def remove(self, name: str) -> None:
-        """Take a pod away."""
+        """Remove a pod."""
         self.wanted.pop(name, None)
         self.agent.remove(name)
 
     def drop_extras(self) -> bool:
-        """Take away what ``add`` has added; whether there was anything."""
+        """Remove the pods that ``add`` has added; returns whether there were any."""
         found, self._extras = self._extras, []
         for name in found:
             self.remove(name)
@@ -280,10 +280,10 @@ class Node:
         self.wanted[name] = pods.wanted(kind)
         self.agent.write(name, pods.manifest(kind, name, str(self.notes)))
 
-    # -- what can be seen of it
+    # -- observation
 
     def call(self, act: Callable[[CriClient], Awaitable[_T]], seconds: float = _LIST_SECONDS) -> _T:
-        """Do something with the runtime. PykubeletError, TimeoutError."""
+        """Make a call to the runtime. PykubeletError, TimeoutError."""
 
         async def work() -> _T:
             client, self._client = self._client or CriClient.connect(self.runtime.endpoint), None
@@ -291,7 +291,7 @@ class Node:
                 async with asyncio.timeout(seconds):
                     result = await act(client)
             except BaseException:
-                # The next one connects at once, where this one would wait longer after each failure.
+                # A new client connects at once; this one would back off after each failure.
                 await client.close()
                 raise
             self._client = client
@@ -300,7 +300,7 @@ class Node:
         return self._runner.run(work())
 
     def look(self) -> Seen | None:
-        """The node now; None if the runtime does not answer."""
+        """The actual state; None if the runtime does not respond."""
 
         async def lists(client: CriClient) -> tuple[list[pb.PodSandbox], list[pb.Container]]:
             return list(await client.list_pod_sandboxes()), list(await client.list_containers())
@@ -324,7 +324,7 @@ class Node:
         return {row.name: row.id for row in seen.rows if row.pod == pod and row.running} if seen else {}
 
     def leaks(self, seconds: float) -> Counter[str]:
-        """What the pods that are gone have left, after at most so long; by kind and name."""
+        """Leftovers of removed pods by kind and name, after at most ``seconds``."""
         assert self._traces is not None
         deadline = time.monotonic() + seconds
         while (left := self._traces.left()) and time.monotonic() < deadline:
@@ -332,7 +332,7 @@ class Node:
         return Counter({f"{kind}: {name}": count for kind, found in left.items() for name, count in found.items()})
 
     def settle(self, seconds: float, restarts: Restarts = Restarts.NONE) -> "Settled":
-        """Wait until the node does what is wanted."""
+        """Wait for the desired state."""
         begin, doubled, seen, reasons = time.monotonic(), set[str](), None, ["the runtime does not answer"]
         while time.monotonic() - begin < seconds * PATIENCE:
             now = self.look()
@@ -345,7 +345,7 @@ class Node:
         return Settled(seen, time.monotonic() - begin, reasons, sorted(doubled))
 
     def clear(self, seconds: float) -> "Settled":
-        """Take all pods away and wait until they are gone."""
+        """Remove all pods and wait until they are gone."""
         self.agent.clear()
         if self.in_cluster:
             self._unwant(self._api_pod)
@@ -360,7 +360,7 @@ class Node:
             found[pod, name] = path.read_bytes().count(b"run\n")
         return found
 
-    # -- what it is made of
+    # -- construction
 
     def _make_runtime(self) -> PrivateRuntime:
         bridge, subnet = self.isolation.bridge, self.isolation.subnet

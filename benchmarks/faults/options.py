@@ -1,31 +1,31 @@
-"""How hard the faults are. Pure."""
+"""Options of the faults: durations and sizes. Pure."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How hard the faults are."""
+    """Durations and sizes of the faults."""
 
     hold: float = 1.0
-    """Factor of how long they last."""
+    """Factor on the duration of faults."""
     back_off: bool = True
-    """Wait for pods that could not start while the fault lasted; or else replace them by new ones when it ends."""
+    """Wait for pods that could not start during the fault; otherwise replace them by new ones when it ends."""
     share: bool = False
-    """Keep the pods for the next fault, and count what is left of all of them together."""
+    """Keep the pods for the next fault, and count their leftovers in total."""
     stop_seconds: float = 60.0
-    """How long daemons are stopped by SIGSTOP."""
+    """Seconds for which daemons are stopped by SIGSTOP."""
     files: int = 1_000_000
-    """That a hostile container makes."""
+    """Number of files that a hostile container creates."""
     log_seconds: float = 20.0
-    """How long a container writes 1 GB/min to its log."""
+    """Seconds for which a container writes 1 GB/min to its log."""
     sessions: int = 500
-    """Exec sessions opened and dropped."""
+    """Number of exec sessions opened and dropped."""
     rewrite_seconds: float = 5.0
-    """How long 1,000 manifests a second are rewritten."""
+    """Seconds for which 1,000 manifests per second are rewritten."""
 
     def changed(self, stop_seconds: float | None, files: int | None) -> "Options":
-        """With those that are given."""
+        """A copy with the given values; None: unchanged."""
         return replace(self, stop_seconds=stop_seconds or self.stop_seconds, files=files or self.files)
 
 
@@ -39,4 +39,4 @@ SHORT = Options(
     sessions=60,
     rewrite_seconds=1.0,
 )
-"""Mild and quick."""
+"""Options for a short run."""

@@ -1,5 +1,4 @@
-"""What a runtime is built on, with a switch: wrappers of the OCI runtime and of a CNI plugin that work until told
-otherwise. Blocking."""
+"""Wrappers of the OCI runtime and of a CNI plugin that pass calls on until they are ordered to misbehave. Blocking."""
 
 import shutil
 from dataclasses import dataclass
@@ -26,11 +25,11 @@ exec {program} "$@"
 
 
 class Order(StrEnum):
-    """What a wrapper does."""
+    """Behavior of a wrapper."""
 
     WORK = "work"
     HANG = "hang"
-    """Until the order changes; it works then."""
+    """Hang until the order changes, then run the program."""
     FAIL = "fail"
     GARBAGE = "garbage"
     """Print random bytes, and report success."""
@@ -40,37 +39,37 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One wrapper and its orders."""
+    """One wrapper and its current order."""
 
     path: Path
-    """The wrapper."""
+    """Path of the wrapper."""
     program: str
-    """What it wraps."""
+    """Path of the wrapped program."""
 
     @property
     def _order(self) -> Path:
         return self.path.with_name(f".{self.path.name}.order")
 
     def install(self) -> None:
-        """Write the wrapper; it works."""
+        """Write the wrapper; it runs the program."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(_WRAPPER.format(order=self._order, program=self.program))
         self.path.chmod(0o755)
         self.order(Order.WORK)
 
     def order(self, what: Order) -> None:
-        """From its next start on."""
+        """Set the behavior from the next start of the wrapper on."""
         temporary = self._order.with_name(f"{self._order.name}.tmp")
         temporary.write_text(f"{what}\n")
         temporary.rename(self._order)
 
     def remove(self) -> None:
-        """Let the program be missing."""
+        """Remove the wrapper, so that the program is missing."""
         self.path.unlink()
 
 
 def oci_runtime(directory: Path) -> Switch:
-    """runc behind a switch."""
+    """Create a wrapper of runc."""
     program = shutil.which("runc")
     if program is None:
         raise NotFound("runc is missing; install it with: apt-get install runc")
@@ -78,7 +77,7 @@ def oci_runtime(directory: Path) -> Switch:
 
 
 def network_plugin(directory: Path) -> Switch:
-    """The bridge plugin behind a switch; ``directory`` gets links to all others."""
+    """Create a wrapper of the bridge plugin; ``directory`` gets links to all other plugins."""
     directory.mkdir(parents=True, exist_ok=True)
     for plugin in PLUGINS.iterdir():
         link = directory / plugin.name

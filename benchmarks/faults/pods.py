@@ -1,7 +1,7 @@
 """The pods of the node under test, as manifests. Pure.
 
-Every container notes on the host when its program begins. None refers to objects of a cluster, so that each of the
-agents can run them as static pods.
+Every container records on the host when its program begins. No pod refers to objects of a cluster, so that every
+agent can run them as static pods.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Manifest = dict[str, Any]
 _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _NOTE = "echo run >>/notes/{pod}.{name}"
 ROLLING = "rolling"
-"""The kind of pod of which each try takes one away and adds the next."""
+"""The kind of pod that each try replaces by a new one."""
 _KINDS: Mapping[str, Wanted] = {
     "plain": Wanted(("main",)),
     "volumes": Wanted(("main", "second")),
@@ -28,16 +28,16 @@ _KINDS: Mapping[str, Wanted] = {
     ROLLING: Wanted(("main",)),
 }
 KEPT = tuple(kind for kind in _KINDS if kind != ROLLING)
-"""The kinds that are there during all tries of a fault."""
+"""The kinds of pods that exist during all tries of a fault."""
 
 
 def wanted(kind: str) -> Wanted:
-    """What is wanted of a pod of that kind."""
+    """The desired state of a pod of that kind."""
     return _KINDS[kind]
 
 
 def manifest(kind: str, name: str, notes: str, image: str = IMAGE) -> Manifest:
-    """A pod of that kind; ``notes`` is the host's directory for them."""
+    """A pod of that kind; ``notes`` is the host's directory for the records of starts."""
     want = _KINDS[kind]
     script = "exit 0" if want.ends else _STAY
     spec: Manifest = {
@@ -67,7 +67,7 @@ def pod(name: str, spec: Manifest) -> Manifest:
 
 
 def container(name: str, script: str, **fields: object) -> Manifest:
-    """A container that runs a shell script and can write notes."""
+    """A container that runs a shell script and can record its start."""
     return {
         "name": name,
         "image": IMAGE,

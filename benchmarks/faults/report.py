@@ -1,5 +1,5 @@
-"""The results: ``docs/reliability.md`` for people, a file of JSON for machines, and the table on the terminal. Pure but
-for the two ``write`` functions."""
+"""Reports: ``docs/reliability.md``, a JSON file, and the table on the terminal. Pure, except for the functions that
+read and write files."""
 
 import json
 import os
@@ -57,14 +57,14 @@ as an init system does, and the clock runs until the node does what is wanted of
 The disk is an ext4 file system on a loop device; /run and /var/log are of 64 MiB each. The clock and the boot id are
 changed for the daemons only, not for the machine."""
 _BAR = 12
-"""Widest bar, in characters."""
+"""Width of the widest bar, in characters."""
 _BAR_SECONDS = 24.0
-"""What the widest bar stands for."""
+"""Seconds that the widest bar represents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """When and on what the results were taken."""
+    """Date, machine and versions of a run."""
 
     tries: int
     options: Options
@@ -74,7 +74,7 @@ class Run:
 
 
 def machine() -> str:
-    """The machine in one line; the load tells whether others used it, too."""
+    """Describe the machine in one line; the load shows whether other programs used it."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return (
         f"{os.cpu_count()} CPUs, {memory:.0f} GiB, Linux {platform.release()} (load average {os.getloadavg()[2]:.0f})"
@@ -82,7 +82,7 @@ def machine() -> str:
 
 
 def markdown(faults: Sequence[Fault], results: Sequence[Result], run: Run) -> str:
-    """The whole document."""
+    """Format the whole document."""
     subjects = [subject for subject in Subject if any(result.subject is subject for result in results)]
     known = {(result.fault, result.subject): result for result in results}
     lines = [*_introduction(run, results, subjects), ""]
@@ -163,7 +163,7 @@ def _cells(result: Result) -> list[str]:
 
 
 def bar(seconds: float | None) -> str:
-    """The longest recovery as a bar."""
+    """Format the longest recovery as a bar."""
     if seconds is None:
         return ""
     eighths = round(min(seconds / _BAR_SECONDS, 1.0) * _BAR * 8)
@@ -209,7 +209,7 @@ def _one_line(text: str) -> str:
 
 
 def line(result: Result) -> str:
-    """A result for the terminal."""
+    """Format a result for the terminal."""
     counts = "  ".join(f"{what} {result.count(what)}" for what in _COUNTS)
     mark = "FAILED" if result.failed else "ok"
     ended = f"  daemons ended {result.count('ended')}" if result.count("ended") else ""
@@ -219,13 +219,13 @@ def line(result: Result) -> str:
 
 
 def details(result: Result) -> list[str]:
-    """What was wrong, for the terminal."""
+    """Format the failures of a result for the terminal."""
     found = [f"{what}: {each}" for one in result.tries for what in (*_COUNTS, "ended") for each in getattr(one, what)]
     return [*found, *(f"leaked: {each}" for each in result.leaks)]
 
 
 def write_json(path: Path, results: Sequence[Result], run: Run) -> None:
-    """Everything, for machines."""
+    """Write all results as JSON."""
     rows = [
         {
             "fault": result.fault,
@@ -242,7 +242,7 @@ def write_json(path: Path, results: Sequence[Result], run: Run) -> None:
 
 
 def read_json(path: Path) -> tuple[list[Result], float]:
-    """Results of an earlier run, and its minutes."""
+    """Read the results of an earlier run, and its duration in minutes."""
     document, found = json.loads(path.read_text()), []
     for each in document["results"]:
         tries = [Try(**one) for one in each["tries"]]
@@ -251,6 +251,6 @@ def read_json(path: Path) -> tuple[list[Result], float]:
 
 
 def write_markdown(path: Path, faults: Sequence[Fault], results: Sequence[Result], run: Run) -> None:
-    """The document."""
+    """Write the document."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(markdown(faults, results, run))

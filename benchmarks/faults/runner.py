@@ -1,4 +1,4 @@
-"""Does faults to a node, and finds out what it survived. Blocking."""
+"""Inject faults into a node and measure its recovery. Blocking."""
 
 import shutil
 import subprocess
@@ -20,18 +20,18 @@ _LEAK_SECONDS = 45.0
 """Housekeeping looks for orphans every ten seconds."""
 _BYSTANDER_SECONDS = 15.0
 _CONFIRM_SECONDS = 0.3
-"""After this time all must still be as wanted."""
+"""Seconds after which the state must still be the desired one."""
 ALL = "all"
-"""What the result for faults that share their pods is called."""
+"""Name of the common result of faults that share their pods."""
 _SHOWN = 40
-"""Leaks whose names are kept."""
+"""Number of leaks whose names are kept."""
 _POLL_SECONDS = 0.05
 _ERRORS = (PykubeletError, AssertionError, OSError, TimeoutError, subprocess.SubprocessError)
 Say = Callable[[str], None]
 
 
 class Bench:
-    """One subject's node, which is replaced by a new one whenever a fault has spoilt it."""
+    """One subject's node, which is replaced by a new one when a fault has made it unusable."""
 
     def __init__(self, subject: Subject, options: Options, go_kubelet: Path | None, say: Say, logs: Path) -> None:
         self._subject = subject
@@ -43,8 +43,8 @@ class Bench:
         self._rest = Result(ALL, subject, [Try()])
 
     def run(self, faults: Sequence[Fault], tries: int) -> Iterator[Result]:
-        """The results of those that apply, one after the other."""
-        # Those of a cluster come last: their node is another one.
+        """Inject the faults that apply to the subject; yields their results."""
+        # Faults of a cluster come last: they need another node.
         chosen = sorted(
             (fault for fault in faults if self._subject in fault.subjects), key=lambda each: each.in_cluster
         )
@@ -58,14 +58,14 @@ class Bench:
             self.close()
 
     def close(self) -> None:
-        """Remove the node, with everything of it; the next fault makes another one."""
+        """Remove the node completely; the next fault creates another one."""
         node, self._node = self._node, None
         if node is not None:
             node.destroy()
             node.isolation.destroy()
 
     def measure(self, fault: Fault, tries: int) -> Result:
-        """Do one fault several times."""
+        """Inject one fault several times."""
         if self._node is not None and self._node.in_cluster != fault.in_cluster:
             self.finish()
             self.close()
@@ -83,7 +83,7 @@ class Bench:
         return result
 
     def finish(self) -> Result:
-        """Take away the pods that faults have shared; what they have left, beside what earlier calls have found."""
+        """Remove the pods that faults have shared; returns their leaks that earlier calls have not reported."""
         self._clear(self._rest)
         return self._rest
 
@@ -126,7 +126,7 @@ class Bench:
         return verdict
 
     def _during(self, node: Node, fault: Fault) -> list[str]:
-        """While the fault lasts one pod is taken away and another one added; what was wrong."""
+        """Replace a pod while the fault lasts; returns the errors."""
         new = node.roll()
         if not fault.bystanders:
             time.sleep(fault.hold * node.options.hold)
@@ -140,7 +140,7 @@ class Bench:
         return [f"{new}: did not start while the fault lasted"]
 
     def _renew(self, node: Node, fault: Fault, verdict: Try) -> None:
-        """Bring the node to where the next try can begin: with all pods, and none beside them."""
+        """Restore the state in which the next try begins: all pods, and no others."""
         added = node.drop_extras()
         if fault.restarts is not Restarts.NONE:
             verdict.lost += [f"after the fault: {reason}" for reason in node.clear(_CLEAR_SECONDS).reasons]
@@ -149,7 +149,7 @@ class Bench:
         node.cleanups.close()
 
     def _clear(self, result: Result) -> None:
-        """Take the pods away and count what they leave."""
+        """Remove the pods and count their leaks."""
         if self._node is None:
             return
         left = self._node.clear(_CLEAR_SECONDS)
@@ -163,7 +163,7 @@ class Bench:
             self.close()
 
     def _keep_logs(self, fault: str) -> None:
-        """Save the daemons' logs of a node that is about to be replaced."""
+        """Save the logs of a node's daemons before the node is replaced."""
         if self._node is None:
             return
         directory = self._logs / f"{self._subject.name.lower()}-{fault}"

@@ -119,10 +119,10 @@ def test_pages_for_people(web: Web) -> None:
 
 
 def test_who_has_no_rights_on_nodes_is_refused(web: Web, apiserver: EnvTest) -> None:
-    status, text = web.node("/pods", apiserver.tokens["nobody"])
+    status, text = web.node("/pods", apiserver.tokens["outsider"])
     assert (status, text) == (
         403,
-        "Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
+        "Forbidden (user=outsider, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
     )
 
 

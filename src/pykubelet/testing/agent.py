@@ -1,4 +1,4 @@
-"""An agent in a process of its own, isolated from everything else on the machine: for tests and benchmarks."""
+"""Run an agent in a separate process, isolated from everything else on the machine, for tests and benchmarks."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ class AgentProcess:
 
     home: Path
     endpoint: str
-    """The runtime's; empty: the agent starts a server of our own below its directory."""
+    """CRI endpoint of the runtime; empty: the agent starts ``pykubelet criserver`` below its directory."""
     cgroup_root: str
     """A cgroup path that only this agent uses, ``/pktest-…``."""
     node_name: str = "testnode"
@@ -43,10 +43,10 @@ class AgentProcess:
     manifest_dir: Path | None = None
     """Default: a directory of its own."""
     module: str = field(default_factory=shifted.module)
-    """What is run."""
+    """Name of the Python module that is run."""
     process: "subprocess.Popen[bytes] | None" = None
     node_port: int = field(default_factory=lambda: free_port())
-    """Where the node's server listens, if the agent has one."""
+    """Port of the kubelet API server, if the agent serves it."""
 
     @property
     def manifests(self) -> Path:
@@ -82,9 +82,9 @@ class AgentProcess:
         return self.process.pid
 
     def start(self, *, wait: bool = True) -> None:
-        """Start the agent; with ``wait``, return when its local API answers."""
+        """Start the agent; with ``wait``, return when its local API responds."""
         for directory in (self.manifests, self.pod_logs):
-            with contextlib.suppress(FileExistsError):  # whatever it is now: it may be on a file system that fails
+            with contextlib.suppress(FileExistsError):  # of any file type: it may be on a file system that fails
                 directory.mkdir(parents=True)
         configuration = {
             "kind": "KubeletConfiguration",
@@ -118,7 +118,7 @@ class AgentProcess:
             self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Wait until the local API answers; AssertionError with the log's end if it does not."""
+        """Wait until the local API responds; AssertionError with the end of the log if it does not."""
         wait_for(self._answers, _START_SECONDS, lambda: f"the agent did not start:\n{self.log_tail()}")
 
     def _answers(self) -> bool:
@@ -131,7 +131,7 @@ class AgentProcess:
         return False
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """End the agent with a signal; its exit status."""
+        """Stop the agent with a signal; returns its exit status."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -144,11 +144,11 @@ class AgentProcess:
         self.stop(signal.SIGKILL)
 
     def write(self, name: str, *documents: Mapping[str, Any]) -> Path:
-        """Put documents into the manifest directory in one move."""
+        """Write documents to a file of the manifest directory atomically (rename)."""
         return self.write_text(name, "\n---\n".join(json.dumps(document) for document in documents))
 
     def write_text(self, name: str, text: str | bytes) -> Path:
-        """Put a file into the manifest directory in one move."""
+        """Write a file of the manifest directory atomically (rename)."""
         path = self.manifests / name
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{name}.tmp")
@@ -169,7 +169,7 @@ class AgentProcess:
         return pods[name]
 
     def wait_pod(self, name: str, condition: Callable[[Pod], object], timeout: float = 20.0) -> Pod:
-        """Wait until the pod is there and the condition holds for it; the pod as it is then."""
+        """Wait until the pod exists and the condition holds for it; returns the pod at that moment."""
         last: list[Pod] = []
 
         def holds() -> bool:
@@ -185,7 +185,7 @@ class AgentProcess:
         return [self.wait_pod(name, is_ready, timeout) for name in names]
 
     def wait_gone(self, *names: str, timeout: float = 30.0) -> None:
-        """Wait until the agent has forgotten these pods."""
+        """Wait until the agent does not list these pods any more."""
         wait_for(
             lambda: not self.pods().keys() & set(names),
             timeout,
@@ -222,16 +222,16 @@ class AgentProcess:
         )
 
     def exec(self, name: str, script: str, container: str = "") -> str:
-        """What a shell script prints in a container of the pod; AssertionError if it fails."""
+        """Run a shell script in a container of the pod; returns its output. AssertionError if it fails."""
         chosen = ("-c", container) if container else ()
         done = self.cli("exec", name, *chosen, "--", "sh", "-c", script)
         assert done.returncode == 0, f"{script!r} in {name} failed with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def end_container(self, name: str, container: str = "") -> None:
-        """Send SIGTERM to a container's first process, as an exit of its own accord; nobody waits for the end."""
+        """Send SIGTERM to a container's first process, so that it exits by itself; does not wait for the exit."""
         chosen = ("-c", container) if container else ()
-        # The end takes the sending process along, so its status says nothing.
+        # The exit of the first process kills the sending process too, so the status of the latter is meaningless.
         self.cli("exec", name, *chosen, "--", "kill", "-TERM", "1")
 
     def _why(self, name: str, last: list[Pod]) -> str:
@@ -246,13 +246,13 @@ class AgentProcess:
         return self.log.read_text(errors="replace")[-size:] if self.log.exists() else "(no log)"
 
     def remove_all_pods(self, timeout: float = 60.0) -> None:
-        """Take every manifest away and wait until the pods are gone."""
+        """Remove every manifest and wait until the pods are gone."""
         for path in self.manifests.iterdir():
             path.unlink()
         wait_for(lambda: not self.pods(), timeout, lambda: f"pods are left: {list(self.pods())}\n{self.log_tail()}")
 
     def destroy(self) -> None:
-        """Remove the agent's directory; the runtime's pods are the runtime's to remove."""
+        """Remove the agent's directory; pods that are left in the runtime are removed with the runtime."""
         if self.process is not None:
             self.kill()
         remove_mounts(self.home)
@@ -261,7 +261,7 @@ class AgentProcess:
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
+    """A TCP port of loopback on which no process listens now."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
@@ -272,7 +272,7 @@ def cli_command(endpoint: Path, *arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The environment in which child processes find this very package, installed or not."""
+    """An environment in which child processes import this copy of the package, installed or not."""
     source = str(Path(pykubelet.__file__).parents[1])
     inherited = os.environ.get("PYTHONPATH", "")
     return {**os.environ, "PYTHONPATH": f"{source}:{inherited}" if inherited else source}
@@ -286,9 +286,9 @@ def is_ready(pod: Pod) -> bool:
 
 
 def container_status(pod: Pod, name: str = "") -> ContainerStatus:
-    """The status of a container of any kind by name, without one that of the first ordinary container.
+    """The status of a container of any kind by name; without a name, that of the first ordinary container.
 
-    A blank one as long as the agent has not looked at the pod.
+    Returns an empty status until the agent has synced the pod.
     """
     status = pod.status
     everything = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
@@ -313,7 +313,7 @@ def nothing_within(condition: Callable[[], bool], seconds: float, message: Calla
 
 
 def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[], str]) -> float:
-    """Poll until the condition holds; the seconds it took. AssertionError with the message after the timeout."""
+    """Poll until the condition holds; returns the seconds it took. AssertionError with the message on timeout."""
     timeout *= PATIENCE
     start = time.monotonic()
     while True:

@@ -1,4 +1,4 @@
-"""Files of certificates of an authority of its own, for tests of programs that read them from files."""
+"""A certificate authority that writes its certificates to files, for tests of programs that read them from files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from pykubelet.testing.cluster_ca import ClusterAuthority
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """Files of one certificate, PEM."""
+    """Paths of one certificate and its key, in PEM."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """Signs certificates; all files lie in the directory, the authority's own is ``ca``."""
+    """Signs certificates; all files are in the directory, ``ca`` is the authority's own certificate."""
 
     def __init__(self, directory: Path, name: str = "pykubelet test authority") -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ class Authority:
         self.ca.write_bytes(self._authority.certificate_pem)
 
     def issue(self, name: str, hosts: Sequence[str] = (), group: str = "tests") -> Issued:
-        """A certificate for a server of these names and addresses; for a client in the group, if there are none."""
+        """Issue a certificate for a server with these names and addresses; without any, for a client in the group."""
         key, certificate = self._authority.server(hosts) if hosts else self._authority.client(name, group)
         issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         issued.certificate.write_bytes(certificate)

@@ -1,4 +1,4 @@
-"""A cgroup v2 file system made of plain files, with the kernel's rules that matter to us.
+"""A cgroup v2 file system made of plain files, with those rules of the kernel that the product relies on.
 
 A new cgroup has the control files of the controllers its parent passes on; a cgroup with processes (other
 than the root) cannot pass controllers on; one with processes or children cannot be removed.
@@ -40,12 +40,12 @@ _BY_CONTROLLER: dict[str, dict[str, str]] = {
 
 
 class FakeCgroupFiles(CgroupFiles):
-    """Stands in for the kernel below `root`; give it to `CgroupV2(root, files)`."""
+    """A fake of the kernel's cgroup files below `root`; pass it to `CgroupV2(root, files)`."""
 
     def __init__(self, root: Path, controllers: tuple[str, ...] = CONTROLLERS) -> None:
         self.root = root
         self.writes: list[tuple[str, str]] = []
-        """Every write that was taken: path below the root, and the value."""
+        """Every accepted write: path below the root, and the value."""
         root.mkdir(exist_ok=True)
         for name in ("cgroup.procs", "cgroup.subtree_control"):
             (root / name).write_text("")

@@ -53,13 +53,13 @@ class VirtualClock:
         await waiter
 
     def jump_wall(self, seconds: Seconds) -> None:
-        """Step the wall clock alone, as NTP or an operator does; nobody wakes up."""
+        """Step only the wall clock, as NTP or an operator does; no sleeping task wakes up."""
         self._wall_offset += seconds
 
     async def advance(self, seconds: Seconds) -> None:
         """Let time pass: wake sleepers by deadline, and after each let the loop run until it is idle.
 
-        Tasks woken on the way may sleep again and are woken again within the same call.
+        A task that was woken may sleep again; it is woken again within the same call if its new deadline has passed.
         """
         target = self._monotonic + seconds
         await self.settle()
@@ -74,15 +74,15 @@ class VirtualClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Run the loop until no callback is ready and no blocking call runs, those that take long left out.
+        """Run the loop until no callback is ready and no blocking call runs; long blocking calls are ignored.
 
-        Other threads and subprocesses are not waited for.
+        It does not wait for other threads and subprocesses.
         """
         ready: object = getattr(asyncio.get_running_loop(), "_ready", None)
         idle = 0
         for _ in range(_MAX_ROUNDS):
             await asyncio.sleep(0)
-            # CPython keeps runnable callbacks in `_ready`; empty while we run means nobody else wants to.
+            # CPython keeps runnable callbacks in `_ready`; if it is empty now, no other callback is ready.
             idle = 0 if ready else idle + 1
             if idle >= _IDLE_ROUNDS:
                 if not blocking.young():

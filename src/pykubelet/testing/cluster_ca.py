@@ -1,4 +1,4 @@
-"""A cluster's certificate authority in memory: certificates of the API server, signatures as a controller gives."""
+"""A cluster's certificate authority in memory: issues the API server's certificate and signs requests."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ _YEAR = timedelta(days=365)
 
 
 def new_key() -> bytes:
-    """An RSA key in PEM."""
+    """Generate an RSA key, in PEM."""
     return _pem(rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAuthority:
-    """An authority that signs whatever it is given."""
+    """An authority that signs every request."""
 
     key: rsa.RSAPrivateKey
     certificate: x509.Certificate
 
     @classmethod
     def make(cls, name: str) -> "ClusterAuthority":
-        """A new one."""
+        """Create an authority of that name."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)

@@ -1,7 +1,7 @@
-"""A private containerd: own root, state, socket, bridge and address range, beside whatever else runs here.
+"""A private containerd with its own root, state, socket, bridge and address range, isolated from other runtimes.
 
-Used by the integration tests, the benchmarks and ``make run``. Everything it makes lies below one directory, but for
-what containerd 1.6 and the CNI library hard-wire (``/run/containerd/s``, ``/var/lib/cni``), which is cleaned by name.
+The integration tests and the benchmarks use it. All of its files are below one directory, except the paths that
+containerd 1.6 and the CNI library hard-code (``/run/containerd/s``, ``/var/lib/cni``), whose files are removed by name.
 """
 
 import contextlib
@@ -70,17 +70,17 @@ _DISABLED = (
 
 @dataclass(frozen=True, slots=True)
 class PrivateContainerd:
-    """Where one private containerd lives. ``home`` must be short: a socket path has at most 107 bytes."""
+    """One private containerd. ``home`` must be short: a socket path has at most 107 bytes."""
 
     home: Path
     bridge: str
-    """Name of its bridge, at most 15 characters."""
+    """Name of the bridge, at most 15 characters."""
     subnet: str
-    """Its pods' addresses in CIDR form."""
+    """Address range of the pods, in CIDR form."""
     cni_bin: str = "/usr/lib/cni"
-    """Where the network's plugins are."""
+    """Directory of the CNI plugins."""
     runc: str = "runc"
-    """The OCI runtime's program."""
+    """Path or name of the OCI runtime's program."""
 
     @property
     def name(self) -> str:
@@ -99,7 +99,7 @@ class PrivateContainerd:
         return self.home / "containerd.pid"
 
     def start(self) -> None:
-        """Start it unless it runs; returns when its CRI service answers. Permanent: it did not come up."""
+        """Start the daemon unless it runs; returns when its CRI service responds. Permanent: it did not come up."""
         for program, package in (("containerd", "containerd"), ("runc", "runc"), ("ctr", "containerd")):
             if shutil.which(program) is None:
                 raise NotFound(f"{program} is missing; install it with: apt-get install {package}")
@@ -115,20 +115,20 @@ class PrivateContainerd:
                     start_new_session=True,
                 )
             self._pid_file.write_text(str(process.pid))
-            # The daemon outlives this program; a Popen left behind would warn about it.
+            # The daemon outlives this program; a Popen object that is not waited for would warn about that.
             process.returncode = 0
         self._wait_ready()
         self.load(pause_image(PAUSE_IMAGE))
 
     def load(self, spec: ImageSpec) -> None:
-        """Pack an image from busybox and import it."""
+        """Build an image from busybox and import it."""
         archive = self.home / "images" / (spec.reference.replace("/", "_").replace(":", "_") + ".tar")
         pack(spec, archive, os.uname().machine)
         self.ctr("images", "import", str(archive))
         archive.unlink()
 
     def ctr(self, *arguments: str) -> str:
-        """Run containerd's own client in CRI's namespace; its output."""
+        """Run containerd's own client in CRI's namespace; returns its output."""
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
@@ -136,7 +136,7 @@ class PrivateContainerd:
         return done.stdout
 
     def pid(self) -> int | None:
-        """The daemon's process id while it runs."""
+        """The daemon's process id; None if it does not run."""
         try:
             pid = int(self._pid_file.read_text())
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -145,11 +145,11 @@ class PrivateContainerd:
         return pid if str(self.home).encode() in command else None
 
     def stop(self) -> None:
-        """Stop the daemon; its containers go on."""
+        """Stop the daemon; its containers keep running."""
         self.signal(signal.SIGTERM)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal that ends the daemon and wait for its end."""
+        """Send a signal that ends the daemon, and wait until it has ended."""
         pid = self.pid()
         if pid is None:
             return
@@ -162,7 +162,7 @@ class PrivateContainerd:
             time.sleep(0.02)
 
     def traces(self) -> RuntimeTraces:
-        """Where to look for what pods have left."""
+        """The places where pods can leave something behind."""
         state = self.home / "state"
         return RuntimeTraces(
             # Shims, by the socket in their command line.
@@ -174,7 +174,7 @@ class PrivateContainerd:
 
     def destroy(self) -> None:
         """Remove every trace: containers, shims, daemon, bridge, mounts and files. Works after any crash."""
-        # libcni keeps a file per sandbox for the loopback network, which belongs to no network of ours.
+        # libcni keeps a file per sandbox for the loopback network, whose name is not that of the private network.
         for sandbox in (self.home / "root" / "io.containerd.grpc.v1.cri" / "sandboxes").glob("*"):
             (_CNI_RESULTS / f"cni-loopback-{sandbox.name}-lo").unlink(missing_ok=True)
         self.stop()
@@ -212,7 +212,7 @@ class PrivateContainerd:
         raise Permanent(f"containerd did not come up within {_START_SECONDS:.0f} s; its log ends with:\n{tail}")
 
     def _shims(self) -> list[int]:
-        """Shims of this containerd: they carry its socket in their command line."""
+        """Shims of this containerd, found by its socket in their command line."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():
@@ -223,14 +223,14 @@ class PrivateContainerd:
         return found
 
     def _shim_sockets(self) -> list[Path]:
-        """Sockets of shims that were killed; containerd notes them beside each task."""
+        """Sockets of shims that were killed; containerd records them beside each task."""
         notes = (self.home / "state").glob("io.containerd.runtime.v2.task/*/*/address")
         return [Path(note.read_text().removeprefix("unix://")) for note in notes]
 
 
 def _kill_tree(pid: int) -> None:
     """Kill a shim's containers, then the shim."""
-    # Each thread has the children that it started itself.
+    # /proc lists the children of each thread separately.
     lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
     for child in [*(int(each) for text in lists for each in text.split()), pid]:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,7 @@
-"""A private runtime server of our own: own root, state, socket, bridge and address range. The shape is containerd's."""
+"""A private ``pykubelet criserver`` with its own root, state, socket, bridge and address range.
+
+Its interface is that of :mod:`pykubelet.testing.containerd`.
+"""
 
 import asyncio
 import contextlib
@@ -31,30 +34,30 @@ from pykubelet.testing.traces import kill_processes, remove_firewall_rules, remo
 _START_SECONDS = 30.0 * PATIENCE
 _STOP_SECONDS = 15.0 * PATIENCE
 _OCI = os.environ.get("PYKUBELET_TEST_OCI", "runc")
-"""The OCI runtime: runc or crun."""
+"""Program of the OCI runtime: runc or crun."""
 _HANDLERS = {name: name for name in ("runc", "crun", _OCI)}
 _PROGRAMS = {"conmon": "conmon", _OCI: _OCI, "catatonit": "catatonit"}
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateCriServer:
-    """Where one private server lives. ``home`` must be short: a socket path has at most 107 bytes."""
+    """One private server. ``home`` must be short: a socket path has at most 107 bytes."""
 
     home: Path
     bridge: str
-    """Name of its bridge, at most 15 characters."""
+    """Name of the bridge, at most 15 characters."""
     subnet: str
-    """Its pods' addresses in CIDR form."""
+    """Address range of the pods, in CIDR form."""
     module: str = field(default_factory=shifted.module)
-    """What is run; the tests of sudden ends have another."""
+    """Name of the Python module that is run; tests that kill the server at chosen steps run another."""
     cni: Mapping[str, object] = field(default_factory=dict)
-    """Settings of the network beside its directory."""
+    """Settings of the ``cni`` section besides its directory."""
     chained: Sequence[str] = ()
-    """Plugins that follow the usual ones, by name; without any, the network is the server's own default."""
+    """Names of plugins chained after the usual ones; without any, the network is the server's own default."""
     handlers: Mapping[str, str] = field(default_factory=dict)
-    """Programs of further OCI runtimes by the handler that a RuntimeClass names."""
+    """Programs of further OCI runtimes, by the handler of a RuntimeClass."""
     pause_image: str = ""
-    """Image that holds shared PID namespaces; by default a program of this machine does."""
+    """Image whose program holds shared PID namespaces; default: a program of this machine."""
 
     @property
     def name(self) -> str:
@@ -70,7 +73,7 @@ class PrivateCriServer:
 
     @property
     def config(self) -> Path:
-        """Its configuration file."""
+        """Path of the server's configuration file."""
         return self.home / "criserver.yaml"
 
     @property
@@ -79,15 +82,15 @@ class PrivateCriServer:
 
     @property
     def kill_order(self) -> Path:
-        """The file that says at which step to die, see ``killpoints``."""
+        """The file with the number of the step at which the server dies, see ``killpoints``."""
         return self.home / "kill-at"
 
     def settings(self) -> Settings:
-        """What the configuration file says."""
+        """The settings in the configuration file."""
         return load_settings(self.config)
 
     def start(self) -> None:
-        """Start it unless it runs; returns when it listens. Permanent: it did not come up."""
+        """Start the server unless it runs; returns when it listens. Permanent: it did not come up."""
         for program, package in _PROGRAMS.items():
             if shutil.which(program) is None:
                 raise NotFound(f"{program} is missing; install it with: apt-get install {package}")
@@ -103,11 +106,11 @@ class PrivateCriServer:
                     env={**environment(), VARIABLE: str(self.kill_order)},
                 )
             self._wait_ready(process)
-            # The daemon outlives this program; a Popen left behind would warn about it.
+            # The daemon outlives this program; a Popen object that is not waited for would warn about that.
             process.returncode = 0
 
     def load(self, spec: ImageSpec) -> None:
-        """Pack an image from busybox and import it; the server need not run."""
+        """Build an image from busybox and import it; the server need not run."""
         archive = self.home / "images" / (spec.reference.replace("/", "_").replace(":", "_") + ".tar")
         pack(spec, archive, os.uname().machine)
         if self.pid() is None:
@@ -127,17 +130,17 @@ class PrivateCriServer:
             await rooms.images.import_archive(file, str(archive))
 
     def pid(self) -> int | None:
-        """The daemon's process id while it runs."""
+        """The daemon's process id; None if it does not run."""
         note = read_note(self.home / "run")
-        # Without the boot: a server may run in another one than we (`shifted`).
+        # The boot id is not compared: the server may run with another one than the test (`shifted`).
         return note.process.pid if note and is_alive(ProcessRef(note.process.pid, note.process.started)) else None
 
     def stop(self) -> None:
-        """Stop the daemon; its containers go on."""
+        """Stop the daemon; its containers keep running."""
         self.signal(signal.SIGTERM)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal that ends the daemon and wait for its end."""
+        """Send a signal that ends the daemon, and wait until it has ended."""
         pid = self.pid()
         if pid is None:
             return
@@ -151,10 +154,10 @@ class PrivateCriServer:
             os.waitpid(pid, 0)
 
     def traces(self) -> RuntimeTraces:
-        """Where to look for what pods have left."""
+        """The places where pods can leave something behind."""
         root, run = self.home / "root", self.home / "run"
         return RuntimeTraces(
-            # conmon, by its place for exit codes; runtime calls and plugins of ours, by their scratch directory.
+            # conmon is found by its directory for exit codes; OCI runtime calls and plugins by their scratch directory.
             process_marks=(f"--exit-dir\0{run}/exits", f"{run}/tmp"),
             mount_roots=(str(self.home),),
             netns_directories=(str(run / "ns"),),
@@ -175,7 +178,7 @@ class PrivateCriServer:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def kill_containers(self) -> None:
-        """Kill the monitors, then the containers, as the end of the machine would."""
+        """Kill the monitors, then the containers, as a power loss would."""
         run = self.home / "run"
         kill_processes(run)
         for note in (*run.glob("bundles/*/pid"), *run.glob("sandboxes/*/infra/pid")):
@@ -183,7 +186,7 @@ class PrivateCriServer:
                 _kill(int(note.read_text()), note.parent)
 
     def write_configuration(self) -> None:
-        """Write the server's configuration, and its network's if that is not the one that the server makes itself."""
+        """Write the server's configuration, and that of its network unless it is the server's default network."""
         (self.home / "cni").mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.chained:
             network = bridge_network(self.bridge, self.subnet, self.home / "root" / "ipam", self.chained)
@@ -217,7 +220,7 @@ class PrivateCriServer:
 
 
 def _kill(pid: int, directory: Path) -> None:
-    """Kill a container's first process; its number may be another's by now, who is then in another cgroup."""
+    """Kill a container's first process; a process that has reused its PID is recognized by its other cgroup."""
     names = (directory.name, directory.parent.name)
     text = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
     if any(name in text for name in names):

@@ -1,7 +1,7 @@
 """A real registry for tests: the distribution project's, as Debian packs it (``docker-registry``), run privately.
 
-It listens on loopback, keeps everything in one directory, and can ask for a password or for tokens, which the token
-service here gives out. Images are pushed to it over its own API.
+It listens on loopback, keeps its data in one directory, and can require a password or tokens, which the token
+service of this module issues. Images are pushed to it over its own API.
 """
 
 import base64
@@ -34,7 +34,7 @@ PROGRAM = "docker-registry"
 USER = "alice"
 PASSWORD = "s3cret"
 _BCRYPT = "$2y$05$abcdefghijklmnopqrstuuLK7U1u6pVRmL7L1BBM2aS35PSZnDXlK"
-"""Of ``PASSWORD``."""
+"""bcrypt hash of ``PASSWORD``."""
 _SERVICE = "pykubelet-tests"
 _START_SECONDS = 15.0
 _LISTENING = re.compile(rb"listening on (127\.0\.0\.1:\d+)")
@@ -42,21 +42,21 @@ _LISTENING = re.compile(rb"listening on (127\.0\.0\.1:\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the registry is to be."""
+    """Options of the registry."""
 
     tls: Issued | None = None
     client_ca: Path | None = None
-    """Authority of certificates that clients must have."""
+    """CA of the certificates that clients must present; None: clients need no certificate."""
     pusher: Issued | None = None
-    """The certificate to push with, where clients must have one."""
+    """The certificate used for pushes, if clients need one."""
     password: bool = False
-    """Ask for ``USER`` and ``PASSWORD``."""
+    """Require ``USER`` and ``PASSWORD``."""
     tokens: bool = False
-    """Ask for tokens; the token service gives them to ``USER``."""
+    """Require tokens, which the token service issues to ``USER``."""
 
 
 class DistributionRegistry:
-    """Use as a context manager. ``host`` is known within."""
+    """A running registry; use as a context manager. ``host`` is set inside the block."""
 
     def __init__(self, directory: Path, options: Options | None = None) -> None:
         if shutil.which(PROGRAM) is None:
@@ -163,7 +163,7 @@ class DistributionRegistry:
 
 
 class TokenService:
-    """Gives signed tokens to ``USER``, over plain HTTP on loopback. Use as a context manager."""
+    """Issues signed tokens to ``USER``, over plain HTTP on loopback. Use as a context manager."""
 
     def __init__(self, directory: Path) -> None:
         self._authority = Authority(directory)
@@ -175,7 +175,7 @@ class TokenService:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _token_handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, name="tokens")
         self.asked: list[str] = []
-        """Paths asked for, oldest first."""
+        """Requested paths, oldest first."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -189,7 +189,7 @@ class TokenService:
         self._server.server_close()
 
     def configuration(self) -> dict[str, str]:
-        """What the registry must know of this service."""
+        """The registry's configuration for this service."""
         realm = f"http://127.0.0.1:{self._server.server_address[1]}/token"
         return {"realm": realm, "service": _SERVICE, "issuer": _SERVICE, "rootcertbundle": str(self._authority.ca)}
 
@@ -213,7 +213,7 @@ class TokenService:
 
 def _token_handler(service: TokenService) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """One kind of request: a token to pull, for who knows the password."""
+        """Serves one kind of request: a pull token, for clients that send the password."""
 
         def do_GET(self) -> None:
             service.asked.append(self.path)
@@ -228,7 +228,7 @@ def _token_handler(service: TokenService) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nobody reads it."""
+            """Discard the access log."""
 
     return Handler
 

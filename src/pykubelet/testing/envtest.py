@@ -1,8 +1,8 @@
 """A private pair of etcd and kube-apiserver on loopback, for tests that need the real API.
 
-The programs are found as the field's tests find them: ``KUBEBUILDER_ASSETS`` names a directory with both, or
-``TEST_ASSET_KUBE_APISERVER`` (and ``TEST_ASSET_ETCD``) name them one by one. No controllers run: whoever needs a
-service account, a binding or a signed certificate makes it.
+The programs are found as by controller-runtime's envtest: ``KUBEBUILDER_ASSETS`` names a directory with both, or
+``TEST_ASSET_KUBE_APISERVER`` (and ``TEST_ASSET_ETCD``) name them one by one. No controllers run: a test that needs a
+service account, a binding or a signed certificate creates it.
 """
 
 import base64
@@ -30,14 +30,14 @@ ADMIN = "admin"
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """Where the programs are."""
+    """Paths of the programs."""
 
     apiserver: Path
     etcd: Path
 
 
 def find_assets() -> Assets:
-    """The programs; NotFound says what to set."""
+    """Find the programs; NotFound names the variable to set."""
     directory = os.environ.get("KUBEBUILDER_ASSETS", "")
     apiserver = os.environ.get("TEST_ASSET_KUBE_APISERVER") or (f"{directory}/kube-apiserver" if directory else "")
     etcd = os.environ.get("TEST_ASSET_ETCD") or (f"{directory}/etcd" if directory else "") or "etcd"
@@ -51,14 +51,14 @@ def find_assets() -> Assets:
 
 @dataclass
 class EnvTest:
-    """One API server below one directory. Nodes are known by token; the client CA signs certificates too."""
+    """One API server below one directory. Nodes authenticate by token, or by a certificate of the client CA."""
 
     home: Path
     nodes: tuple[str, ...] = ("testnode",)
     port: int = 0
-    """Kept over a restart, so that clients find it again."""
+    """Port of the API server; kept across restarts, so that clients can reconnect."""
     tokens: dict[str, str] = field(default_factory=dict)
-    """By user name."""
+    """Tokens by user name."""
     admission: tuple[str, ...] = ("NodeRestriction",)
     _etcd: "subprocess.Popen[bytes] | None" = None
     _apiserver: "subprocess.Popen[bytes] | None" = None
@@ -71,12 +71,12 @@ class EnvTest:
 
     @property
     def authority(self) -> ClusterAuthority:
-        """Signs the API server's certificate, and those of clients that it trusts."""
+        """The authority of the API server's certificate and of the client certificates that it accepts."""
         assert self._authority is not None, "start it first"
         return self._authority
 
     def start(self) -> None:
-        """Start both; returns when the API server is ready."""
+        """Start etcd and the API server; returns when the API server is ready."""
         assets = find_assets()
         self.home.mkdir(parents=True, exist_ok=True)
         self._prepare()
@@ -85,9 +85,9 @@ class EnvTest:
         self._wait_ready()
 
     def start_apiserver(self, *, wait: bool = False) -> None:
-        """Start (again) only the API server."""
+        """Start or restart only the API server."""
         assets = find_assets()
-        # Off: they need what controllers make.
+        # Disabled: these plugins need objects that controllers create.
         disabled = ("ServiceAccount", "StorageObjectInUseProtection")
         command = [
             str(assets.apiserver),
@@ -127,26 +127,26 @@ class EnvTest:
         self._apiserver = None
 
     def stop(self) -> None:
-        """End both; the directory stays."""
+        """Stop etcd and the API server; the directory is kept."""
         self.stop_apiserver()
         _end(self._etcd)
         self._etcd = None
 
     def destroy(self) -> None:
-        """End both and remove the directory."""
+        """Stop etcd and the API server and remove the directory."""
         self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def kubeconfig(self, user: str, path: Path | None = None) -> Path:
-        """A kubeconfig of a user with a token; :data:`ADMIN` may do everything."""
+        """Write a kubeconfig of a user with a token; :data:`ADMIN` may do everything."""
         return self.write_kubeconfig(path or self.home / f"{user.replace(':', '-')}.conf", {"token": self.tokens[user]})
 
     def node_kubeconfig(self, node: str) -> Path:
-        """The kubeconfig of a node."""
+        """Write the kubeconfig of a node."""
         return self.kubeconfig(f"system:node:{node}")
 
     def write_kubeconfig(self, path: Path, user: dict[str, Any]) -> Path:
-        """A kubeconfig for this server with these credentials."""
+        """Write a kubeconfig for this server with these credentials."""
         ca = base64.b64encode((self.home / "ca.crt").read_bytes()).decode()
         document = {
             "apiVersion": "v1",
@@ -165,7 +165,7 @@ class EnvTest:
         path = self.home / "apiserver.log"
         return path.read_text(errors="replace")[-size:] if path.exists() else "(no log)"
 
-    # -- the parts
+    # -- start of the programs
 
     def _prepare(self) -> None:
         self.port = self.port or _free_port()
@@ -181,7 +181,7 @@ class EnvTest:
         lines = [self._user(ADMIN, "system:masters")]
         lines += [self._user(f"system:node:{node}", "system:nodes") for node in self.nodes]
         lines.append(self._user("system:bootstrap:envtst", "system:bootstrappers"))
-        lines += [self._user(name, "nothing") for name in ("nobody", "monitoring")]
+        lines += [self._user(name, "nothing") for name in ("outsider", "monitoring")]
         (self.home / "tokens.csv").write_text("\n".join(lines) + "\n")
 
     def _user(self, name: str, group: str) -> str:

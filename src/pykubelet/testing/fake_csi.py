@@ -2,7 +2,7 @@
 published by bind mounts.
 
 Run it in a test's own loop (:func:`serve`), or as a process (``python -m pykubelet.testing.fake_csi --help``), which
-outlives the agent that it serves. Every call is written down; faults can be ordered by method.
+outlives the agent that it serves. Every call is recorded; faults can be injected by method.
 """
 
 import argparse
@@ -34,7 +34,7 @@ ALL_CAPABILITIES = (_Rpc.STAGE_UNSTAGE_VOLUME, _Rpc.GET_VOLUME_STATS, _Rpc.EXPAN
 
 @dataclass(slots=True)
 class Fault:
-    """What a method does instead of its work, so many times."""
+    """A fault of the next calls of a method."""
 
     code: grpc.StatusCode = grpc.StatusCode.INTERNAL
     details: str = "ordered"
@@ -45,33 +45,33 @@ class Fault:
 
 @dataclass
 class FakeDriver:
-    """The driver: what it is, and what was asked of it."""
+    """The driver: its features and the calls that it has received."""
 
     name: str
     data: Path
-    """Volumes are directories in it, by their handles."""
+    """Directory with one directory per volume, named after the volume handle."""
     node_id: str = "node-1"
     max_volumes: int = 0
     topology: Mapping[str, str] = field(default_factory=dict)
     capabilities: "tuple[pb.NodeServiceCapability.RPC.Type.ValueType, ...]" = ALL_CAPABILITIES
     mounting: bool = True
-    """Really mount; else only make directories, which needs no privileges."""
+    """Whether to mount; otherwise only directories are created, which needs no privileges."""
     calls: list[tuple[str, dict[str, object]]] = field(default_factory=list)
     """Method and request of every call, in order."""
     faults: dict[str, Fault] = field(default_factory=dict)
     status: list[tuple[bool, str]] = field(default_factory=list)
-    """What the agent said of the registration."""
+    """Results of the registration, as reported by the agent: success and error message."""
     log: Path | None = None
-    """Gets one line of JSON per call."""
+    """File to which one line of JSON is appended per call."""
     below: str = ""
-    """The directory of ``plugins_registry`` that it registers in."""
+    """Subdirectory of ``plugins_registry`` for the registration socket."""
 
     def made(self, method: str) -> list[dict[str, object]]:
-        """The requests of one method."""
+        """The recorded requests of one method."""
         return [request for name, request in self.calls if name == method]
 
     async def note(self, method: str, request: Message) -> None:
-        """Write a call down, and do what was ordered for it. Raises :class:`RefusedError`."""
+        """Record a call and apply its fault. Raises :class:`RefusedError`."""
         fields = MessageToDict(request, preserving_proto_field_name=True)
         self.calls.append((method, fields))
         if self.log is not None:
@@ -164,7 +164,7 @@ class FakeDriver:
 
 
 class RefusedError(Exception):
-    """The driver says no."""
+    """The driver returns an error."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)

@@ -1,11 +1,11 @@
-"""A file system in user space that works, hangs or fails when it is told to, for tests of volumes and disks that do so.
+"""A FUSE file system that works, hangs or fails on command, for tests of volumes and disks that hang or fail.
 
     with FuseMount(tmp_path / "volume") as volume:
         volume.behave(Behaviour.HANG)
 
-It is a process of its own (``python -m pykubelet.testing.fuse MOUNTPOINT ORDER``): its death is that of a real FUSE
-daemon, and who hangs in it is not the test. It speaks the kernel's protocol (fuse(4), linux/fuse.h) itself and has one
-directory with one file, ``data``.
+It is a separate process (``python -m pykubelet.testing.fuse MOUNTPOINT ORDER``): killing it is like killing a real
+FUSE daemon, and the test itself never hangs in it. It speaks the kernel's protocol (fuse(4), linux/fuse.h) itself and
+has one directory with one file, ``data``.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from pykubelet.testing.agent import environment, wait_for
 
 _SECONDS = 10.0
 _IN = struct.Struct("<IIQQIIII")
-"""len, opcode, unique, nodeid, uid, gid, pid, padding."""
+"""Header of a request: len, opcode, unique, nodeid, uid, gid, pid, padding."""
 _OUT = struct.Struct("<IiQ")
 _ATTR = struct.Struct("<QQQQQQIIIIIIIIII")
 _BUFFER = 1 << 18
@@ -38,7 +38,7 @@ _CONTENT = b"data\n"
 
 
 class _Op(IntEnum):
-    """Requests of the protocol."""
+    """Opcodes of the protocol's requests."""
 
     LOOKUP = 1
     FORGET = 2
@@ -60,13 +60,13 @@ _UNANSWERED = (_Op.FORGET, _Op.INTERRUPT, _Op.BATCH_FORGET)
 
 
 class Behaviour(StrEnum):
-    """What it does with requests."""
+    """How the file system handles requests."""
 
     WORK = "work"
     HANG = "hang"
-    """Take them and never answer."""
+    """Read requests and never reply."""
     FAIL = "fail"
-    """EIO."""
+    """Reply with EIO."""
 
 
 class FuseMount:
@@ -87,13 +87,13 @@ class FuseMount:
         self.stop()
 
     def behave(self, how: Behaviour) -> None:
-        """From the next request on."""
+        """Set the behavior from the next request on."""
         temporary = self._order.with_name(f".{self._order.name}")
         temporary.write_text(how)
         temporary.rename(self._order)
 
     def start(self, how: Behaviour = Behaviour.WORK) -> None:
-        """Mount over the directory; returns when it is there."""
+        """Mount over the directory; returns when the mount exists."""
         self.point.mkdir(parents=True, exist_ok=True)
         self.behave(how)
         before = self._mounted()
@@ -102,19 +102,19 @@ class FuseMount:
         wait_for(lambda: self._mounted() > before, _SECONDS, lambda: f"nothing was mounted on {self.point}")
 
     def kill(self) -> None:
-        """End the process only: the mount stays, and everything in it answers ENOTCONN."""
+        """Kill only the process: the mount stays, and every access fails with ENOTCONN."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
 
     def unmount(self) -> None:
-        """Take the mount away, even while it is used."""
+        """Unmount, even while the mount is in use."""
         with contextlib.suppress(PykubeletError):
             detach(str(self.point))
 
     def stop(self) -> None:
-        """End the process, which ends requests that hang, and unmount."""
+        """End the process, which aborts hanging requests, and unmount."""
         self.kill()
         self.unmount()
         self._order.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ class _Server:
         self._order = order
 
     def serve(self) -> None:
-        """Until it is unmounted."""
+        """Serve requests until the file system is unmounted."""
         while True:
             try:
                 request = os.read(self._device, _BUFFER)
@@ -155,12 +155,12 @@ class _Server:
         self._answer(unique, -answer if isinstance(answer, int) else 0, b"" if isinstance(answer, int) else answer)
 
     def _answer(self, unique: int, status: int, data: bytes = b"") -> None:
-        with contextlib.suppress(OSError):  # who asked has given up
+        with contextlib.suppress(OSError):  # the caller has given up
             os.write(self._device, _OUT.pack(_OUT.size + len(data), status, unique) + data)
 
 
 def _work(opcode: int, node: int, body: bytes) -> bytes | int:
-    """The answer's body, or an error's number."""
+    """Handle a request: returns the body of the reply, or an errno."""
     match opcode:
         case _Op.INIT:
             # 7.31; no readahead, no flags, 16 requests in the background.
@@ -193,7 +193,7 @@ def _attributes(node: int) -> bytes:
 
 
 def main() -> None:
-    """Mount and serve."""
+    """Mount the file system and serve it."""
     point, order = sys.argv[1:]
     device = os.open("/dev/fuse", os.O_RDWR)
     mount("pykubelet-test", point, "fuse", data=f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other")

@@ -1,7 +1,7 @@
-"""What one test session has for itself: a directory, a bridge, addresses and a cgroup; and the end of sessions killed.
+"""The private resources of a test session (directory, bridge, addresses, cgroup), and the removal of dead sessions.
 
-Everything is named after one short random id, so that sessions live side by side on one machine. The directory holds a
-note of who owns it: a later session finds the note, sees that the owner is dead, and removes what it left.
+All names contain one short random id, so that several sessions can run on one machine. A file in the directory
+identifies the owning process: a later session reads it, finds that the owner is dead, and removes the leftovers.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ _BASE = Path("/tmp")
 _PREFIX = "pkt-"
 _OWNER = "owner.json"
 _FURTHER = "defkmph"
-"""Letters of servers that single test modules have for themselves."""
+"""Letters of the further servers that single test modules start."""
 _SUBNETS = range(1, 255)
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """One session's own things; ``pid`` and ``started`` (kernel ticks) tell its owner from a later process."""
+    """The resources of one session; ``pid`` and ``started`` (kernel ticks) identify the owning process."""
 
     id: str
     subnet: str
@@ -39,7 +39,7 @@ class Isolation:
 
     @property
     def home(self) -> Path:
-        """The directory of everything; short, because socket paths are limited."""
+        """The session's directory; its path is short because the length of socket paths is limited."""
         return _BASE / f"{_PREFIX}{self.id}"
 
     @property
@@ -51,25 +51,25 @@ class Isolation:
         return f"/pktest-{self.id}"
 
     def containerd(self) -> PrivateContainerd:
-        """The session's containerd; not started. It and the server of our own share bridge and addresses, so only one
+        """The session's containerd; not started. It shares bridge and addresses with ``criserver``, so only one
         of them may run at a time."""
         return PrivateContainerd(self.home / "c", self.bridge, self.subnet)
 
     def criserver(self) -> PrivateCriServer:
-        """The session's runtime server of our own; not started."""
+        """The session's ``pykubelet criserver``; not started."""
         return PrivateCriServer(self.home / "s", self.bridge, self.subnet)
 
     def further_subnet(self, letter: str, length: int = 24) -> str:
-        """Addresses for the further server of that letter, whose directory, bridge and cgroup end with it."""
+        """Address range of the further server with that letter, which is also the last letter of its other names."""
         return f"10.{201 + _FURTHER.index(letter)}.{self.subnet.split('.')[2]}.0/{length}"
 
     @property
     def node_address(self) -> str:
-        """An address for a node. API servers since 1.22 pass nothing on to a node on a loopback address."""
+        """An address for a node. API servers since 1.22 do not proxy requests to nodes on a loopback address."""
         return f"10.220.{self.subnet.split('.')[2]}.1"
 
     def add_node_address(self) -> str:
-        """Give the machine :attr:`node_address`, reachable from itself only."""
+        """Add :attr:`node_address` to the machine, reachable only from the machine itself."""
         _ip("addr", "replace", f"{self.node_address}/32", "dev", "lo").check_returncode()
         return self.node_address
 
@@ -88,7 +88,7 @@ class Isolation:
 
 
 def claim() -> Isolation:
-    """Things that no other living session has, after the leftovers of dead ones are removed."""
+    """Remove the leftovers of dead sessions and create the resources of a new one."""
     with _locked():
         others = list(_sessions())
         for session in others:
@@ -97,7 +97,7 @@ def claim() -> Isolation:
         taken = {session.subnet for session in others}
         pid = os.getpid()
         mine = Isolation(secrets.token_hex(2), _free_subnet(taken, pid), pid, _started(pid) or 0)
-        # Containers with a user namespace of their own walk through it as nobody.
+        # Containers with a user namespace traverse it as an unprivileged user.
         mine.home.mkdir(mode=0o711)
         (mine.home / _OWNER).write_text(json.dumps(asdict(mine)))
     return mine
@@ -117,7 +117,7 @@ def _sessions() -> Iterator[Isolation]:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, in kernel ticks; None if there is none."""
+    """When a process started, in kernel ticks; None if it does not exist."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()[19])
     except OSError:

@@ -1,8 +1,8 @@
 """Runs the runtime server so that it dies at a chosen step: ``python -m pykubelet.testing.killpoints criserver …``.
 
-A step is anything that the process is about to change outside itself: a file opened for writing, made, renamed or
+A step is any change that the process is about to make outside itself: a file opened for writing, created, renamed or
 removed, a mount or another system call through the C library, a program started, a transaction begun or ended. Python's
-audit events tell of most of them, so the product has no failpoints that somebody could forget to set.
+audit events report most of them, so the product needs no failpoints, which developers could forget to add.
 
 The file named by ``PYKUBELET_KILL_AT`` holds the number of the step at which the server dies by SIGKILL; steps are
 counted while the file exists, and the count is written beside it (``.count``), with what the last step was.
@@ -27,12 +27,12 @@ _EVENTS = frozenset(
 )
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _INSIDE = frozenset(("madvise",))
-"""System calls that change nothing outside; memory is given back at any time, which would make steps hard to count."""
+"""System calls without an outside effect; memory is released at any time, which would make the count unstable."""
 _T = TypeVar("_T")
 
 
 class Steps:
-    """Counts, and kills."""
+    """Counts the steps, and kills the process at the chosen one."""
 
     def __init__(self, order: Path) -> None:
         self._order = order
@@ -45,7 +45,7 @@ class Steps:
         self._written = 0
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """An audit hook."""
+        """Handle a Python audit event (an audit hook)."""
         if event == "open":
             path, _, flags = arguments
             if isinstance(path, str) and flags & _WRITING and path not in self._own and not path.startswith("/dev/"):
@@ -54,7 +54,7 @@ class Steps:
             self.reach(f"{event} {arguments[0]}")
 
     def reach(self, what: str) -> None:
-        """The process is about to do something. Not that of children of ours, and not our own note of it."""
+        """Count a step that is about to happen, except steps of child processes and writes of the counter itself."""
         if getattr(self._busy, "inside", False) or os.getpid() != self._pid:
             return
         self._busy.inside = True
@@ -71,7 +71,7 @@ class Steps:
         except (FileNotFoundError, ValueError):
             return
         if written != self._written:
-            # Another order than the last one: nothing may have happened while there was none.
+            # The order is new: steps between two orders must not count.
             self._number, self._written = 0, written
         self._number += 1
         self._count.write_text(f"{self._number} {what}")
@@ -103,11 +103,11 @@ def _instrument(steps: Steps) -> None:
 
 def main() -> None:
     """Run the command line with the hooks in place."""
-    # What the hooks look into must be there before they are.
+    # The modules that the hooks patch must be imported before.
     import pykubelet.criserver.main  # noqa: F401
     from pykubelet.cli.app import main as run
 
-    faulthandler.register(signal.SIGUSR1)  # tells where a server hangs
+    faulthandler.register(signal.SIGUSR1)  # prints the stacks of a server that hangs
     steps = Steps(Path(os.environ[VARIABLE]))
     _instrument(steps)
     sys.addaudithook(steps.hear)

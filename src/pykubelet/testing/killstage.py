@@ -1,7 +1,7 @@
-"""A runtime server that dies at chosen steps, and a kubelet in miniature that uses it, for the tests of sudden ends.
+"""A runtime server that is killed at chosen steps, and a minimal kubelet that uses it, for the tests of recovery.
 
-The kubelet in miniature brings a pod up and takes it down. It does what any kubelet does after an error: it looks at
-what there is and goes on from there.
+The minimal kubelet starts a pod and removes it. After an error it does what any kubelet does: it lists the actual state
+and continues from there.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ _HOST_ID = 700_000
 _IDS = 65536
 _LEAK_SECONDS = 5.0 * PATIENCE
 NEVER = 1 << 30
-"""A step that is not reached."""
+"""Number of a step that is never reached."""
 Act: TypeAlias = Callable[[CriClient], Awaitable[None]]
 
 
 @dataclass
 class Stage:
-    """A server that can be killed."""
+    """A runtime server that can be killed at a chosen step."""
 
     server: PrivateCriServer
     cgroup: str
     directory: Path
-    """Where pods write notes."""
+    """Directory to which pods write that they have started."""
     port: int
     """A free port of the node."""
     image: str
     runner: asyncio.Runner
-    """One loop for all calls: gRPC keeps something of every loop it has seen."""
+    """One event loop for all calls: gRPC keeps state of every loop that it was used in."""
 
     @property
     def scope(self) -> Scope:
@@ -62,7 +62,7 @@ class Stage:
         )
 
     def do(self, act: Act) -> None:
-        """Do something with the server."""
+        """Run an act with a client of the server."""
 
         async def work() -> None:
             async with CriClient.connect(self.server.endpoint) as client:
@@ -71,7 +71,7 @@ class Stage:
         self.runner.run(work())
 
     def killed(self, act: Act, step: int) -> bool:
-        """Do something with a server that dies at that step; False when it came through alive."""
+        """Run an act on a server that is killed at that step; False if the act completed before."""
         count = self.server.kill_order.with_suffix(".count")
         count.unlink(missing_ok=True)
         self.server.kill_order.write_text(str(step))
@@ -82,7 +82,7 @@ class Stage:
             failed = True
         finally:
             self.server.kill_order.unlink(missing_ok=True)
-        # The last steps of a call may come after its answer; one may be on its way right now.
+        # The last steps of a call may follow its reply; one may be in progress now.
         time.sleep(0.02)
         if failed or (count.exists() and int(self.last_step().split()[0]) >= step):
             wait_for(lambda: self.server.pid() is None, 5, self._why_it_lives)
@@ -90,17 +90,17 @@ class Stage:
         return False
 
     def steps(self, act: Act) -> int:
-        """Do something with a server that lives, and count its steps."""
+        """Run an act on a server that is not killed; returns the number of its steps."""
         assert not self.killed(act, NEVER), "the server died by itself"
         return int(self.last_step().split()[0])
 
     def last_step(self) -> str:
-        """The number of the last step that was counted, and what it was."""
+        """The number and the description of the last step that was counted."""
         count = self.server.kill_order.with_suffix(".count")
         return count.read_text() if count.exists() else "0 nothing"
 
     def assert_no_leaks(self, before: Snapshot) -> None:
-        """All pods are gone: so is everything of them, but for what is on its way out."""
+        """AssertionError if anything of the removed pods is left, after a time for removals in progress."""
         deadline = time.monotonic() + _LEAK_SECONDS
         while True:
             leaks = diff(before, snapshot(self.scope))
@@ -110,12 +110,12 @@ class Stage:
             time.sleep(0.05)
 
     def stored(self) -> frozenset[str]:
-        """What lies in the stores of images and layers."""
+        """The contents of the stores of images and layers."""
         root = self.server.home / "root"
         return frozenset(str(path) for top in ("images", "storage") for path in (root / top).rglob("*"))
 
     def commands(self, container: str) -> list[str]:
-        """The command lines of a container's processes, for those that should not be there any more."""
+        """The command lines of a container's processes, to report processes that should have ended."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
@@ -128,13 +128,13 @@ class Stage:
     def _why_it_lives(self) -> str:
         pid = self.server.pid()
         if pid is not None:
-            os.kill(pid, signal.SIGUSR1)  # it writes where it hangs
+            os.kill(pid, signal.SIGUSR1)  # it prints its stacks
             time.sleep(0.5)
         return f"a call failed, but the server lives: {self.server.log.read_text(errors='replace')[-6000:]}"
 
 
 class Flavour(StrEnum):
-    """What is special about a pod."""
+    """Feature that distinguishes a pod."""
 
     OWN_PIDS = "own-pids"
     SHARED_PIDS = "shared-pids"
@@ -144,7 +144,7 @@ class Flavour(StrEnum):
 
 @dataclass
 class Pod:
-    """What the miniature kubelet wants, and what the server has acknowledged."""
+    """The desired pod of the minimal kubelet, and the objects that the server has acknowledged."""
 
     stage: Stage
     name: str
@@ -159,7 +159,7 @@ class Pod:
 
     @property
     def runs(self) -> int:
-        """How often the program has begun."""
+        """Number of times that the program has started."""
         note = self.stage.directory / self.name
         return note.read_text().count("run") if note.exists() else 0
 
@@ -209,7 +209,7 @@ class Pod:
         return config
 
     async def make(self, client: CriClient) -> pb.ContainerState.ValueType:
-        """Make what there is not of sandbox and container; the container's state."""
+        """Create the sandbox and the container if they do not exist; returns the container's state."""
         boxes = await client.list_pod_sandboxes()
         ready = [box for box in boxes if box.state == pb.SANDBOX_READY]
         if not ready:
@@ -228,7 +228,7 @@ class Pod:
         return containers[0].state
 
     async def up(self, client: CriClient) -> None:
-        """Bring it up from wherever it is."""
+        """Start the pod from any state."""
         if await self.make(client) == pb.CONTAINER_CREATED:
             assert not self.started, "the acknowledged start was lost"
             await client.start_container(self.container)
@@ -237,7 +237,7 @@ class Pod:
         self.started = True
 
     async def down(self, client: CriClient) -> None:
-        """Take it down from wherever it is."""
+        """Remove the pod from any state."""
         for each in await client.list_containers():
             if each.state == pb.CONTAINER_RUNNING:
                 await client.stop_container(ContainerID(each.id), 5)

@@ -1,4 +1,4 @@
-"""A plain, blocking client of the Kubernetes API for tests: JSON in, JSON out, nothing of our own client in between."""
+"""A simple blocking client of the Kubernetes API for tests: JSON in, JSON out, independent of ``apiclient``."""
 
 import json
 import ssl
@@ -16,7 +16,7 @@ _TIMEOUT = 20.0
 
 
 class ApiError(Exception):
-    """The API server said no."""
+    """The API server returned an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -24,7 +24,7 @@ class ApiError(Exception):
 
 
 class KubeApi:
-    """One user's view of an API server."""
+    """A client of an API server with the credentials of one user."""
 
     def __init__(self, url: str, ca_file: str, token: str) -> None:
         self._url = url
@@ -32,7 +32,7 @@ class KubeApi:
         self._context = ssl.create_default_context(cafile=ca_file) if ca_file else None
 
     def call(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Json:
-        """One request; ApiError for what is no success."""
+        """Send one request; ApiError unless it succeeds."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         request.add_header("Authorization", f"Bearer {self._token}")
         request.add_header("Accept", "application/json")
@@ -49,7 +49,7 @@ class KubeApi:
                 raise ApiError(error.code, error.read().decode(errors="replace")[:500]) from error
 
     def text(self, path: str) -> str:
-        """What is no JSON, as a node's metrics."""
+        """Get a response that is not JSON, such as a node's metrics."""
         request = urllib.request.Request(f"{self._url}{path}", headers={"Authorization": f"Bearer {self._token}"})
         with urllib.request.urlopen(request, timeout=_TIMEOUT, context=self._context) as answer:
             found: bytes = answer.read()
@@ -59,7 +59,7 @@ class KubeApi:
         return self.call("GET", path)
 
     def find(self, path: str) -> Json | None:
-        """The object, or None."""
+        """The object; None if it does not exist."""
         try:
             return self.get(path)
         except ApiError as fault:
@@ -77,7 +77,7 @@ class KubeApi:
         return self.call("PATCH", path, patch, "application/strategic-merge-patch+json")
 
     def delete(self, path: str, **options: object) -> None:
-        """Delete; what is not there is fine."""
+        """Delete an object; no error if it does not exist."""
         try:
             self.call("DELETE", path, options or None)
         except ApiError as fault:
@@ -96,14 +96,14 @@ class KubeApi:
         return made
 
     def find_pod(self, name: str, namespace: str = "default") -> Pod | None:
-        """The pod, or None."""
+        """The pod; None if it does not exist."""
         found = self.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
         return from_builtins(found, Pod) if found is not None else None
 
     def wait_pod(
         self, name: str, condition: Callable[[Pod], object], timeout: float = 30.0, why: Callable[[], str] = str
     ) -> Pod:
-        """Wait until the pod is there and the condition holds for it."""
+        """Wait until the pod exists and the condition holds for it."""
         last: list[Pod] = []
 
         def holds() -> bool:
@@ -123,7 +123,7 @@ class KubeApi:
         wait_for(lambda: self.find_pod(name) is None, timeout, lambda: f"pod {name} is still there\n{why()}")
 
     def delete_pod(self, name: str, grace: int | None = None, namespace: str = "default") -> None:
-        """Ask for the pod's deletion; the node completes it."""
+        """Request the pod's deletion; the node completes it."""
         options = {} if grace is None else {"gracePeriodSeconds": grace}
         self.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", **options)
 
@@ -131,7 +131,7 @@ class KubeApi:
         return self.find(f"/api/v1/nodes/{name}")
 
     def node_condition(self, name: str, kind: str = "Ready") -> Json:
-        """A condition of the node; empty if there is none."""
+        """A condition of the node; empty if it does not exist."""
         node = self.node(name) or {}
         conditions = node.get("status", {}).get("conditions", ())
         return next((dict(c) for c in conditions if c["type"] == kind), {})

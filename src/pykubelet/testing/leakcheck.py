@@ -1,12 +1,12 @@
-"""Counts what could be left behind on the machine, before and after a test.
+"""Count the resources that a test could leave behind on the machine, before and after the test.
 
     scope = Scope(process_marks=("pktest-7f3a",), mount_roots=("/tmp/pk",), cgroup_parents=("/pktest-7f3a",))
     before = snapshot(scope)
     …
     assert not (leaks := diff(before, snapshot(scope))), leaks.report()
 
-The fault tests take it around every fault. It reads /proc, /sys, directories and the firewall's listing, and needs
-root for what other users own. Blocking.
+The fault tests use it around every fault. It reads /proc, /sys, directories and the firewall rules, and needs
+root for resources of other users. Blocking.
 """
 
 import os
@@ -26,7 +26,7 @@ _SHOWN = 20
 
 
 class Kind(StrEnum):
-    """What can leak."""
+    """Kind of a resource that can leak."""
 
     PROCESS = "process"
     MOUNT = "mount"
@@ -42,16 +42,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look. What is left empty is not looked at."""
+    """The resources to count. An empty field is not checked."""
 
     process_marks: tuple[str, ...] = ()
-    """Texts that tell our processes: found in the environment, the command line or the cgroup path."""
+    """Texts that identify the processes to count: in the environment, the command line or the cgroup path."""
     mount_roots: tuple[str, ...] = ()
     """Absolute paths, free of links; mounts on and below them count."""
     netns_directories: tuple[str, ...] = ()
     """Directories of pinned namespaces, such as /run/netns."""
     devices: bool = False
-    """All network devices of our network namespace: veths and bridges."""
+    """Whether to count all network devices of this network namespace: veths and bridges."""
     bridge: str = ""
     """A bridge that is also a CNI network's name: its ports, and the firewall rules that name the network, count."""
     cgroup_parents: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Scope:
     directories: tuple[str, ...] = ()
     """Directories whose files count: logs, runtime state."""
     addresses: tuple[str, ...] = ()
-    """Directories in which an IPAM plugin notes one file per address."""
+    """Directories in which an IPAM plugin keeps one file per address."""
     loop_roots: tuple[str, ...] = ()
     """Directories; loop devices of files below them count."""
     descriptors: bool = False
@@ -67,14 +67,14 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was there: how often, by kind and description."""
+    """The number of resources by kind and description."""
 
     found: Mapping[Kind, Counter[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """The difference of two snapshots. True when something leaked; what was lost is told but does not count."""
+    """The difference of two snapshots. True if something leaked; removed resources are reported but do not count."""
 
     leaked: Mapping[Kind, Counter[str]] = field(default_factory=dict)
     lost: Mapping[Kind, Counter[str]] = field(default_factory=dict)
@@ -83,17 +83,17 @@ class Leaks:
         return any(self.leaked.values())
 
     def count(self, kind: Kind) -> int:
-        """How many of a kind leaked."""
+        """Number of leaked resources of a kind."""
         return self.leaked.get(kind, Counter()).total()
 
     def report(self) -> str:
-        """For people, one line each."""
+        """Format the leaks as text, one line each."""
         lines = [*_lines("leaked", self.leaked), *_lines("gone", self.lost)]
         return "\n".join(lines) if lines else "no leaks"
 
 
 def snapshot(scope: Scope) -> Snapshot:
-    """Look at everything in the scope now."""
+    """Count all resources in the scope."""
     readers: dict[Kind, Iterable[str]] = {
         Kind.PROCESS: _processes(scope.process_marks),
         Kind.MOUNT: _mounts(scope.mount_roots),
@@ -110,7 +110,7 @@ def snapshot(scope: Scope) -> Snapshot:
 
 
 def diff(before: Snapshot, after: Snapshot) -> Leaks:
-    """What is there more than before, and what less."""
+    """The resources that were added, and those that were removed."""
     return Leaks(
         leaked={kind: after.found[kind] - before.found[kind] for kind in Kind},
         lost={kind: before.found[kind] - after.found[kind] for kind in Kind},
@@ -142,7 +142,7 @@ def _processes(marks: tuple[str, ...]) -> Iterator[str]:
             continue
         if any(mark in text for mark in wanted for text in texts):
             shown = command.replace(b"\0", b" ").decode(errors="replace").strip() or "(zombie or kernel thread)"
-            # The start time tells apart two processes of one number.
+            # The start time distinguishes two processes with the same PID.
             yield f"{directory.name} started at tick {started}: {shown[:200]}"
 
 
@@ -172,7 +172,7 @@ def _ports(bridge: str) -> Iterator[str]:
 
 
 def _firewall_rules(network: str) -> list[str]:
-    """Rules that the CNI plugins made for the network's pods, by the name in their comments."""
+    """Firewall rules of the CNI plugins for the network's pods, found by the name in their comments."""
     if not network:
         return []
     command = ["iptables", "-w", "-t", "nat", "-S"]
@@ -185,7 +185,7 @@ def _loop_devices(roots: tuple[str, ...]) -> Iterator[str]:
         try:
             file = note.read_text().strip()
         except OSError:
-            continue  # it was detached meanwhile
+            continue  # it has been detached
         if file.startswith(tuple(f"{root}/" for root in roots)):
             yield f"{note.parts[3]} of {file}"
 
@@ -215,6 +215,6 @@ def _descriptors() -> Iterator[str]:
         try:
             target = str(entry.readlink())
         except FileNotFoundError:
-            continue  # the descriptor this listing itself used
-        # Sockets and pipes have a number of their own each; what counts is how many there are.
+            continue  # the descriptor of this listing
+        # Each socket and pipe has its own inode number; only their count matters.
         yield _INODE.sub("", target)

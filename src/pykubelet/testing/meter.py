@@ -1,4 +1,4 @@
-"""A meter that remembers what it was told: implements ``types.work.WorkMeter`` without durations."""
+"""A fake of ``types.work.WorkMeter`` that records its calls without their durations."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from pykubelet.kubelet.types.work import StoragePlugin
 
 @dataclass
 class ToldMeter:
-    """One line for each piece of work, in order."""
+    """A meter that records one line for each operation, in order."""
 
     lines: list[str] = field(default_factory=list)
 

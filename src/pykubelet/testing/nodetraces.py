@@ -1,4 +1,4 @@
-"""Whether the pods of one agent left anything on the machine."""
+"""Check that the pods of one agent left nothing on the machine."""
 
 import time
 from collections import Counter
@@ -15,11 +15,11 @@ _CNI_RESULTS = Path("/var/lib/cni/results")
 
 
 class TracedAgent(Protocol):
-    """Where an agent's pods leave something: ``AgentProcess``, or another kubelet."""
+    """An agent whose leftovers are checked: ``AgentProcess``, or another kubelet."""
 
     @property
     def home(self) -> Path:
-        """The directory of everything; its logs are in ``log``."""
+        """The agent's directory; its logs are in ``log``."""
         ...
 
     @property
@@ -30,13 +30,13 @@ class TracedAgent(Protocol):
 
 
 class NodeTraces:
-    """Takes stock of a node without pods when made, and compares later."""
+    """Takes a snapshot of a node without pods when constructed, and compares later snapshots with it."""
 
     def __init__(self, agent: TracedAgent, runtime: PrivateRuntime, *, of_runtime: bool = False) -> None:
-        """``of_runtime``: count also what containerd is known to leak by itself."""
+        """``of_runtime``: also count the resources that containerd is known to leak by itself."""
         traces = runtime.traces()
         self._bridge = runtime.bridge
-        # containerd 1.6 forgets the rules of a sandbox whose making or stop was broken off by the end of its client.
+        # containerd 1.6 leaks the rules of a sandbox if the client of its creation or stop disconnects.
         self._uncounted = (Kind.FIREWALL,) if runtime.name == "containerd" and not of_runtime else ()
         ipam = tuple(directory for directory in traces.directories if directory.endswith("/ipam"))
         self._scope = Scope(
@@ -53,19 +53,19 @@ class NodeTraces:
         self._before = self._look()
 
     def left(self) -> dict[Kind, Counter[str]]:
-        """What is there now and was not before, by kind."""
+        """The resources that were not in the first snapshot, by kind."""
         now = self._look()
         return {kind: found for kind in Kind if (found := now.found[kind] - self._before.found[kind])}
 
     def wait_none_left(self) -> dict[Kind, Counter[str]]:
-        """:meth:`left`, once what is on its way out has had time to go."""
+        """Wait until nothing is left, within a limit; returns :meth:`left`."""
         deadline = time.monotonic() + _GRACE_SECONDS
         while (left := self.left()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return left
 
     def assert_none_left(self) -> None:
-        """AssertionError that lists what is left."""
+        """Wait until nothing is left; AssertionError lists the leftovers."""
         left = self.wait_none_left()
         lines = [f"  {kind}: {name}" for kind, found in left.items() for name in found]
         assert not left, "the pods left traces:\n" + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Packs small OCI images from the machine's own static busybox, so that tests and demos need no registry."""
+"""Build small OCI images from the machine's static busybox, so that tests and demos need no registry."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec:
-    """What an image is to be: its reference, what it runs, and files beside busybox (path → content)."""
+    """Description of an image: its reference, its process, and files besides busybox (path → content)."""
 
     reference: str
     command: Sequence[str] = ("/bin/sh",)
@@ -40,7 +40,7 @@ class ImageSpec:
 
 
 def find_busybox() -> Path:
-    """The static busybox of the machine; NotFound names the package that brings it."""
+    """Find the static busybox of the machine; NotFound names the package that provides it."""
     for path in _BUSYBOX:
         if path.is_file():
             return path

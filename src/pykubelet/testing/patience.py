@@ -1,6 +1,6 @@
-"""How much longer tests wait than on an ordinary machine."""
+"""The factor on the time limits of tests, for slow machines."""
 
 import os
 
 PATIENCE = float(os.environ.get("PYKUBELET_TEST_PATIENCE", "1"))
-"""Factor on all that tests wait for at most; above 1 for machines as slow as an emulated one."""
+"""Factor on all time limits of tests; above 1 for slow machines, such as emulated ones."""

@@ -16,34 +16,34 @@ from typing import Self
 from pykubelet.testing.ociimage import ImageSpec, pack
 
 _LOOK_SECONDS = 0.02
-"""How often the server looks whether it shall end."""
+"""Seconds between two checks whether the server has to stop."""
 _SMALL = 65536
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 class Conduct(StrEnum):
-    """How a registry treats its clients."""
+    """Behavior of a registry towards its clients."""
 
     SERVE = "serve"
     FAIL = "fail"
-    """500 to everything."""
+    """Respond to every request with 500."""
     LIE = "lie"
-    """Layers have another content than their digest says."""
+    """Serve layers whose content does not match their digest."""
     CUT = "cut"
-    """Layers end in the middle."""
+    """Close the connection in the middle of a layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What is served: manifests by repository and tag or digest, blobs by digest."""
+    """The served content: manifests by repository and tag or digest, blobs by digest."""
 
     manifests: dict[tuple[str, str], tuple[bytes, str]] = field(default_factory=dict)
-    """(content, digest)."""
+    """(content, digest) by (repository, tag or digest)."""
     blobs: dict[str, bytes] = field(default_factory=dict)
 
 
 class Registry:
-    """Use as a context manager. ``directory`` is scratch space."""
+    """A running registry; use as a context manager. ``directory`` is scratch space."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -51,11 +51,11 @@ class Registry:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._content, self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="registry")
         self.requests: list[str] = []
-        """Paths asked for, oldest first."""
+        """Requested paths, oldest first."""
         self.password = ""
-        """``user:password`` that is asked for, if any."""
+        """Required ``user:password``; empty: none is required."""
         self.conduct = Conduct.SERVE
-        """May be changed at any time."""
+        """Current behavior; may be changed at any time."""
         self._open = threading.Event()
         self._open.set()
 
@@ -73,31 +73,31 @@ class Registry:
 
     @property
     def host(self) -> str:
-        """Address and port."""
+        """Address and port of the registry."""
         return f"127.0.0.1:{self._server.server_address[1]}"
 
     def reference(self, repository: str, tag: str = "1") -> str:
-        """How the image of that name is called on this registry."""
+        """The reference of an image on this registry."""
         return f"{self.host}/{repository}:{tag}"
 
     def digest(self, repository: str, tag: str) -> str:
-        """Of the manifest that the tag means now."""
+        """Digest of the manifest that the tag currently refers to."""
         return self._content.manifests[repository, tag][1]
 
     def hold(self) -> None:
-        """Let layers wait until ``release``; configurations are small and do not."""
+        """Delay responses with layers until ``release``; configurations, which are small, are not delayed."""
         self._open.clear()
 
     def release(self) -> None:
-        """Let them go."""
+        """End the delay of ``hold``."""
         self._open.set()
 
     def wait(self) -> None:
-        """Until nobody holds layers."""
+        """Wait until layers are not delayed."""
         self._open.wait()
 
     def add(self, repository: str, tag: str = "1", **fields: object) -> str:
-        """Pack an image from busybox and serve it from now on; its reference."""
+        """Build an image from busybox and serve it from now on; returns its reference."""
         reference = self.reference(repository, tag)
         archive = self._directory / f"{repository.replace('/', '_')}-{tag}.tar"
         pack(ImageSpec("localhost/packed:1", **fields), archive, os.uname().machine)  # type: ignore[arg-type]  # ImageSpec's own
@@ -115,7 +115,7 @@ class Registry:
 
 def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """GET and HEAD of the distribution API's two kinds of objects."""
+        """Serves GET and HEAD of the distribution API's manifests and blobs."""
 
         def do_GET(self) -> None:
             registry.requests.append(self.path)
@@ -155,10 +155,10 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
             self.end_headers()
             if self.command == "GET":
                 cut = registry.conduct is Conduct.CUT and len(data) > _SMALL
-                with contextlib.suppress(ConnectionError):  # who asked may have gone
+                with contextlib.suppress(ConnectionError):  # the client may have disconnected
                     self.wfile.write(data[: len(data) // 2] if cut else data)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nobody reads it."""
+            """Discard the access log."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""What the tests, the benchmarks and the demo ask of a private runtime, whichever it is."""
+"""The interface of a private runtime for the tests, the benchmarks and the demo."""
 
 import signal
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from pykubelet.testing.ociimage import ImageSpec
 
 @dataclass(frozen=True, slots=True)
 class RuntimeTraces:
-    """Where pods leave something on the machine while they are there, in the terms of ``leakcheck.Scope``."""
+    """The places on the machine that running pods use, in the terms of ``leakcheck.Scope``."""
 
     process_marks: tuple[str, ...]
-    """Of the monitors or shims, not of the daemon."""
+    """Marks of the monitors or shims, not of the daemon."""
     mount_roots: tuple[str, ...]
     netns_directories: tuple[str, ...]
     directories: tuple[str, ...]
-    """Files in them that belong to pods."""
+    """Directories whose files belong to pods."""
 
 
 class PrivateRuntime(Protocol):
@@ -26,17 +26,17 @@ class PrivateRuntime(Protocol):
 
     @property
     def name(self) -> str:
-        """As it calls itself over CRI; container ids in statuses begin with it."""
+        """The runtime's name in CRI; container ids in statuses begin with it."""
         ...
 
     @property
     def home(self) -> Path:
-        """The directory of everything."""
+        """The runtime's directory."""
         ...
 
     @property
     def bridge(self) -> str:
-        """Its bridge, which is also its network's name."""
+        """Name of its bridge and of its network."""
         ...
 
     @property
@@ -48,27 +48,27 @@ class PrivateRuntime(Protocol):
         ...
 
     def start(self) -> None:
-        """Start it unless it runs; returns when its CRI service answers. Permanent: it did not come up."""
+        """Start the daemon unless it runs; returns when its CRI service responds. Permanent: it did not come up."""
         ...
 
     def load(self, spec: ImageSpec) -> None:
-        """Pack an image from busybox and import it."""
+        """Build an image from busybox and import it."""
         ...
 
     def pid(self) -> int | None:
-        """The daemon's process id while it runs."""
+        """The daemon's process id; None if it does not run."""
         ...
 
     def stop(self) -> None:
-        """Stop the daemon; its containers go on."""
+        """Stop the daemon; its containers keep running."""
         ...
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal that ends the daemon and wait for its end."""
+        """Send a signal that ends the daemon, and wait until it has ended."""
         ...
 
     def traces(self) -> RuntimeTraces:
-        """Where to look for what pods have left."""
+        """The places where pods can leave something behind."""
         ...
 
     def destroy(self) -> None:
@@ -77,7 +77,7 @@ class PrivateRuntime(Protocol):
 
 
 def bridge_network(bridge: str, subnet: str, ipam: Path, chained: Sequence[str] = ()) -> dict[str, object]:
-    """A CNI configuration: a bridge of its own, host ports, addresses noted below ``ipam``; then further plugins."""
+    """A CNI configuration: a private bridge, host ports, addresses recorded below ``ipam``, chained plugins."""
     ranges = [[{"subnet": subnet}]]
     routes = [{"dst": "0.0.0.0/0"}]
     addresses = {"type": "host-local", "dataDir": str(ipam), "ranges": ranges, "routes": routes}

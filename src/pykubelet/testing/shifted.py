@@ -1,8 +1,8 @@
-"""Runs the command line in another time: ``python -m pykubelet.testing.shifted run …``.
+"""Run the command line with a shifted wall clock: ``python -m pykubelet.testing.shifted run …``.
 
-The file named by ``PYKUBELET_SHIFT`` says by how many seconds the wall clock is wrong and, if anything, which boot id
-the kernel has. Both may change while the program runs: so a daemon sees the clock jump or, at its next start, a reboot,
-and the machine that the test shares with others does not.
+The file named by ``PYKUBELET_SHIFT`` contains the number of seconds by which the wall clock is wrong and, optionally,
+the kernel's boot id. Both may change while the program runs: the daemon sees the clock jump or, at its next start, a
+reboot, while the clock of the machine does not change.
 """
 
 import mmap
@@ -20,15 +20,15 @@ _LAYOUT = struct.Struct("d36s")
 
 
 def module() -> str:
-    """The module that runs the command line of a daemon: this one where a shift is in the environment."""
+    """The module that runs the command line of a daemon: this module if the environment names a shift."""
     return "pykubelet.testing.shifted" if VARIABLE in os.environ else "pykubelet.cli"
 
 
 @contextmanager
 def jumping(path: Path, by: float, every: float) -> Iterator[None]:
-    """Let the wall clock of daemons that are started meanwhile jump, ``every`` so many seconds.
+    """Make the wall clock of daemons that are started within the block jump, ``every`` so many seconds.
 
-    It is ``by`` seconds ahead, as much behind, then right. The file at ``path`` is made here.
+    The clock is ``by`` seconds fast, then as many slow, then correct. The file at ``path`` is created here.
     """
     write_shift(path)
     ended = threading.Event()
@@ -51,7 +51,7 @@ def jumping(path: Path, by: float, every: float) -> Iterator[None]:
 
 
 def write_shift(path: Path, seconds: float = 0.0, boot_id: str = "") -> None:
-    """Set the clock and the boot id (36 characters; none: the kernel's own). The file stays the same one."""
+    """Set the clock and the boot id (36 characters; empty: the kernel's own). The file keeps its inode."""
     data = _LAYOUT.pack(seconds, boot_id.encode())
     if not path.exists():
         path.write_bytes(data)
@@ -61,14 +61,14 @@ def write_shift(path: Path, seconds: float = 0.0, boot_id: str = "") -> None:
 
 
 def read_shift(path: Path) -> float:
-    """By how many seconds the clock is wrong now."""
+    """The seconds by which the clock is wrong now."""
     return float(_LAYOUT.unpack(path.read_bytes())[0])
 
 
 def shift(path: Path) -> None:
-    """Put this process into the time and boot that the file says, now and when it changes.
+    """Apply the clock and boot id of the file to this process, now and when the file changes.
 
-    To be called before anything else of the product is imported.
+    Must be called before any other module of the product is imported.
     """
     from pykubelet.linux import system
 
@@ -86,15 +86,15 @@ def shift(path: Path) -> None:
 
 
 def _leave_grpc(real_time: Callable[[], float]) -> None:
-    """A deadline of gRPC is a time of the kernel's clock for a moment: half in another time, all calls would fail."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # as the command line has it; read at import
+    """Exclude gRPC, which compares its deadlines with the kernel's clock: with a shifted clock all calls would fail."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # as set by the command line; read at import
     from grpc.aio import _utils
 
     vars(_utils)["time"] = SimpleNamespace(time=real_time)
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line with the shift applied."""
     shift(Path(os.environ[VARIABLE]))
     from pykubelet.cli.app import main as run
 

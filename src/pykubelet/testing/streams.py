@@ -14,7 +14,7 @@ _WHOLE: Seconds = 30.0
 
 @asynccontextmanager
 async def spdy(url: str, kinds: Sequence[str], protocol: str = V4) -> AsyncIterator[dict[str, SpdyStream]]:
-    """A session with streams of these kinds, opened in this order. TimeoutError: the block takes over half a minute."""
+    """Open a session with streams of these kinds, in this order. TimeoutError: the block takes more than 30 s."""
     async with asyncio.timeout(_WHOLE), connected(url) as backend:
         answer = await backend.spdy(protocol)
         assert answer.status == 101, answer.text
@@ -24,7 +24,7 @@ async def spdy(url: str, kinds: Sequence[str], protocol: str = V4) -> AsyncItera
 
 @asynccontextmanager
 async def forwarded(url: str) -> AsyncIterator[SpdyConnection]:
-    """A port-forward session, on which ``forward`` makes connections."""
+    """Open a port-forward session, on which ``forward`` opens connections."""
     async with asyncio.timeout(_WHOLE), connected(url) as backend:
         assert (await backend.spdy("portforward.k8s.io")).status == 101
         async with SpdyConnection.over(StreamLink(backend.reader, backend.writer)) as connection:
@@ -32,14 +32,14 @@ async def forwarded(url: str) -> AsyncIterator[SpdyConnection]:
 
 
 async def forward(connection: SpdyConnection, port: int, number: int = 0) -> tuple[SpdyStream, SpdyStream]:
-    """One connection to a port of the pod: the streams of data and of errors."""
+    """Open one connection to a port of the pod; returns its data stream and its error stream."""
     headers = {"port": str(port), "requestid": str(number)}
     error = await connection.open(headers | {"streamtype": "error"})
     return await connection.open(headers | {"streamtype": "data"}), error
 
 
 async def all_of(stream: SpdyStream) -> bytes:
-    """What comes until the stream or the connection ends."""
+    """Read until the stream or the connection ends."""
     got = b""
     try:
         while piece := await stream.read():
@@ -50,7 +50,7 @@ async def all_of(stream: SpdyStream) -> bytes:
 
 
 async def until(stream: SpdyStream, word: bytes) -> bytes:
-    """What comes until the word has come. ConnectionError: it ends before."""
+    """Read until the word was received. ConnectionError: the stream ends before."""
     got = b""
     while word not in got:
         piece = await stream.read()

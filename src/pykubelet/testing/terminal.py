@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, for tests of what people see."""
+"""Run a program on a pseudo-terminal, for tests of interactive output."""
 
 import os
 import pty
@@ -20,15 +20,15 @@ LINES, COLUMNS = 27, 91
 
 
 class Terminal:
-    """Use as a context manager: at its end the program is killed if it still runs."""
+    """A program on a terminal; use as a context manager: at its end the program is killed if it still runs."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
         self._master, slave = pty.openpty()
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self.shown = ""
-        """All it has written, with the terminal's control sequences."""
+        """All output of the program, with the terminal's control sequences."""
         try:
-            # The terminal is the program's controlling one, so that Ctrl-C typed there comes as SIGINT.
+            # It is the program's controlling terminal, so that Ctrl-C typed there is delivered as SIGINT.
             self.process = subprocess.Popen(
                 ["setsid", "--ctty", "--wait", *command],
                 stdin=slave,
@@ -46,7 +46,7 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A terminal that goes away ends what runs on it.
+        # Closing the terminal ends the programs on it.
         os.close(self._master)
         try:
             self.process.wait(10)
@@ -55,18 +55,18 @@ class Terminal:
             self.process.wait()
 
     def type(self, text: str) -> None:
-        """Type something; ``\\x03`` is Ctrl-C."""
+        """Type text; ``\\x03`` is Ctrl-C."""
         os.write(self._master, text.encode())
 
     def until(self, condition: Callable[[str], object], timeout: Seconds = 60.0) -> str:
-        """Read until the condition holds for all that was shown. AssertionError: it ended before, or took too long."""
+        """Read until the condition holds for the whole output. AssertionError: the program ended before, or timeout."""
         deadline = time.monotonic() + timeout * PATIENCE
         while not condition(self.shown):
             assert self._read(deadline), f"the program has ended, and had shown: {self.shown[-3000:]}"
         return self.shown
 
     def end(self, timeout: Seconds = 60.0) -> int:
-        """Read until it ends; its exit code."""
+        """Read until the program ends; returns its exit code."""
         deadline = time.monotonic() + timeout * PATIENCE
         while self._read(deadline):
             pass
@@ -78,6 +78,6 @@ class Terminal:
         try:
             data = os.read(self._master, _PIECE)
         except OSError:
-            return False  # nobody has the other side open any more
+            return False  # no process has the other side open any more
         self.shown += data.decode(errors="replace")
         return bool(data)

@@ -1,4 +1,4 @@
-"""Removes what killed daemons leave on the machine: mounts, cgroups and firewall rules, found by name. Blocking."""
+"""Remove the leftovers of killed daemons from the machine: mounts, cgroups and firewall rules, by name. Blocking."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ _JUMP = re.compile(r" -j (CNI-[A-Za-z0-9-]+)")
 def mounts_below(directory: Path) -> list[str]:
     """Mount points below a directory, the deepest first."""
     rows = Path("/proc/self/mountinfo").read_text().splitlines()
-    # The kernel writes blanks in paths as octal escapes; no path of ours has any.
+    # The kernel escapes spaces in paths as octal numbers; the paths of the tests contain none.
     found = [row.split()[4] for row in rows if row.split()[4].startswith(f"{directory}/")]
     return sorted(found, key=len, reverse=True)
 
@@ -22,8 +22,8 @@ def mounts_below(directory: Path) -> list[str]:
 def kill_processes(directory: Path) -> None:
     """Kill every process whose command line or environment names something below the directory.
 
-    These are daemons of a session that was killed, and CNI plugins, which find the network namespace in a variable and
-    would go on to write firewall rules.
+    These are the daemons of a killed session, and CNI plugins, which have the network namespace in a variable and
+    would continue to write firewall rules.
     """
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -34,7 +34,7 @@ def kill_processes(directory: Path) -> None:
 
 
 def remove_mounts(directory: Path) -> None:
-    """Unmount everything below a directory, whoever uses it."""
+    """Unmount everything below a directory, even if it is in use."""
     for mount in mounts_below(directory):
         subprocess.run(["umount", "-l", mount], capture_output=True)
 
@@ -51,16 +51,16 @@ def remove_cgroups(parent: str) -> None:
 
 
 def remove_firewall_rules(network: str) -> None:
-    """Remove the rules and chains that the CNI plugins made for a network's pods and could not take back.
+    """Remove the rules and chains that the CNI plugins created for a network's pods and did not remove.
 
-    The plugins write the network's name into a comment of every rule that leads to one of their chains. Our server's
-    own rule goes, too.
+    The plugins write the network's name into a comment of every rule that leads to one of their chains. The rule of
+    ``pykubelet criserver`` is removed too.
     """
     listing, marks = _iptables("-S"), (f'name: \\"{network}\\"', f'"pods of {network}"')
     rules = [row for row in listing if any(mark in row for mark in marks) and row.startswith("-A ")]
     chains = {match[1] for match in map(_JUMP.search, rules) if match}
     for row in rules:
-        # The listing is quoted as for a shell, so that it can be given back to one.
+        # The listing is quoted for a shell, so that it can be parsed as a command line.
         subprocess.run(["sh", "-c", f"iptables -w -t nat -D {row[3:]}"], capture_output=True)
     for chain in chains:
         _iptables("-F", chain)

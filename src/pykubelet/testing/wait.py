@@ -1,8 +1,8 @@
 """Waits for a condition with a limit, instead of fixed sleeps.
 
-``until`` and ``until_answer`` wait for what comes about, ``settle`` runs the event loop until it has nothing left to
-do, and ``nothing_within`` is the last resort where other processes or threads must not do something and no later event
-tells that they would have done it by now. Tests without an event loop use ``wait_for`` and ``nothing_within`` of
+``until`` and ``until_answer`` wait for a condition, ``settle`` runs the event loop until it is idle, and
+``nothing_within`` is the last resort to verify that other processes or threads do not do something, if no later event
+proves that they would have done it by now. Tests without an event loop use ``wait_for`` and ``nothing_within`` of
 ``testing.agent``.
 """
 
@@ -25,14 +25,14 @@ async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> Non
     limit = asyncio.timeout(seconds * PATIENCE)
     try:
         async with limit:
-            while not condition():  # noqa: ASYNC110 - what runs beside the test sets no event
+            while not condition():  # noqa: ASYNC110 - code outside the test sets no event
                 await asyncio.sleep(_POLL)
     except TimeoutError as error:
         raise AssertionError(f"not within {seconds * PATIENCE:g} s") from error
 
 
 async def until_answer(ask: Callable[[], Awaitable[_T]], seconds: Seconds = 30.0) -> _T:
-    """Ask another process again and again until the answer is true, and give it. AssertionError as ``until``."""
+    """Poll another process until its answer is true; returns the answer. AssertionError as ``until``."""
     try:
         async with asyncio.timeout(seconds * PATIENCE):
             while not (answer := await ask()):  # noqa: ASYNC110 - the other process sets no event
@@ -43,10 +43,10 @@ async def until_answer(ask: Callable[[], Awaitable[_T]], seconds: Seconds = 30.0
 
 
 async def settle(seconds: Seconds = 0.1) -> None:
-    """Let the event loop do all that it would do within ``seconds``, without waiting longer than that takes.
+    """Let the event loop do all the work that it would do within ``seconds``, and return as soon as it is done.
 
-    Afterwards no callback is ready, no timer of that time is left, no socket of this process has news for another,
-    and no blocking call runs, those that take long left out. Other threads and processes are not waited for.
+    Afterwards no callback is ready, no timer within that time is pending, no socket of this process has unread data
+    from another, and no blocking call runs, except long ones. It does not wait for other threads and processes.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -60,7 +60,7 @@ async def settle(seconds: Seconds = 0.1) -> None:
             await asyncio.sleep(max(due - loop.time(), 0))
         elif found_idle:
             return
-        else:  # once more: on a busy machine the kernel hands on what was written a moment later
+        else:  # again: on a busy machine the kernel delivers written data a moment later
             found_idle = True
             await asyncio.sleep(_POLL)
     raise AssertionError(f"the event loop is still busy after {_LONGEST * PATIENCE:g} s; a task is spinning")
@@ -78,8 +78,8 @@ async def nothing_within(condition: Callable[[], object], seconds: Seconds) -> N
 
 
 async def _idle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether nothing but us wanted to run for some rounds, each of which asks the sockets too."""
-    # CPython keeps runnable callbacks in `_ready`; empty while we run means that no one else wants to.
+    """Whether no other callback was ready for some iterations, each of which also polls the sockets."""
+    # CPython keeps runnable callbacks in `_ready`; if it is empty now, no other callback is ready.
     ready: object = getattr(loop, "_ready", None)
     for _ in range(_IDLE_ROUNDS):
         await asyncio.sleep(0)

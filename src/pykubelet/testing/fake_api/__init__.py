@@ -1,7 +1,8 @@
-"""An API server in this process: small, but with the real one's rules where a node agent depends on them.
+"""A small API server in the test's process, with those rules of kube-apiserver that a node agent depends on.
 
-Resource versions, watches with bookmarks and their expiry, patches, graceful deletion of pods, subresources; and faults
-on demand. The contract suite (``tests/contract/api``) runs on it and on the real kube-apiserver.
+It has resource versions, watches with bookmarks and expiry, patches, graceful deletion of pods, subresources, and
+faults on demand. The contract suite (``tests/contract/api``) runs on it and on the real kube-apiserver. Start with
+``server.FakeApi``; blocking tests use ``thread.fake_api_thread``.
 """
 
 from pykubelet.testing.fake_api.faults import Fault

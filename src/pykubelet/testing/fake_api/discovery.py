@@ -1,4 +1,4 @@
-"""What the fake API server says it serves: enough for kubectl to find the core resources."""
+"""The discovery API of the fake API server: enough for kubectl to find the core resources."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
 def discovery(path: str, kinds: Mapping[str, str]) -> dict[str, Any] | None:
-    """The answer for a path of the discovery API; None: it is none. ``kinds``: plural → kind."""
+    """The response for a path of the discovery API; None for any other path. ``kinds``: plural → kind."""
     match path.rstrip("/"):
         case "/version":
             return {"major": "1", "minor": "36", "gitVersion": "v1.36.0"}

@@ -1,4 +1,4 @@
-"""What the fake API server does wrong when it is told to."""
+"""Faults that tests inject into the fake API server."""
 
 import re
 from dataclasses import dataclass, field
@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Fault:
-    """The next ``times`` requests that match are treated so; ``match`` is searched in ``METHOD PATH?QUERY``."""
+    """A fault of the next ``times`` requests that match; ``match`` is searched in ``METHOD PATH?QUERY``."""
 
     match: str
     status: int = 0
-    """Answer with this status; 0: answer as usual, but see below."""
+    """HTTP status of the response; 0: the usual response, except for the fields below."""
     message: str = "made to fail"
-    """Of that status."""
+    """Message of the Status object."""
     retry_after: int | None = None
     delay: float = 0.0
-    """Seconds before the answer."""
+    """Seconds before the response."""
     drop: bool = False
-    """Close the connection without an answer."""
+    """Close the connection without a response."""
     truncate: bool = False
     """Break a watch off in the middle of an event."""
     corrupt: bool = False
-    """Put an object into the list or watch that no client can decode: one into a list, nothing else into a watch."""
+    """Send objects that no client can decode: one among those of a list, or nothing else in a watch."""
     times: int = 1
     _pattern: "re.Pattern[str]" = field(init=False, repr=False)
 
@@ -29,7 +29,7 @@ class Fault:
         self._pattern = re.compile(self.match)
 
     def applies(self, request: str) -> bool:
-        """Whether this request is hit; counts."""
+        """Whether the fault applies to this request; counts the request if so."""
         if self.times <= 0 or not self._pattern.search(request):
             return False
         self.times -= 1

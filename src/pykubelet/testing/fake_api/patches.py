@@ -21,7 +21,7 @@ _MERGE_KEYS = {
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target with the patch merged in; null removes."""
+    """Apply a merge patch: returns the target with the patch merged in; null removes a field."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     result = dict(target) if isinstance(target, dict) else {}
@@ -34,7 +34,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def strategic_patch(target: Any, patch: Any) -> Any:
-    """The target with a strategic merge patch: lists with a merge key are merged by it."""
+    """Apply a strategic merge patch: lists with a merge key are merged by that key."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     if patch.get("$patch") == "replace":
@@ -48,7 +48,7 @@ def strategic_patch(target: Any, patch: Any) -> Any:
         elif isinstance(value, list) and key in _MERGE_KEYS and isinstance(result.get(key), list):
             result[key] = _merged(result[key], value, _MERGE_KEYS[key])
         else:
-            # Where there is nothing to merge with, directives are taken as they stand, as the real one does.
+            # If there is no list to merge with, directives are kept as elements, as kube-apiserver does.
             result[key] = strategic_patch(result.get(key), value)
     return result
 

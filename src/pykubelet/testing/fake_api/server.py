@@ -42,7 +42,7 @@ _KINDS = {
 
 
 class FakeApi:
-    """Serves on loopback within ``async with``."""
+    """A fake API server that listens on loopback within ``async with``."""
 
     def __init__(self, token: str = "") -> None:
         self.store = Store()
@@ -50,7 +50,7 @@ class FakeApi:
         self.requests: list[str] = []
         """``METHOD PATH?QUERY`` of every request."""
         self.peers: set[tuple[str, int]] = set()
-        """From where requests came: one for each connection."""
+        """Source addresses of requests: one for each connection."""
         self.token = token
         """If set, the only bearer token that is accepted."""
         self._watching: set[asyncio.BaseTransport] = set()
@@ -59,7 +59,7 @@ class FakeApi:
 
     @property
     def config(self) -> ClusterConfig:
-        """How to reach it."""
+        """The client configuration for this server."""
         return ClusterConfig(f"http://127.0.0.1:{self._port}")
 
     async def __aenter__(self) -> "FakeApi":
@@ -75,22 +75,22 @@ class FakeApi:
         await self._runner.cleanup()
 
     async def go_away(self) -> None:
-        """Stop answering; connections are closed. :meth:`come_back` listens on the same port again."""
+        """Stop listening and close all connections. :meth:`come_back` listens on the same port again."""
         await self.__aexit__()
         self._runner = None
 
     async def come_back(self) -> None:
-        """Answer again, with all objects."""
+        """Listen again on the same port; all objects are kept."""
         await self.__aenter__()
 
     def break_watches(self) -> None:
-        """Break off the connections of all watches there are."""
+        """Break the connections of all current watches."""
         for transport in tuple(self._watching):
             assert isinstance(transport, asyncio.WriteTransport)
             transport.abort()
 
     def count(self, start: str) -> int:
-        """How many requests began with this text."""
+        """Number of requests that began with this text."""
         return sum(request.startswith(start) for request in self.requests)
 
     async def _listen(self) -> None:
@@ -152,7 +152,7 @@ class FakeApi:
         raise RefusedError(405, "MethodNotAllowed", f"no {request.method} here")
 
     def _limited(self, place: Place, subresource: str, value: Json) -> Json:
-        """An update by ``status`` changes the status only; one of the object leaves it alone."""
+        """Limit an update to its part: ``status`` changes the status only, an update of the object everything else."""
         old = self.store.get(place)
         if subresource == "status":
             meta = {**old["metadata"]}
@@ -241,7 +241,7 @@ class FakeApi:
 
 
 def _event(kind: str, value: Json, before: Json | None, selects: Callable[[Json], bool]) -> Json | None:
-    """The event as one with a selector sees it: objects come into its sight and leave it."""
+    """The event for a watch with a selector: an object that starts to match is ADDED, one that stops is DELETED."""
     was, now = before is not None and selects(before), kind != "DELETED" and selects(value)
     if not was and not now:
         return None

@@ -1,4 +1,4 @@
-"""The fake API server's objects: plain JSON by path, one growing version, and a history to watch from."""
+"""The fake API server's objects: plain JSON by path, one increasing resource version, and a history for watches."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an object is: ``/api/v1`` and ``pods``, its namespace and name."""
+    """The path of an object: ``/api/v1`` and ``pods``, its namespace and name."""
 
     prefix: str
     plural: str
@@ -27,7 +27,7 @@ class Place:
 
 
 class RefusedError(Exception):
-    """A request that is answered with a Status."""
+    """A request that fails with a Status."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class Change:
 
 
 class Store:
-    """See the module. One thread."""
+    """The objects and their history. Not thread-safe."""
 
     def __init__(self) -> None:
         self._version = 100
@@ -61,7 +61,7 @@ class Store:
         return self._version
 
     def compact(self) -> None:
-        """Forget the history: whoever wants to watch from before has to list anew."""
+        """Drop the history: a watch from an older version gets 410 and its client has to list again."""
         self._history.clear()
         self._version += 1
         self._oldest = self._version
@@ -72,7 +72,7 @@ class Store:
         return deepcopy(self._objects[place])
 
     def list(self, place: Place, selects: Callable[[Json], bool]) -> list[Json]:
-        """All of a collection, by namespace and name."""
+        """All selected objects of a collection, sorted by namespace and name."""
         found = [
             (key, value)
             for key, value in self._objects.items()
@@ -102,7 +102,7 @@ class Store:
         return self._put("ADDED", key, value)
 
     def replace(self, place: Place, value: Json) -> Json:
-        """Replace an object; what the API server owns stays. RefusedError for an old version or another uid."""
+        """Replace an object; fields of the API server are kept. RefusedError for an old version or another uid."""
         old = self.get(place)
         meta, kept = value.setdefault("metadata", {}), old["metadata"]
         if meta.get("uid", kept["uid"]) != kept["uid"]:
@@ -117,7 +117,7 @@ class Store:
                 meta[name] = kept[name]
         meta["name"] = place.name
         if "generation" in kept:
-            # As of 1.33: it counts changes of the spec, but not that a node was found.
+            # As of 1.33, the generation counts changes of the spec, but not the binding to a node.
             before, after = ({**each.get("spec", {}), "nodeName": ""} for each in (old, value))
             meta["generation"] = kept["generation"] + (before != after)
         if {**value, "metadata": {**meta, "resourceVersion": ""}} == {
@@ -128,7 +128,7 @@ class Store:
         return self._put("MODIFIED", place, value)
 
     def delete(self, place: Place, uid: str, grace: int | None) -> Json:
-        """Delete; a pod on a node is only marked, until its node deletes it with no grace."""
+        """Delete an object; a pod on a node is only marked until its node deletes it with a grace period of 0."""
         old = self.get(place)
         if uid and old["metadata"]["uid"] != uid:
             raise RefusedError(
@@ -154,7 +154,7 @@ class Store:
         return last
 
     async def changes(self, since: int, end: Callable[[], float]) -> AsyncIterator[Change | None]:
-        """Changes after a version as they come; None now and then. RefusedError when they are no longer known."""
+        """Yield the changes after a version, and None periodically. RefusedError if the history begins later."""
         if since < self._oldest:
             raise RefusedError(410, "Expired", f"too old resource version: {since} ({self._oldest})")
         while (left := end()) > 0:

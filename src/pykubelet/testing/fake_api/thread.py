@@ -1,4 +1,4 @@
-"""The fake API server for blocking tests: its loop runs in a thread of its own."""
+"""The fake API server for blocking tests: its event loop runs in a separate thread."""
 
 import asyncio
 import json
@@ -29,19 +29,19 @@ class FakeApiThread:
         return self.api.config.server
 
     def fail(self, *faults: Fault) -> None:
-        """From now on these faults, and no others."""
+        """Replace all faults by these."""
         self.api.faults = list(faults)
 
     def break_watches(self) -> None:
-        """Break off the connections of all watches there are."""
+        """Break the connections of all current watches."""
         self._loop.call_soon_threadsafe(self.api.break_watches)
 
     def compact(self) -> None:
-        """Forget all changes so far: watches that would go on from before are told 410."""
+        """Drop the history: watches from an older version get 410."""
         self.api.store.compact()
 
     def go_away(self) -> None:
-        """Stop listening, with an end of all connections; :meth:`come_back` listens on the same port again."""
+        """Stop listening and close all connections; :meth:`come_back` listens on the same port again."""
         asyncio.run_coroutine_threadsafe(self.api.go_away(), self._loop).result(_SECONDS)
 
     def come_back(self) -> None:
@@ -49,13 +49,13 @@ class FakeApiThread:
         asyncio.run_coroutine_threadsafe(self.api.come_back(), self._loop).result(_SECONDS)
 
     def put_pod(self, manifest: Mapping[str, Any], node: str) -> None:
-        """Create a pod that is bound to the node, past all faults."""
+        """Create a pod that is bound to the node, bypassing all faults."""
         name, spec = manifest["metadata"]["name"], {**manifest["spec"], "nodeName": node}
         value = {**manifest, "metadata": {"name": name}, "spec": spec}
         self._do(lambda: self.api.store.create(_PODS, json.loads(json.dumps(value))))
 
     def delete_pod(self, name: str) -> None:
-        """Ask for the pod's end, past all faults; what is not there is fine."""
+        """Request the pod's deletion, bypassing all faults; no error if it does not exist."""
 
         def delete() -> None:
             with suppress(RefusedError):
@@ -70,7 +70,7 @@ class FakeApiThread:
         asyncio.run_coroutine_threadsafe(run(), self._loop).result(_SECONDS)
 
     def kubeconfig(self, path: Path) -> Path:
-        """A kubeconfig for it."""
+        """Write a kubeconfig for this server."""
         document = {
             "current-context": "fake",
             "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
@@ -97,7 +97,7 @@ def fake_api_thread() -> Iterator[FakeApiThread]:
         try:
             loop.run_until_complete(serve())
         finally:
-            # Watches that clients have not left yet.
+            # Cancel the watches whose clients are still connected.
             for task in (left := asyncio.all_tasks(loop)):
                 task.cancel()
             if left:

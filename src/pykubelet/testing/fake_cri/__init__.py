@@ -2,7 +2,7 @@
 
     async with FakeCri(clock) as cri:
         cri.add_image("app:1")
-        cri.script(Script(exit_after=3, exit_code=1), Script(), container="app")   # first try ends, second runs
+        cri.script(Script(exit_after=3, exit_code=1), Script(), container="app")   # first attempt exits, second runs
         cri.inject(Fault("StartContainer", code=StatusCode.UNKNOWN, details="no memory", times=1))
         client = cri.client()                     # a CriClient without gRPC: virtual time, no sockets
         …

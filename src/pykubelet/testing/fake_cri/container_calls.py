@@ -1,4 +1,4 @@
-"""Containers of the fake runtime."""
+"""The fake runtime's CRI calls about containers."""
 
 from collections.abc import AsyncGenerator
 
@@ -13,7 +13,7 @@ from pykubelet.testing.fake_cri.world import World
 
 
 class ContainerHandlers:
-    """Calls about containers and what runs in them."""
+    """The CRI calls about containers and the commands in them."""
 
     def __init__(self, world: World, router: Router) -> None:
         self._world = world

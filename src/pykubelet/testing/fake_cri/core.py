@@ -1,4 +1,4 @@
-"""`FakeCri`: the fake runtime as tests hold it in their hands."""
+"""`FakeCri`: the interface of the fake runtime for tests."""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,38 +50,38 @@ class FakeCri:
         for container in self._world.containers.values():
             for task in container.tasks:
                 task.cancel()
-        # The test's own error is not wrapped into a group.
+        # The test's own error must not be wrapped into an exception group.
         await self._tasks.__aexit__(None, None, None)
 
     def client(self, options: CriOptions | None = None) -> CriClient:
         """A client that calls this runtime without gRPC; deadlines follow the fake's clock."""
         return CriClient(DirectTransport(self.router, self._clock), options or CriOptions(clock=self._clock))
 
-    # -- what it is told
+    # -- set-up by tests
 
     def script(
         self, *scripts: Script, container: str | None = None, image: str | None = None, pod: str | None = None
     ) -> None:
-        """How containers of that name, image, pod (`ns/pod`) live; the n-th script is for the n-th attempt.
+        """Script containers of that name, image and pod (`ns/pod`); the n-th script is for the n-th attempt.
 
-        Of several rules that fit the last one wins; it applies to containers made from now on.
+        The last matching rule wins; it applies to containers created from now on.
         """
         self._world.scripts.add(scripts, container, image, pod)
 
     def script_exec(
         self, script: ExecScript, *, command: Sequence[str] | None = None, container: str | None = None
     ) -> None:
-        """What commands that begin with these words do from now on, in containers of that name."""
+        """Script commands that begin with these words, in containers of that name, from now on."""
         self._world.scripts.add_exec(script, None if command is None else tuple(command), container)
 
     def add_image(self, name: str, image: FakeImage | None = None) -> FakeImage:
-        """Put an image on the node, by that tag, and into the registry."""
+        """Add an image with that tag to the node and to the registry."""
         image = self.publish_image(name, image)
         self._world.images.append(image)
         return image
 
     def publish_image(self, name: str, image: FakeImage | None = None) -> FakeImage:
-        """Put an image into the registry, from where it can be pulled."""
+        """Add an image to the registry, so that it can be pulled."""
         image = image or FakeImage(id=f"sha256:{self._world.new_id('image')}", tags=[])
         if name not in image.names():
             image.tags.append(name)
@@ -89,36 +89,36 @@ class FakeCri:
         return image
 
     def inject(self, fault: Fault) -> Fault:
-        """Make calls go wrong, as the fault says; of several that fit the one injected first strikes."""
+        """Inject a fault into calls; of several matching faults the one injected first applies."""
         self.router.faults.append(fault)
         return fault
 
     def remove_fault(self, fault: Fault) -> None:
-        """Let that method's calls go right again; those that hang go on."""
+        """Remove a fault; calls that it made hang continue."""
         self.router.faults.remove(fault)
         fault.release()
 
     def set_condition(self, condition: str, ok: bool) -> None:
-        """RuntimeReady or NetworkReady, as Status shows it; without network no sandbox can be made."""
+        """Set RuntimeReady or NetworkReady in Status; without the network no sandbox can be created."""
         self._world.conditions[condition] = ok
 
     def end_container(self, container: FakeContainer, code: int = 0, reason: str = "") -> None:
-        """Let a running container end by itself now."""
+        """Make a running container exit by itself now."""
         self._world.end(container, code, reason)
 
     def end_sandbox(self, sandbox: FakeSandbox) -> None:
-        """Let a sandbox die with all that is in it, as when its pause process is killed."""
+        """End a sandbox and all its containers, as if its pause process had been killed."""
         self._world.stop_sandbox(sandbox)
 
     def drop_event_streams(self) -> None:
-        """Break the event streams; the clients may open new ones."""
+        """Break all event streams; clients may open new ones."""
         self._world.drop_listeners()
 
-    # -- what it tells
+    # -- inspection by tests
 
     @property
     def log(self) -> list[CallRecord]:
-        """All calls in order; clear it at will."""
+        """All calls in order; a test may clear the list."""
         return self.router.log
 
     def calls(self, *methods: str) -> list[str]:
@@ -127,38 +127,38 @@ class FakeCri:
 
     @property
     def sandboxes(self) -> list[FakeSandbox]:
-        """In the order in which they were made."""
+        """All of them, in the order of their creation."""
         return list(self._world.sandboxes.values())
 
     @property
     def containers(self) -> list[FakeContainer]:
-        """In the order in which they were made."""
+        """All of them, in the order of their creation."""
         return list(self._world.containers.values())
 
     @property
     def images(self) -> list[FakeImage]:
-        """Those on the node."""
+        """All images on the node."""
         return list(self._world.images)
 
     @property
     def pending(self) -> int:
-        """How many calls are under way, streams not counted."""
+        """Number of calls in progress, without streams."""
         return self.router.pending
 
     @property
     def listeners(self) -> int:
-        """How many event streams are open."""
+        """Number of open event streams."""
         return len(self._world.cri_listeners) + len(self._world.native_listeners)
 
     def container(self, path: str) -> FakeContainer:
-        """The newest container with that `ns/pod/container`; KeyError if there is none."""
+        """The newest container with that `ns/pod/container`; KeyError if it does not exist."""
         for container in reversed(self.containers):
             if container.path == path:
                 return container
         raise KeyError(path)
 
     def sandbox(self, pod: str) -> FakeSandbox:
-        """The newest sandbox of that `ns/pod`; KeyError if there is none."""
+        """The newest sandbox of that `ns/pod`; KeyError if it does not exist."""
         for sandbox in reversed(self.sandboxes):
             if sandbox.pod == pod:
                 return sandbox

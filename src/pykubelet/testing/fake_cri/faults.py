@@ -1,4 +1,4 @@
-"""The call log of the fake runtime, and the faults that tests put into its calls."""
+"""The call log of the fake runtime, and the faults that tests inject into its calls."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from pykubelet.base.units import Seconds
 
 
 class RpcError(Exception):
-    """What a handler raises to fail a call with a gRPC status."""
+    """Raised by a handler to fail a call with a gRPC status."""
 
     def __init__(self, code: StatusCode, details: str) -> None:
         super().__init__(f"{code.name}: {details}")
@@ -21,11 +21,11 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A call as it came in."""
+    """One received call."""
 
     method: str
     target: str
-    """`ns/pod`, `ns/pod/container` or the image; an id that the runtime does not know stays as it is."""
+    """`ns/pod`, `ns/pod/container` or the image; an unknown id is kept unchanged."""
     time: Seconds
     """Unix time on the fake's clock."""
     request: Message = field(repr=False)
@@ -33,38 +33,38 @@ class CallRecord:
 
 @dataclass(slots=True)
 class Fault:
-    """Something that goes wrong in calls of one method; give it to `FakeCri.inject`.
+    """A fault in calls of one method; pass it to `FakeCri.inject`.
 
-    First the delay, then the hang, then the error.
+    The delay comes first, then the hang, then the error.
     """
 
     method: str
     target: str | None = None
-    """Only calls about this (see `CallRecord.target`); None: all."""
+    """Only calls with this target (see `CallRecord.target`); None: all."""
     code: StatusCode | None = None
     details: str = "injected"
     delay: Seconds = 0.0
     hang: bool = False
     """Wait until `release`."""
     after: bool = False
-    """Do what was asked first, and then go wrong, as when the answer is lost."""
+    """Execute the call first and then apply the fault, as if the reply had been lost."""
     times: int | None = None
-    """How many calls it hits; None: all until it is removed."""
+    """Number of calls that it applies to; None: all until it is removed."""
     hits: int = 0
     _released: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     def release(self) -> None:
-        """Let the calls that hang go on, and all later ones."""
+        """Let hanging calls and all later ones continue."""
         self._released.set()
 
     def matches(self, method: str, target: str) -> bool:
-        """Whether it hits this call."""
+        """Whether the fault applies to this call."""
         if self.times is not None and self.hits >= self.times:
             return False
         return method == self.method and self.target in (None, target)
 
     async def strike(self, clock: Clock) -> None:
-        """Go wrong."""
+        """Apply the fault: wait, hang, raise `RpcError`."""
         if self.delay:
             await clock.sleep(self.delay)
         if self.hang:

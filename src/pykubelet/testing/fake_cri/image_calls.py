@@ -1,4 +1,4 @@
-"""Images of the fake runtime."""
+"""The fake runtime's CRI calls about images."""
 
 from collections.abc import AsyncGenerator
 
@@ -15,7 +15,7 @@ _FILESYSTEM = "/var/lib/fake"
 
 
 class ImageHandlers:
-    """The image service. What can be pulled is what tests put into the registry."""
+    """The CRI image service. Only images that tests have added to the registry can be pulled."""
 
     def __init__(self, world: World, router: Router) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""Takes calls to their handlers, by way of the call log and the injected faults."""
+"""Dispatch calls to their handlers, through the call log and the injected faults."""
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -17,7 +17,7 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 
 class Router:
-    """The calls that the runtime serves. `name_target` finds the `CallRecord.target` of a request."""
+    """The calls that the runtime serves. `name_target` returns the `CallRecord.target` of a request."""
 
     def __init__(self, clock: Clock, unsupported: set[str], name_target: Callable[[Message], str]) -> None:
         self.log: list[CallRecord] = []
@@ -34,14 +34,14 @@ class Router:
     def serve(
         self, call: UnaryCall[_Request, _Reply], handler: Callable[[_Request], _Reply | Awaitable[_Reply]]
     ) -> None:
-        """Serve a call; the handler may be a plain function or a coroutine function."""
+        """Register a handler of a call: a plain function or a coroutine function."""
         self.unary_calls.append(cast("UnaryCall[Message, Message]", call))
         self._unary[call.path] = handler
 
     def serve_stream(
         self, call: StreamCall[_Request, _Reply], handler: Callable[[_Request], AsyncGenerator[_Reply, None]]
     ) -> None:
-        """Serve a call with a stream of replies."""
+        """Register a handler of a call with a stream of replies."""
         self.stream_calls.append(cast("StreamCall[Message, Message]", call))
         self._streams[call.path] = handler
 
@@ -49,7 +49,7 @@ class Router:
         """Make a call. Raises `RpcError`."""
         self.pending += 1
         try:
-            # Neither side may see what the other does to the message afterwards, as over a wire.
+            # Messages are copied, as over a wire: neither side may see later changes of the other.
             request = _copy(request)
             fault = await self._begin(call.name, call.path in self._unary, request)
             result = self._unary[call.path](request)
@@ -71,7 +71,7 @@ class Router:
             await fault.strike(self._clock)
 
     async def _begin(self, method: str, known: bool, request: Message) -> Fault | None:
-        """Log the call and let a fault strike; gives a fault that is to strike after the call."""
+        """Log the call and apply a fault; returns a fault that has to be applied after the call."""
         target = self._name_target(request)
         self.log.append(CallRecord(method, target, self._clock.now(), request))
         if not known or method in self.unsupported:

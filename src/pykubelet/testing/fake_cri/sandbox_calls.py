@@ -1,4 +1,4 @@
-"""Sandboxes of the fake runtime, its status and its event streams."""
+"""The fake runtime's CRI calls about sandboxes, its status and its event streams."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ _Item = TypeVar("_Item")
 
 
 class SandboxHandlers:
-    """Calls about the runtime and its sandboxes."""
+    """The CRI calls about the runtime and its sandboxes."""
 
     def __init__(self, world: World, router: Router) -> None:
         self._world = world

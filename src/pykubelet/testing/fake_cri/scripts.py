@@ -1,4 +1,4 @@
-"""What the containers of the fake runtime do: declared by tests, looked up when a container is made."""
+"""Scripted behavior of the fake runtime's containers: declared by tests, looked up when a container is created."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The life of a container; the default runs until it is stopped and then ends at once with 143."""
+    """The behavior of a container; the default runs until it is stopped and then exits at once with 143."""
 
     exit_after: Seconds | None = None
-    """When it ends by itself; None: never."""
+    """Seconds until it exits by itself; None: never."""
     exit_code: int = 0
     reason: str = ""
-    """Reason in the status when it ends by itself; empty: Completed or Error."""
+    """Reason in the status when it exits by itself; empty: Completed or Error."""
     stop_after: Seconds | None = 0.0
-    """How long it takes to end after it was asked to; None: it has to be killed."""
+    """Seconds from SIGTERM to its exit; None: it has to be killed."""
     stop_code: int = 143
     fail_create: tuple[StatusCode, str] | None = None
     fail_start: str = ""
-    """Message with which StartContainer fails; the container has then ended with 128 and reason StartError."""
+    """Error message of StartContainer, if not empty; the container has then exited with 128 and reason StartError."""
     output: Sequence[str] = ()
     """Lines written to its log when it starts (with `FakeCriOptions.write_logs`)."""
     cpu_cores: float = 0.01
@@ -32,29 +32,29 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ExecScript:
-    """What a command run by ExecSync does; the default succeeds at once."""
+    """The behavior of a command run by ExecSync; the default succeeds at once."""
 
     exit_code: int = 0
     stdout: bytes = b""
     stderr: bytes = b""
     duration: Seconds = 0.0
     fail: tuple[StatusCode, str] | None = None
-    """The runtime cannot run it at all."""
+    """Error of ExecSync, if the runtime cannot run the command."""
 
 
 @dataclass(slots=True)
 class ScriptBook:
-    """The rules; the one added last wins."""
+    """The rules that assign scripts; the last matching rule wins."""
 
     _containers: list[tuple[str | None, str | None, str | None, tuple[Script, ...]]] = field(default_factory=list)
     _execs: list[tuple[tuple[str, ...] | None, str | None, ExecScript]] = field(default_factory=list)
 
     def add(self, scripts: tuple[Script, ...], container: str | None, image: str | None, pod: str | None) -> None:
-        """The n-th script is for attempt n of a container; the last one for all later attempts too."""
+        """Add a rule: the n-th script is for attempt n of a container, the last one also for all later attempts."""
         self._containers.append((container, image, pod, scripts or (Script(),)))
 
     def add_exec(self, script: ExecScript, command: tuple[str, ...] | None, container: str | None) -> None:
-        """For commands that begin with these words (None: all)."""
+        """Add a rule for commands that begin with these words (None: all)."""
         self._execs.append((command, container, script))
 
     def find(self, config: pb.ContainerConfig, pod: str) -> Script:

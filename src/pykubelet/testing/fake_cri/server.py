@@ -17,7 +17,7 @@ _Context = grpc.aio.ServicerContext[Message, Message]
 
 @asynccontextmanager
 async def serve(cri: FakeCri, socket: Path) -> AsyncIterator[str]:
-    """Serve the fake at a socket; gives the endpoint. Leaving it cuts the clients off; it may be served again."""
+    """Serve the fake at a socket; yields the endpoint. The end of the block disconnects the clients."""
     server = grpc.aio.server(
         options=(("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE))
     )

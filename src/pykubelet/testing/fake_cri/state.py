@@ -1,4 +1,4 @@
-"""Sandboxes, containers and images of the fake runtime, and how they look in CRI messages."""
+"""Sandboxes, containers and images of the fake runtime, and their CRI messages."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class FakeImage:
     """User and password that a pull needs."""
 
     def names(self) -> set[str]:
-        """Everything it can be asked for by."""
+        """All names by which the image can be requested."""
         return {self.id, *self.tags, *self.digests}
 
     def message(self) -> pb.Image:
@@ -57,7 +57,7 @@ class FakeSandbox:
 
     @property
     def pod(self) -> str:
-        """`ns/pod`."""
+        """The pod as `ns/pod`."""
         return f"{self.config.metadata.namespace}/{self.config.metadata.name}"
 
     @property
@@ -112,7 +112,7 @@ class FakeContainer:
     reason: str = ""
     message: str = ""
     ending: bool = False
-    """Its process has ended; CRI shows it now, or after `FakeCriOptions.exit_lag`."""
+    """Whether its process has exited; CRI reports it now, or after `FakeCriOptions.exit_lag`."""
     ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     tasks: set["asyncio.Task[None]"] = field(default_factory=set, repr=False)
 
@@ -122,7 +122,7 @@ class FakeContainer:
 
     @property
     def path(self) -> str:
-        """`ns/pod/container`."""
+        """The container as `ns/pod/container`."""
         return f"{self.sandbox.pod}/{self.name}"
 
     @property
@@ -178,10 +178,10 @@ class FakeContainer:
 
 
 def nanoseconds(clock: Clock) -> int:
-    """The wall time of a clock, as CRI counts it."""
+    """The wall time of a clock in nanoseconds, as in CRI."""
     return int(clock.now() * 1e9)
 
 
 def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether all labels of the selector are there with those values."""
+    """Whether the labels include all labels of the selector."""
     return all(labels.get(key) == value for key, value in selector.items())

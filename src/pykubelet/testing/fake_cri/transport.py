@@ -36,7 +36,7 @@ class DirectTransport:
     async def stream(
         self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
     ) -> AsyncGenerator[_Reply, None]:
-        # The fake's lists are never slow, so a stream's deadline is not kept.
+        # The fake's lists are never slow, so the deadline of a stream is ignored.
         try:
             async with aclosing(self._router.stream(call, request)) as replies:
                 async for reply in replies:

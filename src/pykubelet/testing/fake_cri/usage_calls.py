@@ -1,4 +1,4 @@
-"""Usage and metrics of the fake runtime, made up from the scripts."""
+"""The fake runtime's CRI calls about usage and metrics; the values are derived from the scripts."""
 
 from collections.abc import AsyncGenerator
 
@@ -12,7 +12,7 @@ _CPU_METRIC = "container_cpu_usage_seconds_total"
 
 
 class UsageHandlers:
-    """Calls about stats and metrics."""
+    """The CRI calls about stats and metrics."""
 
     def __init__(self, world: World, router: Router) -> None:
         self._world = world

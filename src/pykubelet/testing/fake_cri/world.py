@@ -1,4 +1,4 @@
-"""The state of the fake runtime and the laws of its world: names, addresses, processes, events."""
+"""The state of the fake runtime: names, addresses, processes, events."""
 
 import asyncio
 import hashlib
@@ -26,14 +26,14 @@ _START_ERROR = 128
 
 @dataclass(frozen=True, slots=True)
 class FakeCriOptions:
-    """What kind of runtime it is."""
+    """Features of the fake runtime."""
 
     supports_events: bool = True
     """Serve GetContainerEvents and fill `containers_statuses`."""
     containerd_events: bool = False
     """Serve containerd's native event stream."""
     exit_lag: Seconds = 0.0
-    """How long CRI goes on saying "running" after a process has ended and the native stream has said so."""
+    """Seconds for which CRI still reports "running" after the native stream has reported the exit of a process."""
     unsupported: frozenset[str] = frozenset()
     """Further calls to answer with UNIMPLEMENTED."""
     handlers: frozenset[str] = frozenset({"", "runc"})
@@ -43,7 +43,7 @@ class FakeCriOptions:
 
 @dataclass(slots=True, eq=False)
 class World:
-    """Shared by the groups of calls."""
+    """The state that the groups of calls share."""
 
     clock: Clock
     options: FakeCriOptions
@@ -61,7 +61,7 @@ class World:
     _addresses: "itertools.count[int]" = field(default_factory=lambda: itertools.count(2))
 
     def new_id(self, kind: str) -> str:
-        """64 hex digits, the same in every run."""
+        """A new id: 64 hex digits, the same in every run."""
         return hashlib.sha256(f"{kind} {next(self._numbers)}".encode()).hexdigest()
 
     def new_address(self) -> str:
@@ -99,7 +99,7 @@ class World:
         self.emit(container.id, container.sandbox, pb.CONTAINER_CREATED_EVENT)
 
     def stop_sandbox(self, sandbox: FakeSandbox) -> None:
-        """Kill what runs in it and take its address."""
+        """Kill the containers of a sandbox and release its address."""
         for container in self.containers_of(sandbox):
             self.kill(container)
         if sandbox.ready:
@@ -108,7 +108,7 @@ class World:
             self.emit(sandbox.id, sandbox, pb.CONTAINER_STOPPED_EVENT)
 
     def remove_sandbox(self, sandbox: FakeSandbox) -> None:
-        """Remove it and its containers, running or not."""
+        """Remove a sandbox and its containers, running or not."""
         self.stop_sandbox(sandbox)
         for container in self.containers_of(sandbox):
             self.remove_container(container)
@@ -116,7 +116,7 @@ class World:
         self.emit(sandbox.id, sandbox, pb.CONTAINER_DELETED_EVENT)
 
     def remove_container(self, container: FakeContainer) -> None:
-        """Remove it, running or not."""
+        """Remove a container, running or not."""
         self.kill(container)
         del self.containers[container.id]
         self.emit(container.id, container.sandbox, pb.CONTAINER_DELETED_EVENT)
@@ -135,12 +135,12 @@ class World:
             self.end_later(container, script.exit_after, script.exit_code, script.reason)
 
     def fail_start(self, container: FakeContainer, message: str) -> None:
-        """The process could not be started at all."""
+        """Record that a container's process could not be started."""
         container.message = message
         self._ended(container, _START_ERROR, "StartError")
 
     def ask_to_end(self, container: FakeContainer, grace: Seconds) -> None:
-        """SIGTERM now, SIGKILL after the grace."""
+        """Stop a container: SIGTERM now, SIGKILL after the grace period."""
         script = container.script
         if script.stop_after is not None and script.stop_after <= grace and grace > 0:
             self.end_later(container, script.stop_after, script.stop_code)
@@ -148,17 +148,17 @@ class World:
             self.end_later(container, grace, _KILLED)
 
     def kill(self, container: FakeContainer) -> None:
-        """SIGKILL, without the lag; a container that never started stays as it is."""
+        """Kill a container without the lag; a container that never started does not change."""
         if container.running:
             self._emit_native("/tasks/exit", _exit_of(container.id, _KILLED))
             self._ended(container, _KILLED, "Error")
 
     def end_later(self, container: FakeContainer, delay: Seconds, code: int, reason: str = "") -> None:
-        """Let the process end by itself after a delay; the first of several ends counts."""
+        """Make the process exit by itself after a delay; the first of several exits counts."""
         self._later(container, delay, lambda: self.end(container, code, reason))
 
     def end(self, container: FakeContainer, code: int, reason: str = "") -> None:
-        """The process ends now."""
+        """Make the process exit now."""
         if not container.running or container.ending:
             return
         container.ending = True
@@ -166,7 +166,7 @@ class World:
         self._later(container, self.options.exit_lag, lambda: self._ended(container, code, reason))
 
     def _ended(self, container: FakeContainer, code: int, reason: str) -> None:
-        """CRI learns that the process has ended."""
+        """Report the exit of the process over CRI."""
         container.state = pb.CONTAINER_EXITED
         container.finished_at = nanoseconds(self.clock)
         container.exit_code = code
@@ -190,7 +190,7 @@ class World:
         container.tasks.add(task)
 
     def write_log(self, container: FakeContainer, lines: Sequence[str]) -> None:
-        """Add lines to its log, in CRI's log format; makes the file if need be."""
+        """Append lines to a container's log, in CRI's log format; creates the file if necessary."""
         if not self.options.write_logs or not container.log_file:
             return
         path = Path(container.log_file)
@@ -202,7 +202,7 @@ class World:
     # -- events
 
     def emit(self, about: str, sandbox: FakeSandbox, kind: pb.ContainerEventType.ValueType) -> None:
-        """Tell the listeners of CRI events; `about` is a container's or the sandbox's id."""
+        """Send a CRI event to all listeners; `about` is the id of a container or of the sandbox."""
         for queue in self.cri_listeners:
             queue.put_nowait(
                 pb.ContainerEventResponse(
