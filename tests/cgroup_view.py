@@ -1,4 +1,4 @@
-"""The cgroup of a container as the kernel shows it, in both versions: for tests with a real runtime."""
+"""The cgroup of a container as the kernel reports it, on cgroup v1 and v2, for tests with a real runtime."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,17 +9,17 @@ from pykubelet.testing.agent import AgentProcess, container_status
 
 @dataclass(frozen=True, slots=True)
 class CgroupView:
-    """The cgroup of a process, read in either version."""
+    """The cgroup of a process, on cgroup v1 or v2."""
 
     layout: Layout
     paths: dict[str, str]
-    """Path by controller; the empty name is that of version 2."""
+    """Path by controller; the empty name is that of cgroup v2."""
 
     def path(self, controller: str) -> str:
         return self.paths.get(controller, self.paths.get("", ""))
 
     def read(self, controller: str, v1: str, v2: str) -> str:
-        """A control file, by its name in each version."""
+        """The content of a control file, by its name in each version."""
         directory = directory_of(self.layout, controller)
         name = v2 if directory == self.layout.unified else v1
         return (directory / self.path(controller).lstrip("/") / name).read_text().strip()
@@ -34,12 +34,12 @@ class CgroupView:
 
     @property
     def cpu_quota(self) -> int:
-        """Microseconds in 100 ms."""
+        """CPU quota in microseconds per 100 ms."""
         return int(self.read("cpu", "cpu.cfs_quota_us", "cpu.max").split()[0].replace("max", "-1"))
 
     @property
     def cpu_shares(self) -> int:
-        """In version 1's unit, 1024 a core; version 2's weight is converted back, roughly."""
+        """CPU shares of cgroup v1 (1024 per core); the weight of cgroup v2 is converted back approximately."""
         if directory_of(self.layout, "cpu") == self.layout.unified:
             weight = int(self.read("cpu", "", "cpu.weight"))
             return (weight - 1) * 262142 // 9999 + 2
@@ -47,14 +47,14 @@ class CgroupView:
 
 
 def directory_of(layout: Layout, controller: str) -> Path:
-    """Where a controller's hierarchy is mounted; version 2 has one for all."""
+    """Mount point of a controller's hierarchy; cgroup v2 has one for all."""
     directory = layout.controllers.get(controller, layout.unified)
     assert directory is not None, f"no hierarchy has the controller {controller}"
     return directory
 
 
 def cgroup_of(agent: AgentProcess, name: str, container_name: str = "main") -> CgroupView:
-    """By the container's first process as the host sees it."""
+    """The cgroup of a container, found by its first process."""
     identity = container_status(agent.pod(name), container_name).container_id.partition("://")[2]
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal():

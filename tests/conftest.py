@@ -1,9 +1,9 @@
-"""What all tests share: what they skip without, leak checks, and the private runtime of the real-node tests.
+"""Shared fixtures and hooks: skips for missing programs, leak checks, and the private runtime of real-node tests.
 
 With ``--clock-jumps`` the wall clock of the agents and runtime servers that tests start jumps every few seconds: an
-hour ahead, an hour behind, right again. No test may notice, for example:
-``pytest tests/integration/test_restarts.py --runtime=criserver --clock-jumps``. The tests' own clock stays as it is,
-and so do those of containerd and of a runtime server that the agent starts by itself.
+hour fast, an hour slow, then correct. All tests must still pass, for example:
+``pytest tests/integration/test_restarts.py --runtime=criserver --clock-jumps``. The clocks of the tests, of containerd
+and of a runtime server that the agent starts by itself do not change.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.shifted import jumping
 from tests.manifests import BUSYBOX, Apply, Json
 
-# Tests may be run in the background, where SIGINT is ignored; the programs that they start shall hear it.
+# Tests may be run in the background, where SIGINT is ignored; the programs that they start must not ignore it.
 ignore_here_only()
 
-# The machine is shared: how long one example takes says nothing.
+# The machine is shared: the duration of one example is meaningless.
 _PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 if "PYKUBELET_DERANDOMIZE" in os.environ:  # `make mutants`: the same examples each time
     _PATIENT |= {"derandomize": True, "database": None}
 settings.register_profile("pykubelet", **_PATIENT)
-# `make fuzz` sets a larger budget, which holds for tests that name none of their own.
+# `make fuzz` sets a larger budget, which applies to tests without a budget of their own.
 settings.register_profile("fuzz", **_PATIENT, max_examples=int(os.environ.get("PYKUBELET_FUZZ_EXAMPLES", "100")))
 settings.load_profile("fuzz" if "PYKUBELET_FUZZ_EXAMPLES" in os.environ else "pykubelet")
 
@@ -57,12 +57,12 @@ _descriptors = pytest.StashKey[Counter[str]]()
 
 
 def missing_for_root() -> str:
-    """What keeps tests marked `root` from running; empty if nothing does."""
+    """Why tests marked `root` cannot run; empty if they can."""
     return "" if os.geteuid() == 0 else "needs root: run the tests with sudo"
 
 
 def missing_for_runtime() -> str:
-    """What keeps tests marked `runtime` from running; empty if nothing does."""
+    """Why tests marked `runtime` cannot run; empty if they can."""
     packages = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
     packages += [package for file, package in _FILES.items() if not Path(file).exists()]
     if not any(Path(directory, "busybox").is_file() for directory in ("/bin", "/usr/bin")):
@@ -73,7 +73,7 @@ def missing_for_runtime() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here, and say what is missing."""
+    """Skip tests that cannot run on this machine, with the reason."""
     reasons = {"root": missing_for_root(), "runtime": missing_for_runtime()}
     for item in items:
         for mark, reason in reasons.items():
@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count the skips by their reasons, so that nobody takes a run without the runtime for a whole one."""
+    """Count the skips by reason, so that a run without the runtime is not mistaken for a complete one."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(
         (report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)).removeprefix("Skipped: ")
@@ -101,7 +101,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def _look_for_leaks(request: pytest.FixtureRequest) -> None:
-    """Set up before all else of a test, so that it is taken down after all else."""
+    """Set up before all other fixtures of a test, so that it is torn down after them."""
     if inspect.iscoroutinefunction(getattr(request, "function", None)):
         request.getfixturevalue("_no_leaked_tasks")
     if request.node.get_closest_marker("serves") is None:
@@ -121,7 +121,7 @@ async def _no_leaked_tasks() -> AsyncIterator[None]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """After a test and its fixtures no descriptor may be open that was not before. Within pytest's own capturing."""
+    """Fail a test that leaves descriptors open after the teardown of its fixtures. Runs within pytest's capturing."""
     result = yield
     before = item.stash.get(_descriptors, None)
     if before is not None:
@@ -132,7 +132,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def _leaked_descriptors(before: Counter[str]) -> Counter[str]:
-    """What is open more than before; threads that are about to end get a moment."""
+    """Descriptors that are open in addition to those before; threads that are about to end get a moment."""
     deadline = time.monotonic() + _GRACE_SECONDS
     while leaked := _open_descriptors() - before:
         gc.collect()
@@ -144,8 +144,8 @@ def _leaked_descriptors(before: Counter[str]) -> Counter[str]:
 
 def _open_descriptors() -> Counter[str]:
     found = snapshot(Scope(descriptors=True)).found[Kind.DESCRIPTOR]
-    # gRPC keeps an eventfd for each event loop it ever ran on (the agent has a single one), and closes the epoll set
-    # of its engine when it likes. An event loop that a test leaves open shows by its sockets too.
+    # gRPC keeps an eventfd for each event loop that it was used in (the agent has a single one), and closes the epoll
+    # set of its engine at any time. An event loop that a test leaves open is also visible by its sockets.
     return Counter({name: count for name, count in found.items() if name not in _OF_GRPC})
 
 
@@ -162,7 +162,7 @@ def isolation(request: pytest.FixtureRequest) -> Iterator[Isolation]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which container runtimes the tests with a real one run on."""
+    """Add the options that select the container runtimes of tests with a real runtime."""
     parser.addoption("--runtime", default="both", choices=[*_RUNTIMES, "both"], help="default: both, one after another")
     parser.addoption("--kills", type=int, default=2, help="steps at which the tests of sudden ends kill, per test")
     parser.addoption("--disconnects", type=int, default=200, help="clients of streams that vanish, in their test")
@@ -171,7 +171,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Repeat the tests with a real runtime on each that was asked for."""
+    """Repeat the tests with a real runtime on each selected one."""
     if "daemon" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--runtime")
         only = {name for mark in metafunc.definition.iter_markers("only_on") for name in mark.args}
@@ -182,19 +182,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
-    """How many kills a test of sudden ends makes at most; it chooses the steps at random when there are more."""
+    """Maximum number of kills per test of recovery; if there are more steps, they are chosen at random."""
     return int(request.config.getoption("--kills"))
 
 
 @pytest.fixture(scope="session")
 def disconnects(request: pytest.FixtureRequest) -> int:
-    """How many clients of streams vanish."""
+    """Number of stream clients that disconnect suddenly."""
     return int(request.config.getoption("--disconnects"))
 
 
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
-    """What tests that draw lots begin from."""
+    """Seed of randomized tests."""
     given = request.config.getoption("--seed")
     return random.randrange(1 << 32) if given is None else int(given)
 
@@ -211,7 +211,7 @@ def daemon(request: pytest.FixtureRequest, isolation: Isolation) -> Iterator[Pri
 
 @pytest.fixture(scope="session")
 def containerd(daemon: PrivateRuntime) -> PrivateRuntime:
-    """The same by its former name."""
+    """The same runtime by its former name."""
     return daemon
 
 
@@ -228,7 +228,7 @@ def agent(
     daemon: PrivateRuntime,
     agent_config: dict[str, object],
 ) -> Iterator[AgentProcess]:
-    """The module's agent; when its pods are removed at the end, nothing of them may be left."""
+    """The module's agent; at the end its pods are removed, and it is an error if anything of them is left."""
     home = isolation.home / request.module.__name__.rpartition(".")[2].removeprefix("test_")[:12]
     agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, config=agent_config)
     agent.start()
@@ -246,7 +246,7 @@ def agent(
 
 @pytest.fixture
 def apply(agent: AgentProcess) -> Iterator[Apply]:
-    """Write manifests by file name; they are taken away again after the test. Nobody waits for the pods to be gone."""
+    """Write manifests by file name; they are removed after the test, without waiting until the pods are gone."""
     written: set[Path] = set()
 
     def write(name: str, *documents: Json) -> None:

@@ -1,4 +1,4 @@
-"""The real kubectl, as the tests run it."""
+"""Run the real kubectl in tests."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from pykubelet.testing.patience import PATIENCE
 
 
 def program() -> str:
-    """Where kubectl is; empty: nowhere."""
+    """Path of kubectl; empty if it is not installed."""
     beside = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nonexistent"), "kubectl")
     return str(beside) if beside.is_file() else shutil.which("kubectl") or ""
 
@@ -34,7 +34,7 @@ class Kubectl:
         return [program(), "--kubeconfig", str(self.kubeconfig), "--cache-dir", f"{self.kubeconfig}.cache", *arguments]
 
     def __call__(self, *arguments: str, given: str = "", code: int = 0) -> str:
-        """Its output; AssertionError for another exit status."""
+        """Run a command; returns its output. AssertionError for another exit status."""
         done = subprocess.run(
             self.command(*arguments), input=given, capture_output=True, text=True, timeout=60 * PATIENCE
         )

@@ -1,6 +1,6 @@
-"""Short ways to write manifests for pods of busybox, for the tests on a real node.
+"""Helpers that build manifests for pods of busybox, for the tests on a real node.
 
-Values are plain JSON, as users write them; only what a test is about is spelled out in it.
+Values are plain JSON, as users write them; a test gives only the fields that it is about.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,31 +9,31 @@ from typing import Any
 BUSYBOX = "localhost/pykubelet/busybox:1"
 Json = dict[str, Any]
 Apply = Callable[..., None]
-"""The fixture of that name: takes a file's name and the documents in it."""
+"""The fixture of that name: a function of a file's name and its documents."""
 
 
 def serving(script: str = "") -> list[str]:
-    """A command that runs the script and then stays until SIGTERM, on which it ends at once."""
+    """A command that runs the script, then waits, and exits at once on SIGTERM."""
     return ["sh", "-c", f"trap 'exit 0' TERM\n{script}\nwhile :; do sleep 3600 & wait $!; done"]
 
 
 def stubborn(script: str = "") -> list[str]:
-    """A command that runs the script and then stays, deaf to SIGTERM."""
+    """A command that runs the script, then waits and ignores SIGTERM."""
     return ["sh", "-c", f"trap '' TERM\n{script}\nwhile :; do sleep 1; done"]
 
 
 def sh(script: str) -> list[str]:
-    """A command that runs the script and ends."""
+    """A command that runs the script and exits."""
     return ["sh", "-c", script]
 
 
 def container(name: str = "main", command: Sequence[str] | None = None, **fields: object) -> Json:
-    """A container; without a command one that stays until SIGTERM."""
+    """A container; its default command runs until SIGTERM."""
     return {"name": name, "image": BUSYBOX, "command": command or serving(), **fields}
 
 
 def pod(name: str, *containers: Json, metadata: Mapping[str, object] | None = None, **spec: object) -> Json:
-    """A pod; without containers it has one that stays until SIGTERM. Its grace period is short."""
+    """A pod with a short grace period; its default container runs until SIGTERM."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -52,7 +52,7 @@ def config_map(name: str, data: Mapping[str, str], **fields: object) -> Json:
 
 
 def secret(name: str, data: Mapping[str, str]) -> Json:
-    """A Secret, by its texts."""
+    """A Secret with text values."""
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": dict(data)}
 
 

@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, as a person has it."""
+"""Run a command on a pseudo-terminal."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 class Terminal:
-    """Runs the command until :meth:`close`; what it shows is read by :meth:`expect`."""
+    """A command that runs until :meth:`close`; :meth:`expect` reads its output."""
 
     def __init__(self, command: Sequence[str], rows: int, columns: int) -> None:
         self._side, theirs = pty.openpty()
@@ -29,15 +29,15 @@ class Terminal:
         self._shown = ""
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the window, which tells the command (SIGWINCH)."""
+        """Resize the terminal, which sends SIGWINCH to the command."""
         fcntl.ioctl(self._side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def type(self, text: str) -> None:
-        """Press keys."""
+        """Type text."""
         os.write(self._side, text.encode())
 
     def shows(self, text: str, within: float) -> bool:
-        """Whether the text comes within so many seconds, after what was found before."""
+        """Whether the text is printed within so many seconds, after the text that was found before."""
         end = time.monotonic() + within
         while text not in self._shown:
             if time.monotonic() >= end or not self._read():
@@ -46,11 +46,11 @@ class Terminal:
         return True
 
     def expect(self, text: str, within: float = 20.0) -> None:
-        """The same, or AssertionError with what came instead."""
+        """Wait until the text is printed; AssertionError with the actual output."""
         assert self.shows(text, within), f"{text!r} was not shown, but {self._shown!r}"
 
     def ends(self, within: float = 20.0) -> int:
-        """The command's exit status."""
+        """Wait for the command; returns its exit status."""
         while self._read():
             pass
         return self.process.wait(within)
@@ -62,12 +62,12 @@ class Terminal:
         os.close(self._side)
 
     def _read(self) -> bool:
-        """What there is, within a moment; False at the end."""
+        """Read available output for a moment; False at the end."""
         if not select.select([self._side], [], [], 0.1)[0]:
             return self.process.poll() is None
         try:
             data = os.read(self._side, 65536)
-        except OSError:  # how Linux says that the other side is closed
+        except OSError:  # Linux reports a closed other side by EIO
             return False
         self._shown += data.decode(errors="replace")
         return bool(data)

@@ -1,4 +1,4 @@
-"""A real API server and an agent that is a node of it, on a real container runtime."""
+"""Fixtures: a real API server and an agent that is its node, on a real container runtime."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Condition = Callable[[Pod], object]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with the real API server are skipped with one line where there is none."""
+    """Skip tests with the real API server if it is not installed, with one line."""
     try:
         find_assets()
     except NotFound as error:
@@ -41,13 +41,13 @@ def apiserver(isolation: Isolation) -> Iterator[EnvTest]:
 
 @pytest.fixture(scope="session")
 def api(apiserver: EnvTest) -> KubeApi:
-    """The administrator's view."""
+    """A client with the rights of an administrator."""
     return KubeApi(apiserver.url, str(apiserver.home / "ca.crt"), apiserver.tokens[ADMIN])
 
 
 @pytest.fixture(scope="session")
 def node_address(isolation: Isolation) -> str:
-    """Where the API server reaches the node."""
+    """The address at which the API server reaches the node."""
     return isolation.add_node_address()
 
 
@@ -58,7 +58,7 @@ class Cluster:
     api: KubeApi
     agent: AgentProcess
     address: str = "127.0.0.1"
-    """The node's."""
+    """Address of the node."""
 
     def run(self, manifest: Json) -> Json:
         """Create the pod and bind it to the node."""
@@ -71,7 +71,7 @@ class Cluster:
         return self.api.wait_pod(name, condition, timeout, self.agent.log_tail)
 
     def delete(self, name: str, grace: int | None = None, timeout: float = 30.0) -> None:
-        """Delete and wait until it is gone."""
+        """Delete the pod and wait until it is gone."""
         self.api.delete_pod(name, grace)
         self.api.wait_gone(name, timeout, self.agent.log_tail)
 
@@ -116,7 +116,7 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def fake() -> Iterator[FakeApiThread]:
-    """The module's fake API server, for what the real one is too old for."""
+    """The module's fake API server, for features that the real one is too old for."""
     with fake_api_thread() as made:
         yield made
 

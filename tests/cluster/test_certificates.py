@@ -1,4 +1,4 @@
-"""A node that has nothing but a bootstrap token: its certificates, and their renewal."""
+"""Certificates of a node that has only a bootstrap token: requests and renewal."""
 
 import base64
 import ssl
@@ -24,13 +24,13 @@ _CLIENT, _SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.i
 
 
 def pending(api: KubeApi, signer: str) -> Json | None:
-    """A request nobody has decided on."""
+    """A certificate request that is neither approved nor denied."""
     items = api.get(_REQUESTS)["items"]
     return next((i for i in items if i["spec"]["signerName"] == signer and not i["status"]), None)
 
 
 def sign(api: KubeApi, server: EnvTest, request: Json, life: timedelta = timedelta(days=1)) -> None:
-    """Approve and sign, as the controllers do."""
+    """Approve and sign a request, as the controllers do."""
     path = f"{_REQUESTS}/{request['metadata']['name']}"
     condition = {"type": "Approved", "status": "True", "reason": "Test", "message": "by the test"}
     approved = api.call("PUT", f"{path}/approval", {**request, "status": {"conditions": [condition]}})
@@ -73,7 +73,7 @@ def allowed_to_bootstrap(api: KubeApi) -> Iterator[None]:
 def joining(
     isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi
 ) -> Iterator[Callable[[], AgentProcess]]:
-    """Makes an agent with a bootstrap kubeconfig."""
+    """Create an agent with a bootstrap kubeconfig."""
     home = isolation.home / "join"
     home.mkdir()
     bootstrap = apiserver.kubeconfig("system:bootstrap:envtst", home / "bootstrap.conf")
@@ -94,7 +94,7 @@ def subject(path: Path) -> str:
 
 
 def shown(agent: AgentProcess) -> x509.Certificate:
-    """The certificate that the node's server shows."""
+    """The serving certificate of the kubelet API server."""
     return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", agent.node_port)).encode())
 
 
@@ -108,7 +108,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
         assert first["spec"]["username"] == "system:bootstrap:envtst"
         assert set(first["spec"]["usages"]) == {"digital signature", "client auth"}
 
-        # An agent that is restarted meanwhile waits for the same certificate.
+        # An agent that is restarted before the request is signed waits for the same certificate.
         agent.kill()
         agent.start(wait=False)
         wait_for(lambda: "asked for before" in agent.log_tail(), 30.0, agent.log_tail)
@@ -120,7 +120,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     assert subject(current) == f"CN=system:node:{NODE},O=system:nodes"
     wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
 
-    # The server's certificate is asked for by the node itself; until it is there the server signs its own.
+    # The node itself requests the serving certificate; until it is issued the server uses a self-signed one.
     serving = wait_request(api, _SERVING, agent)
     assert serving["spec"]["username"] == f"system:node:{NODE}"
     assert set(serving["spec"]["usages"]) == {"digital signature", "server auth"}
@@ -133,7 +133,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     assert names.get_values_for_type(x509.DNSName) == [NODE]
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
 
-    # Both live short, and are renewed before they end.
+    # Both have a short lifetime and are renewed before they expire.
     before = current.resolve()
     second = wait_request(api, _CLIENT, agent)
     assert second["spec"]["username"] == f"system:node:{NODE}"

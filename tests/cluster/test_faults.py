@@ -1,4 +1,4 @@
-"""The API server away, the agent away, pods replaced meanwhile."""
+"""Outages of the API server and of the agent, with pods replaced meanwhile."""
 
 import signal
 
@@ -76,7 +76,7 @@ def test_pods_run_on_and_their_news_arrive_when_the_api_server_was_away(cluster:
     found = cluster.until("ending", lambda p: p.status.phase in ("Succeeded", "Failed"))
     assert found.metadata.uid == ending["metadata"]["uid"]
     cluster.until("alive", lambda p: not is_ready(p))
-    # So do the events: the probe failed while nobody could be told.
+    # The events are sent too: the probe failed while the API server was unavailable.
     told = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=alive,reason=Unhealthy"
     wait_for(lambda: bool(cluster.api.get(told)["items"]), 60.0, cluster.agent.log_tail)
     cluster.ready(f"local-{NODE}", 60.0)
@@ -122,13 +122,13 @@ def test_a_finished_pod_keeps_its_end_over_a_crash(cluster: Cluster) -> None:
     cluster.delete("probe")
 
 
-def test_a_status_that_somebody_overwrites_is_put_right(cluster: Cluster) -> None:
+def test_status_overwritten_by_another_client_is_corrected(cluster: Cluster) -> None:
     cluster.run(pod("mine"))
     cluster.ready("mine")
     path = "/api/v1/namespaces/default/pods/mine/status"
     cluster.api.strategic(path, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
     cluster.ready("mine", 15.0)
-    # Conditions of others are theirs.
+    # Conditions of other owners are kept.
     cluster.api.strategic(path, {"status": {"conditions": [{"type": "example.com/Gate", "status": "True"}]}})
     cluster.agent.exec("mine", "true")
     found = cluster.api.find_pod("mine")

@@ -1,4 +1,4 @@
-"""A walk through the cluster with the real kubectl, as its users do it: every command must come to what they expect."""
+"""The commands of the real kubectl against a node, with the results that users expect."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, needs_kubectl]
 
 @pytest.fixture(scope="module")
 def node_config(apiserver: EnvTest) -> Json:
-    """The API server calls back on a port of our own."""
+    """KubeletConfiguration with a private port, to which the API server connects."""
     return {"authentication": {"x509": {"clientCAFile": str(apiserver.home / "ca.crt")}}}
 
 
@@ -120,7 +120,7 @@ def test_attach_and_port_forward(kubectl: Kubectl, cluster: Cluster) -> None:
 
 
 def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """exec -it with the terminal's size, a pod changed while it runs, and a pod that debugs the node."""
+    """exec -it with the terminal's size, ``kubectl debug`` of a running pod, and of the node."""
     cluster.run(pod("box", container(tty=True, stdin=True), metadata={"labels": {"tier": "front"}}))
     cluster.ready("box")
     shell = Terminal(kubectl.command("exec", "-it", "box", "--", "sh"), 33, 111)
@@ -155,7 +155,7 @@ def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster, mon
     assert "edited" in kubectl("edit", "pod", "box")
     assert "box" in kubectl("get", "pods", "-l", "tier=edited", "-o", "name")
     before = cluster.ready("box")
-    # An image may be changed while the pod runs: that container starts anew. Without its tag it is another name.
+    # An image may be changed while the pod runs: that container is restarted. Without its tag it is another name.
     kubectl("set", "image", "pod/box", f"main={BUSYBOX.replace(':1', ':2')}")
     cluster.until("box", lambda p: waiting_reason(p) in ("ErrImagePull", "ImagePullBackOff"))
     kubectl("set", "image", "pod/box", f"main={BUSYBOX}")
@@ -181,7 +181,7 @@ def test_logs_of_several_containers_and_ends(kubectl: Kubectl, cluster: Cluster)
     stamped = kubectl("logs", "two", "-c", "other", "--timestamps", "--since=1h").split(" ", 1)
     assert stamped[0].endswith("Z") and stamped[1] == "other\n"
     assert kubectl("logs", "two", "-c", "other", "--limit-bytes=3") == "oth"
-    assert "is not valid for pod two" in kubectl("logs", "two", "-c", "nobody", code=1)
+    assert "is not valid for pod two" in kubectl("logs", "two", "-c", "missing", code=1)
     described = kubectl("describe", "pod", "two")
     assert "Exit Code:    4" in described and "Restart Count:  1" in described
     raw = json.loads(kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/stats/summary"))

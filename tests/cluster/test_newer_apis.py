@@ -1,4 +1,4 @@
-"""What the real API server is too old to carry, and what it does not do wrong on demand: against the fake one."""
+"""Features and faults that need the fake API server: the real one is too old, and does not fail on demand."""
 
 import re
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def test_an_ephemeral_container_joins_a_running_pod(newer: Cluster) -> None:
 
 @needs_kubectl
 def test_kubectl_debug(newer: Cluster, fake: FakeApiThread, tmp_path: Path) -> None:
-    # kubectl takes it that the API server has filled the security context in.
+    # kubectl expects the API server to have defaulted the security context.
     newer.run(pod("broken", container(command=serving("echo here >/tmp/mark")), securityContext={}))
     newer.ready("broken")
     kubectl = Kubectl(fake.kubeconfig(tmp_path / "user.conf"), newer.agent.log_tail)
@@ -67,7 +67,7 @@ def test_kubectl_debug(newer: Cluster, fake: FakeApiThread, tmp_path: Path) -> N
     kubectl("debug", *where, "--", *look)
     newer.until("broken", _ephemeral_ended)
     shown = newer.agent.cli("logs", "broken", "look").stdout.split()
-    # Its default profile gives the right to trace, which looking into another container's file system needs.
+    # The default profile of `kubectl debug` grants SYS_PTRACE, which reading another container's file system needs.
     assert shown[0] == "here" and int(shown[2], 16) & 1 << 19
     newer.delete("broken")
 
@@ -97,7 +97,7 @@ def test_a_pod_starts_and_ends_whatever_the_api_server_does(newer: Cluster, fake
 def test_watches_that_are_slow_or_too_old_lose_nothing(newer: Cluster, fake: FakeApiThread) -> None:
     newer.run(pod("old"))
     before = newer.ready("old")
-    # The watch breaks off, the next one is slow and fails, and then what it would go on from is not there any more.
+    # The watch breaks, the next one is slow and fails, and then its resource version has expired.
     fake.fail(Fault("pods.*watch=true", delay=1.0, status=500), Fault("pods.*watch=true", truncate=True))
     fake.break_watches()
     newer.run(pod("unseen"))
@@ -144,7 +144,7 @@ def _account(cluster: Cluster) -> None:
 
 
 def _sign(cluster: Cluster, authority: ClusterAuthority) -> None:
-    """What a signer does with the request of a pod."""
+    """Sign the certificate request of a pod, as a signer does."""
     wait_for(lambda: cluster.api.get(_REQUESTS)["items"], 30.0, cluster.agent.log_tail)
     (request,) = cluster.api.get(_REQUESTS)["items"]
     body = "\n".join(re.findall(".{1,64}", request["spec"]["stubPKCS10Request"]))
@@ -218,7 +218,7 @@ def test_a_volume_grows_on_the_node(newer: Cluster, tmp_path: Path) -> None:
     claim = "/api/v1/namespaces/default/persistentvolumeclaims/grown"
     try:
         storage.bind("grown", csi={"driver": DRIVER, "volumeHandle": "vol-9", "fsType": "ext4"})
-        # The controller has done its part: the storage is larger, the file system is not.
+        # The controller has expanded the storage, but not the file system.
         newer.api.merge("/api/v1/persistentvolumes/pv-grown", {"spec": {"capacity": {"storage": "3Mi"}}})
         sizes = {"storage": "3Mi"}
         status = {
@@ -261,7 +261,7 @@ def _conditions(pod: Pod) -> dict[str, PodCondition]:
 
 
 def _has_size(cpu: str, memory: str) -> Callable[[Pod], bool]:
-    """It runs with these limits, and nothing more is to come."""
+    """Wait until the pod runs with these limits and no resize is pending."""
 
     def holds(pod: Pod) -> bool:
         resources = container_status(pod).resources
@@ -299,7 +299,7 @@ def test_a_running_pod_gets_another_size(newer: Cluster) -> None:
         events = newer.api.get("/api/v1/namespaces/default/events")["items"]
         return {event["reason"] for event in events if event["involvedObject"]["name"] == "sized"}
 
-    # Events are sent a little later than statuses.
+    # Events are sent shortly after statuses.
     wanted = {"ResizeStarted", "ResizeCompleted", "ResizeError"}
     wait_for(lambda: wanted <= reasons(), 10, lambda: f"events: {reasons()}")
     newer.delete("sized")

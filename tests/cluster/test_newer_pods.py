@@ -1,4 +1,4 @@
-"""What newer APIs say about pods and nodes, and how the agent talks to the API server: against the fake one."""
+"""Newer API fields of pods and nodes, and the agent's requests to the API server, with the fake API server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +14,12 @@ from tests.manifests import container, mount, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 _TOKEN_SECONDS = 20
-"""Less than a real API server gives, so that one can be seen to be renewed."""
+"""Lifetime of tokens, shorter than a real API server permits, so that the renewal can be observed."""
 
 
 @pytest.fixture(scope="module")
 def token(newer: Cluster) -> Iterator[Path]:
-    """A token in the volume of a pod that runs while the other tests do."""
+    """The file of a token in the volume of a pod that runs during the other tests."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     newer.api.create("/api/v1/namespaces/default/serviceaccounts", account)
     source = {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_SECONDS}}
@@ -33,7 +33,7 @@ def token(newer: Cluster) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def first_token(token: Path) -> str:
-    """What it was at first."""
+    """The first token in the file."""
     return token.read_text()
 
 
@@ -41,7 +41,7 @@ def test_a_status_is_patched_without_a_look_before(newer: Cluster, fake: FakeApi
     store, begun = fake.api.store, len(fake.api.requests)
 
     def phases() -> list[str]:
-        """Read past its server, whose requests are counted."""
+        """Phases of the pods, read without requests to the server, which counts them."""
         found = store.list(Place("/api/v1", "pods"), lambda each: each["metadata"]["name"] == "seen")
         return [each["status"]["phase"] for each in found]
 
@@ -75,7 +75,7 @@ def test_a_pod_has_the_name_that_goes_before_all_others(newer: Cluster) -> None:
 
 
 def test_a_pod_has_users_of_its_own(newer: Cluster) -> None:
-    """Where the runtime can; elsewhere the pod waits, and an event says why."""
+    """On a runtime without the feature the pod waits, and an event names the reason."""
     newer.run(pod("apart", hostUsers=False))
     node = newer.api.node(NODE)
     assert node is not None
@@ -101,6 +101,6 @@ def test_what_the_node_can_do(newer: Cluster, daemon: PrivateRuntime) -> None:
 
 
 def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, first_token: str) -> None:
-    """Looked at twice a minute."""
+    """The agent checks twice a minute."""
     wait_for(lambda: token.read_text() != first_token, 60.0, newer.agent.log_tail)
     assert newer.agent.exec("holder", "cat /token/token") == token.read_text()

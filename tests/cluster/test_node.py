@@ -1,4 +1,4 @@
-"""The node's object through its life: flags, an object that is there already, cordon, deletion, a dead runtime."""
+"""The Node object: flags, an existing object, cordon, deletion, a dead runtime."""
 
 import signal
 
@@ -37,7 +37,7 @@ def test_a_node_registers_as_its_flags_say(cluster: Cluster) -> None:
     assert node["metadata"]["labels"].items() >= {"pool": "blue", "node.kubernetes.io/class": "small"}.items()
     assert {"key": "dedicated", "value": "test", "effect": "NoExecute"} in node["spec"]["taints"]
     assert node["spec"]["providerID"] == "metal://rack-7" and node["status"]["capacity"]["pods"] == "17"
-    # What is bound to it all the same has to tolerate its taints.
+    # Pods that are bound to it directly have to tolerate its taints.
     cluster.run(pod("driven-off"))
     cluster.run(pod("tolerant", tolerations=[{"key": "dedicated", "operator": "Exists"}]))
     cluster.ready("tolerant")
@@ -57,7 +57,7 @@ def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:
     assert node["metadata"]["labels"].items() >= {"theirs": "yes", "pool": "red"}.items()
     assert node["spec"]["unschedulable"]
     assert "dedicated" not in {taint["key"] for taint in node["spec"].get("taints", ())}
-    # A cordoned node runs on, and takes what is bound to it all the same.
+    # A cordoned node keeps running and accepts pods that are bound to it directly.
     cluster.run(pod("bound"))
     cluster.ready("bound")
     cluster.delete("bound")
@@ -98,7 +98,7 @@ def test_without_its_runtime_the_node_is_not_ready(cluster: Cluster, daemon: Pri
         wait_for(lambda: cluster.api.node_condition(NODE)["status"] == "False", 20.0, cluster.agent.log_tail)
         told = cluster.api.node_condition(NODE)
         assert told["reason"] == "KubeletNotReady" and "container runtime is down" in told["message"]
-        # Pods bound meanwhile wait.
+        # Pods that are bound during the outage wait.
         cluster.run(pod("patient", tolerations=tolerations))
     finally:
         daemon.start()

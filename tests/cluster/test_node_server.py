@@ -1,4 +1,4 @@
-"""The node's server as the API server and monitoring use it: kubectl's paths through a real kube-apiserver."""
+"""The kubelet API server as used by kubectl, through a real kube-apiserver, and by monitoring."""
 
 import http.client
 import json
@@ -27,18 +27,18 @@ def node_config(apiserver: EnvTest) -> Json:
 
 @dataclass
 class Web:
-    """Bare requests, to the API server or to the node."""
+    """HTTP requests to the API server or to the node."""
 
     apiserver: EnvTest
     cluster: Cluster
 
     def api(self, path: str) -> tuple[int, str]:
-        """Through the API server, as kubectl does."""
+        """Send a request through the API server, as kubectl does."""
         context = ssl.create_default_context(cafile=str(self.apiserver.home / "ca.crt"))
         return _get(("127.0.0.1", self.apiserver.port), path, context, self.apiserver.tokens[ADMIN])
 
     def node(self, path: str, token: str = "") -> tuple[int, str]:
-        """Straight to the node, as metrics-server and Prometheus do."""
+        """Send a request directly to the node, as metrics-server and Prometheus do."""
         context = ssl.create_default_context(cafile=str(self.cluster.agent.root / "pki" / "kubelet.crt"))
         return _get((self.cluster.address, self.cluster.agent.node_port), path, context, token)
 
@@ -88,7 +88,7 @@ def test_the_nodes_own_paths_come_through_the_api_servers_proxy(web: Web) -> Non
 
 
 def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
-    """The administrator's token is one that only the API server knows."""
+    """The administrator's token is known only to the API server."""
     found: set[str] = set()
     for path in ("/metrics", "/metrics/cadvisor", "/metrics/resource", "/metrics/probes"):
         status, text = web.node(path, apiserver.tokens[ADMIN])
@@ -139,7 +139,7 @@ def test_who_has_the_right_for_one_thing_gets_that_only(web: Web, apiserver: Env
     api.create(f"{rbac}/clusterrolebindings", binding)
     try:
         token = apiserver.tokens["monitoring"]
-        # A refusal is remembered for half a minute, so nothing is asked before the API server knows the role.
+        # A denial is cached for half a minute, so no request is sent before the API server has the role.
         review = {"resourceAttributes": {"verb": "get", "resource": "nodes", "subresource": "metrics", "name": NODE}}
         spec = {**review, "user": "monitoring"}
         asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}

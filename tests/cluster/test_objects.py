@@ -1,4 +1,4 @@
-"""What pods refer to at the API server: ConfigMaps, Secrets, services, tokens, runtime classes."""
+"""Objects of the API server that pods refer to: ConfigMaps, Secrets, services, tokens, runtime classes."""
 
 import json
 import time
@@ -148,7 +148,7 @@ def test_a_runtime_class_names_the_handler_and_what_it_takes(cluster: Cluster) -
     cluster.run(pod("plain", container(command=serving(), resources=limits), runtimeClassName="plain"))
     cluster.run(pod("exotic", runtimeClassName="exotic"))
     cluster.ready("plain")
-    # The API server has written the class's overhead into the pod, and the pod's cgroup has room for it.
+    # The API server has written the class's overhead into the pod, and the pod's cgroup includes it.
     cgroup = cgroup_of(cluster.agent, "plain")
     assert cgroup.memory_limit == 64 << 20 and cgroup.above().memory_limit == (64 + 32) << 20
     assert cgroup.above().cpu_quota == 15000

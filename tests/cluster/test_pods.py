@@ -1,4 +1,4 @@
-"""Pods that the API server gives: run, reported, deleted, on a real runtime."""
+"""Pods of the API server on a real runtime: run, reported, deleted."""
 
 import os
 import time
@@ -49,7 +49,7 @@ def test_a_pod_that_ends_succeeds_and_stays(cluster: Cluster) -> None:
 
 
 def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster: Cluster) -> None:
-    """Deaf to SIGTERM, so that it ends with the grace period of the deletion, which goes before the pod's own."""
+    """The pod ignores SIGTERM, so it ends after the deletion's grace period, which overrides the pod's own."""
     made = cluster.run(pod("deaf", container(command=stubborn()), terminationGracePeriodSeconds=60))
     cluster.ready("deaf")
     cgroup = cgroup_of(cluster.agent, "deaf")
@@ -61,7 +61,7 @@ def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster:
     assert marked.metadata.deletion_grace_period_seconds == 3
     cluster.api.wait_gone("deaf", 20.0, cluster.agent.log_tail)
     assert time.monotonic() - deleted > 2.5
-    # Only what had nothing left was taken away: neither processes nor volumes.
+    # Only pods without processes and volumes were removed.
     assert not processes.exists()
     assert not list((cluster.agent.root / "pods" / made["metadata"]["uid"]).glob("volumes/*/*"))
 
@@ -110,7 +110,7 @@ def test_the_node_is_registered(cluster: Cluster, daemon: PrivateRuntime) -> Non
     assert info["kubeletVersion"].startswith("v1.") and info["containerRuntimeVersion"].startswith(f"{daemon.name}://")
     assert (info["kernelVersion"], info["operatingSystem"]) == (os.uname().release, "linux")
     assert info["bootID"] and info["osImage"] and info["architecture"]
-    machine_id = Path("/etc/machine-id")  # machines that have not been started by systemd may have none
+    machine_id = Path("/etc/machine-id")  # it may be missing on machines that were not booted by systemd
     assert info["machineID"] == (machine_id.read_text().strip() if machine_id.exists() else "")
     assert BUSYBOX in {name for image in status["images"] for name in image["names"]}
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"

@@ -1,4 +1,4 @@
-"""Static pods beside the API server's: their mirrors."""
+"""Mirror pods of static pods."""
 
 import pytest
 
@@ -22,17 +22,17 @@ def test_a_static_pod_has_a_mirror_with_its_status(cluster: Cluster) -> None:
     assert annotations[MIRROR] == annotations["kubernetes.io/config.hash"]
     assert annotations["kubernetes.io/config.source"] == "file"
 
-    # One that is deleted comes back; the pod runs on.
+    # A deleted mirror pod is re-created; the static pod keeps running.
     started = cluster.agent.pod("fixed").status.start_time
     cluster.api.delete_pod(name)
     cluster.until(name, lambda p: p.metadata.uid != mirror.metadata.uid and is_ready(p))
     assert cluster.agent.pod("fixed").status.start_time == started
 
-    # Another version of the pod has another mirror.
+    # A new version of the pod has a new mirror pod.
     cluster.agent.write("s.json", pod("fixed", container(command=serving("echo changed"))))
     cluster.until(name, lambda p: p.metadata.annotations[MIRROR] != annotations[MIRROR] and is_ready(p))
 
-    # Without the manifest both are gone.
+    # Without the manifest both are removed.
     (cluster.agent.manifests / "s.json").unlink()
     cluster.api.wait_gone(name, 30.0, cluster.agent.log_tail)
     wait_for(lambda: "fixed" not in cluster.agent.pods(), 30.0, cluster.agent.log_tail)

@@ -1,4 +1,4 @@
-"""Persistent volumes for real: a CSI driver in a process of its own, claims bound by hand, since no controller runs."""
+"""Persistent volumes with a CSI driver in a separate process; the tests bind claims, since no controller runs."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ _MIB = {"storage": "1Mi"}
 
 
 class Storage:
-    """The driver, and the objects that a cluster's controllers would make."""
+    """The driver, and the objects that a cluster's controllers would create."""
 
     def __init__(self, cluster: Cluster, home: Path) -> None:
         self.cluster = cluster
@@ -45,12 +45,12 @@ class Storage:
         remove_mounts(self.home)
 
     def calls(self, method: str) -> list[Json]:
-        """Requests of a method until now."""
+        """Requests of a method so far."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines()]
         return [request for name, request in lines if name == method]
 
     def bind(self, name: str, **spec: object) -> None:
-        """A claim ``NAME`` bound to a volume ``pv-NAME``."""
+        """Create a claim ``NAME`` bound to a volume ``pv-NAME``."""
         api = self.cluster.api
         modes = ["ReadWriteOnce"]
         claim = {"accessModes": modes, "resources": {"requests": _MIB}, "volumeName": f"pv-{name}"}
@@ -66,7 +66,7 @@ class Storage:
         api.merge(f"{_CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
 
     def attach(self, *handles: str) -> None:
-        """What the attach/detach controller and the driver's attacher do, once the node says that it waits."""
+        """Act as the attach/detach controller and the driver's attacher, once the node reports that it waits."""
         api = self.cluster.api
         names = [f"kubernetes.io/csi/{DRIVER}^{handle}" for handle in handles]
         wait_for(lambda: set(names) <= set(self.status("volumesInUse")), 30.0, self.cluster.agent.log_tail)
@@ -99,7 +99,7 @@ class Storage:
 
 @pytest.fixture(scope="module")
 def node_config(apiserver: EnvTest) -> Json:
-    """The API server may ask the node how full volumes are."""
+    """KubeletConfiguration that lets the API server read volume stats from the node."""
     return {"authentication": {"x509": {"clientCAFile": str(apiserver.home / "ca.crt")}}, "volumeStatsAggPeriod": "1s"}
 
 
@@ -207,7 +207,7 @@ def test_a_device_and_how_full_volumes_are(storage: Storage) -> None:
     made = cluster.run(pod("raw", main, volumes=volumes))
     storage.attach("vol-1", "vol-2")
     cluster.ready("raw")
-    # The driver gives /dev/null for a device.
+    # The driver uses /dev/null as the device.
     assert cluster.agent.exec("raw", "echo gone > /dev/blk && stat -c %t:%T /dev/blk").strip() == "1:3"
     link = cluster.agent.root / "pods" / made["metadata"]["uid"] / "volumeDevices/kubernetes.io~csi/pv-block"
     assert link.is_symlink()

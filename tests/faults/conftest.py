@@ -1,4 +1,4 @@
-"""The stage of the tests in which the runtime server is killed at chosen steps."""
+"""Fixtures of the tests in which the runtime server is killed at chosen steps."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from tests.manifests import BUSYBOX
 
 @pytest.fixture(scope="module")
 def stage(isolation: Isolation) -> Iterator[Stage]:
-    """A server of its own that dies when it is told to."""
+    """A private server that can be killed at a chosen step."""
     home = isolation.home / "k"
     made = PrivateCriServer(home, f"{isolation.bridge}k", isolation.further_subnet("k"), "pykubelet.testing.killpoints")
     cgroup = f"{isolation.cgroup_root}-k"
@@ -38,6 +38,6 @@ def stage(isolation: Isolation) -> Iterator[Stage]:
 
 @pytest.fixture
 def luck(request: pytest.FixtureRequest, seed: int) -> random.Random:
-    """The test's own chance, which does not depend on what ran before it."""
+    """A random generator of the test, which does not depend on earlier tests."""
     print(f"the same chance again: --seed={seed}")
     return random.Random(f"{seed} {request.node.name}")

@@ -1,10 +1,10 @@
-"""What containerd's own log says of the calls that it finished, and of those that it broke off.
+"""Parse containerd's log for the calls that it finished and the calls that it aborted.
 
-containerd 1.6 undoes a call whose caller dies. A container whose StartContainer is under way at the SIGKILL of the
-agent may so have run for a moment before the next agent starts its successor. Or it stays for ever, since containerd
-neither stops it (it takes it for ended) nor removes it (its task is there). And a shim whose sandbox, or one of whose
-containers, was being started then may never end. Nothing of ours can mend that (the reference lives with it too), so
-the tests must tell these cases from all others.
+containerd 1.6 undoes a call whose client disconnects. A container whose StartContainer is in progress when the agent is
+killed may have run for a moment before the next agent starts its successor. Or it is never removed, since containerd
+neither stops it (its record says that it has exited) nor removes it (its task exists). And a shim may never exit if its
+sandbox or one of its containers was being started then. The agent cannot repair this (nor can the Go kubelet), so
+the tests must distinguish these cases from all others.
 """
 
 import contextlib
@@ -28,33 +28,33 @@ _REFUSED = re.compile(r'RemoveContainer for \\"(\w+)\\" failed.*cannot delete ru
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Starts of one container of a pod, by the ids of its instances."""
+    """Starts of one container of a pod, by container id."""
 
     begun: set[str] = field(default_factory=set)
     acknowledged: set[str] = field(default_factory=set)
 
     @property
     def broken_off(self) -> set[str]:
-        """Those that were under way when the agent died (or that failed)."""
+        """Starts that were in progress when the agent was killed (or that failed)."""
         return self.begun - self.acknowledged
 
 
 @dataclass(frozen=True, slots=True)
 class CallLog:
-    """All calls of a containerd up to now."""
+    """All calls of a containerd so far."""
 
     sandboxes: dict[str, str]
-    """Pod uid by sandbox id; sandboxes whose call was broken off are missing."""
+    """Pod uid by sandbox id; sandboxes whose creation was aborted are missing."""
     starts: dict[tuple[str, str], Starts]
-    """By pod uid and container name."""
+    """Starts by pod uid and container name."""
     damaged: set[str] = field(default_factory=set)
-    """Sandboxes in which a start was broken off."""
+    """Sandboxes in which a start was aborted."""
     stuck: dict[str, str] = field(default_factory=dict)
-    """Sandboxes of the containers that it takes for ended, and cannot remove since they run."""
+    """Sandboxes of running containers that containerd has recorded as exited and cannot remove."""
 
     @classmethod
     def of_daemon(cls, daemon: PrivateRuntime) -> "CallLog":
-        """What the daemon has written; empty for our own server, which finishes every call that it began."""
+        """Parse the daemon's log; empty for ``pykubelet criserver``, which finishes every call."""
         if daemon.name != "containerd":
             return cls({}, {})
         path = daemon.home / "containerd.log"
@@ -84,7 +84,7 @@ class CallLog:
 
 
 def shims(daemon: PrivateRuntime) -> dict[str, int]:
-    """Process ids of containerd's shims by the sandboxes that they serve."""
+    """PIDs of containerd's shims by sandbox id."""
     found = {}
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal():
@@ -96,7 +96,7 @@ def shims(daemon: PrivateRuntime) -> dict[str, int]:
 
 
 def end_lost_shims(daemon: PrivateRuntime) -> int:
-    """Kill the shims that containerd lost when it broke calls off, once all pods are gone; how many there were."""
+    """Kill the shims that containerd leaked with aborted calls, after all pods are gone; returns their number."""
     if daemon.name != "containerd":
         return 0
     calls = CallLog.of_daemon(daemon)

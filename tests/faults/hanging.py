@@ -1,4 +1,4 @@
-"""Daemons in processes of their own in which one stage of the start hangs in a chosen way."""
+"""Run a daemon in a separate process in which one stage of the start hangs in a chosen way."""
 
 import subprocess
 import sys
@@ -57,7 +57,7 @@ def started(arguments: list[str]) -> Iterator["subprocess.Popen[str]"]:
 
 
 def wait_reached(process: "subprocess.Popen[str]") -> None:
-    """Return when the process has come to its stage."""
+    """Wait until the process has reached the stage."""
     assert process.stdout is not None
     while "reached" not in (line := process.stdout.readline()):
         assert line, "it ended before it came to that stage"

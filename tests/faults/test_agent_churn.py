@@ -1,8 +1,8 @@
-"""Ends of the agent at random instants of many starts and stops: nothing is restarted, doubled, lost or leaked.
+"""Kills of the agent at random moments during many starts and stops: nothing is restarted, duplicated, lost or leaked.
 
-The agent is killed again before it has caught up with what the last kill left, and stopped in order now and then.
-Every container notes each of its runs on the host, which tells the truth whatever agent and runtime believe. On
-containerd one thing is allowed: a start that was under way when the agent was killed is undone, and repeated.
+The agent is killed again before it has recovered from the last kill, and sometimes stopped regularly.
+Every container records each of its runs on the host, which is correct even if agent and runtime are wrong. On
+containerd one exception is allowed: a start that was in progress when the agent was killed is undone and repeated.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ _MOST_PODS = 10
 _LONGEST_PAUSE = 0.9
 _SETTLE_SECONDS = 60.0
 _HOUSEKEEPING_SECONDS = 75.0
-"""Orphans are looked for every 10 s, dead sandboxes of living pods every minute."""
+"""Time for housekeeping: it searches orphans every 10 s, dead sandboxes of running pods every minute."""
 
 
 @dataclass
 class Verdict:
-    """What went wrong, by pod and container."""
+    """Errors by pod and container."""
 
     lost: set[str] = field(default_factory=set)
     doubled: set[str] = field(default_factory=set)
     restarted: set[str] = field(default_factory=set)
     odd: set[str] = field(default_factory=set)
-    """Leftovers of interrupted work beside a pod that runs as it should: sandboxes, containers, log files."""
+    """Leftovers of interrupted operations on pods that run correctly: sandboxes, containers, log files."""
 
     def __bool__(self) -> bool:
         return bool(self.lost or self.doubled or self.restarted or self.odd)
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def _manifest(name: str, kind: int, notes: Path) -> list[Json]:
-    """One of some kinds of pods that between them use all that can leak."""
+    """A pod of one of several kinds that together use all resources that can leak."""
 
     def noting(container_name: str, script: str) -> Json:
         note = f"echo run >>/notes/{name}.{container_name}"
@@ -87,7 +87,7 @@ def _manifest(name: str, kind: int, notes: Path) -> list[Json]:
 
 
 class Churn:
-    """Adds and removes pods for as long as it is asked to, and knows which are wanted."""
+    """Adds and removes pods for a given time, and records which are desired."""
 
     def __init__(self, agent: AgentProcess, notes: Path, seed: int) -> None:
         self._agent = agent
@@ -96,7 +96,7 @@ class Churn:
         self.notes = notes
         self.wanted: dict[str, list[Json]] = {}
         self.first_ids: dict[tuple[str, str], str] = {}
-        """The id of each container when it was first seen to run."""
+        """Id of each container when it was first observed running."""
 
     def step(self) -> None:
         """Remove up to two pods and add up to three."""
@@ -110,23 +110,23 @@ class Churn:
             self._agent.write(f"{name}.json", *self.wanted[name])
 
     def pause(self) -> None:
-        """A random while, in which the agent works."""
+        """Wait for a random time."""
         time.sleep(self._random.uniform(0, _LONGEST_PAUSE))
 
     def look(self) -> None:
-        """Note the ids of running containers."""
+        """Record the ids of running containers."""
         for name, seen in self._agent.pods().items():
             for status in (*seen.status.init_container_statuses, *seen.status.container_statuses):
                 if status.state and status.state.running:
                     self.first_ids.setdefault((name, status.name), status.container_id)
 
     def settled(self) -> bool:
-        """Whether the wanted pods and no others are there, and ready."""
+        """Whether the desired pods, and no others, exist and are ready."""
         pods = self._agent.pods()
         return pods.keys() == self.wanted.keys() and all(map(is_ready, pods.values()))
 
     def runs(self, name: str, container_name: str) -> int:
-        """How often a container has run, by its own notes."""
+        """Number of runs of a container, by its own records."""
         note = self.notes / f"{name}.{container_name}"
         return note.read_text().count("run") if note.exists() else 0
 
@@ -180,7 +180,7 @@ def _unsettled(agent: AgentProcess, churn: Churn) -> str:
 
 
 def _final_verdict(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> Verdict:
-    """The verdict once housekeeping has had its turn; what is lost, doubled or restarted stays so."""
+    """The verdict after a cycle of housekeeping; losses, duplicates and restarts do not disappear by then."""
     deadline = time.monotonic() + _HOUSEKEEPING_SECONDS
     while (verdict := asyncio.run(_judge(agent, daemon, churn))).odd and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -188,7 +188,7 @@ def _final_verdict(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) ->
 
 
 async def _judge(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> Verdict:
-    """Compare what is wanted with the runtime, the containers' own notes and the log directories."""
+    """Compare the desired pods with the runtime, the containers' own records and the log directories."""
     async with CriClient.connect(daemon.endpoint) as client:
         sandboxes = await client.list_pod_sandboxes()
         rows = await client.list_containers()
@@ -252,8 +252,8 @@ def test_a_clean_stop_leaves_everything_running(agent: AgentProcess, daemon: Pri
     assert not verdict, str(verdict)
 
 
-def test_what_changed_while_nobody_looked(agent: AgentProcess, tmp_path: Path) -> None:
-    """While the agent is away one manifest is removed, one added, and one container ends."""
+def test_changes_while_the_agent_is_down_are_reconciled(agent: AgentProcess, tmp_path: Path) -> None:
+    """While the agent is down, one manifest is removed, one is added, and one container exits."""
     agent.write("stays.json", pod("stays"))
     agent.write("goes.json", pod("goes"))
     agent.write("ends.json", pod("ends", container(command=["sleep", "2"]), restartPolicy="Never"))

@@ -1,4 +1,4 @@
-"""The agent's disks fail: pods run on, the agent stays, and it comes up again."""
+"""Failing disks of the agent: pods and agent keep running, and the agent can be restarted."""
 
 import contextlib
 import errno
@@ -26,7 +26,7 @@ _FLAGS = ("--log-level", "debug")
 
 @pytest.fixture
 def agent(isolation: Isolation, daemon: PrivateRuntime) -> Iterator[AgentProcess]:
-    """Its root directory and its logs are on small file systems of their own; one pod runs."""
+    """An agent whose root directory and logs are on separate small file systems, with one running pod."""
     made = AgentProcess(isolation.home / "disks", daemon.endpoint, f"{isolation.cgroup_root}-disks", flags=_FLAGS)
     logs = made.pod_logs.parent
     try:
@@ -47,7 +47,7 @@ def agent(isolation: Isolation, daemon: PrivateRuntime) -> Iterator[AgentProcess
 
 @contextlib.contextmanager
 def _read_only(directory: Path) -> Iterator[None]:
-    """As after errors=remount-ro: what is open stays writable, nothing else is."""
+    """As after errors=remount-ro: open files stay writable, all others are read-only."""
     mounts.bind(str(directory), str(directory), read_only=True)
     try:
         with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
@@ -73,7 +73,7 @@ def _full(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _dead_file_system(directory: Path) -> Iterator[None]:
-    """A FUSE mount whose server has ended: every access is an error."""
+    """A FUSE mount whose server has exited: every access fails."""
     directory.mkdir(exist_ok=True)
     server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -89,7 +89,7 @@ def _dead_file_system(directory: Path) -> Iterator[None]:
 
 
 def _log_of_a_pod_that_is_gone(agent: AgentProcess) -> Path:
-    """A pod's directory and the link to its log, which nothing wants any more."""
+    """An orphan: a pod's directory and the link to its log."""
     directory = agent.pod_logs / "default_gone_0000"
     (directory / "main").mkdir(parents=True)
     (directory / "main" / "0.log").write_bytes(b"")
@@ -105,7 +105,7 @@ def _identity(agent: AgentProcess) -> object:
 
 
 def _came_up_and_swept(agent: AgentProcess) -> None:
-    """Start the agent again and wait until it has tried to remove what nothing wants."""
+    """Restart the agent and wait until it has tried to remove the orphan."""
     size = agent.log.stat().st_size
     agent.start()
 
@@ -145,7 +145,7 @@ def test_agent_with_broken_root_directory_keeps_pods_and_restarts(agent: AgentPr
 
 
 def test_agent_with_unreadable_directories_keeps_pods_and_restarts(agent: AgentProcess) -> None:
-    """Of single pods: their logs, and what should be their directory; then of all."""
+    """Damage to single pods (their logs, a file in place of their directory), then to all pods."""
     before = _identity(agent)
     stray = agent.root / "pods" / "0000-file"
     stray.touch()

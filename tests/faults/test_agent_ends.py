@@ -1,4 +1,4 @@
-"""``pykubelet run`` ends at a signal, and when a part of it fails, whatever hangs at that moment."""
+"""Shutdown of ``pykubelet run`` on a signal or after the failure of a component, with anything hanging."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_run_signalled_while_it_reads_its_configuration_ends(number: signal.Sign
     (home / "config.yaml").unlink()
     os.mkfifo(home / "config.yaml")
     with started(["-m", "pykubelet.cli", *arguments]) as process:
-        # The writer's open returns when the reader has come; what it waits for then never comes.
+        # The writer's open returns when the agent has opened the FIFO; the data that the agent waits for never arrives.
         writer = os.open(home / "config.yaml", os.O_WRONLY)
         try:
             process.send_signal(number)

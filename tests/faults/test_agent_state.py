@@ -1,4 +1,4 @@
-"""The agent starts whatever has become of its own files, and says which it could not read."""
+"""Damaged files of the agent: it starts anyway and names the files that it could not read."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def _replace(path: Path) -> Path:
 
 
 def _damage(agent: AgentProcess, there: Pod) -> list[Path]:
-    """Damage of each kind; the files that the agent has to name."""
+    """Damage files in every way; returns the files that the agent has to name."""
     dirs, uid = PodDirs.at(agent.root), PodUID(there.metadata.uid)
     (copy,) = (agent.root / "manifests" / "file").iterdir()
     os.mkfifo(_replace(copy))

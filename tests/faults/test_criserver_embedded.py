@@ -1,4 +1,4 @@
-"""The agent with a runtime server of its own beside it: both come and go, the pods stay."""
+"""The agent with the runtime server that it starts itself: both are restarted while the pods keep running."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 @pytest.fixture(scope="module")
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    """Where the agent's server will live; it does not run, and has an image."""
+    """The server that the agent will start; it does not run yet, and has an image."""
     made = PrivateCriServer(isolation.home / "e", f"{isolation.bridge}e", isolation.further_subnet("e"))
     made.write_configuration()
     made.load(ImageSpec(BUSYBOX))
@@ -31,7 +31,7 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
 
 @pytest.fixture
 def agent(isolation: Isolation, server: PrivateCriServer) -> Iterator[AgentProcess]:
-    """An agent that is told of no runtime, with one pod."""
+    """An agent without a configured runtime, with one pod."""
     flags = ("--criserver-config", str(server.config))
     made = AgentProcess(isolation.home / "emb", "", f"{isolation.cgroup_root}-e", flags=flags)
     made.start()

@@ -1,4 +1,4 @@
-"""Sudden ends of the runtime server under an agent: with the agent at once, of the whole machine, of its clients."""
+"""Kills of the runtime server under an agent: together with the agent, in a reboot, with its clients."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
 _ROUNDS = 5
 _PAUSE = "localhost/pykubelet/pause:1"
-"""Holds shared PID namespaces here; everywhere else the machine's catatonit does."""
+"""Pause image for shared PID namespaces in these tests; other tests use the machine's catatonit."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_both_daemons_killed_at_once(agent: AgentProcess, server: PrivateCriServ
         agent.start()
         agent.wait_running(f"moves-{number}")
         assert len(agent.pods()) <= len(names) + 2, "pods are doubled"
-    assert _ids(agent.wait_running(*names)) == before, "a pod that nobody touched was started again"
+    assert _ids(agent.wait_running(*names)) == before, "an unchanged pod was restarted"
     assert all(container_status(each).restart_count == 0 for each in agent.pods().values())
 
 
@@ -118,7 +118,7 @@ def test_a_reboot(agent: AgentProcess, server: PrivateCriServer) -> None:
 
 
 def _configs(directory: Path) -> tuple[pb.PodSandboxConfig, pb.ContainerConfig]:
-    """A pod whose one container notes in the directory that it began."""
+    """A pod whose only container records its starts in the directory."""
     sandbox_config = pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(name=directory.name, namespace="n", uid="u"),
         linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{directory.name}"),
@@ -135,13 +135,13 @@ def _configs(directory: Path) -> tuple[pb.PodSandboxConfig, pb.ContainerConfig]:
 
 
 async def _start_and_vanish(endpoint: str, directory: Path) -> tuple[int, str]:
-    """Start a container with a client that goes away at once. How often it ran, and what a second start is told."""
+    """Start a container with a client that disconnects at once; returns its runs and the reply to a second start."""
     sandbox_config, config = _configs(directory)
     async with CriClient.connect(endpoint) as client:
         sandbox = await client.run_pod_sandbox(sandbox_config)
         identity = await client.create_container(sandbox, config, sandbox_config)
         async with CriClient.connect(endpoint) as other:
-            # Connected already, so that the request itself is on its way at once.
+            # The client is already connected, so that the request is sent at once.
             await _state(other, identity)
             start = asyncio.ensure_future(other.start_container(identity))
             await asyncio.sleep(0.01)
@@ -193,8 +193,8 @@ def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriSer
     asyncio.run(execute())
     begin = time.monotonic()
     server.start()
-    assert time.monotonic() - begin < 8 * PATIENCE, "the start waited for a command that nobody waits for"
-    # The agent finds the server again within a second or two; an exec before that is refused.
+    assert time.monotonic() - begin < 8 * PATIENCE, "the start waited for a command without a client"
+    # The agent reconnects to the server within a second or two; an exec before that is refused.
     wait_for(lambda: agent.cli("exec", "busy", "--", "true").returncode == 0, 20, agent.log_tail)
     assert is_ready(agent.pod("busy"))
     assert "sleep 61" not in agent.exec("busy", "ps -o args")
@@ -254,7 +254,7 @@ def _spoil(server: PrivateCriServer, how: str) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def test_a_damaged_state_file_costs_nobody_a_container(agent: AgentProcess, server: PrivateCriServer) -> None:
+def test_damaged_database_does_not_affect_containers(agent: AgentProcess, server: PrivateCriServer) -> None:
     agent.write("own.json", pod("own"))
     agent.write("shared.json", pod("shared", shareProcessNamespace=True))
     before, addresses = _ids(agent.wait_running("own", "shared")), _addresses(server)
@@ -287,7 +287,7 @@ def test_a_container_that_no_record_speaks_of_is_left_alone(server: PrivateCriSe
             server.signal(signal.SIGKILL)
             server.start()
         async with CriClient.connect(server.endpoint) as client:
-            # The answers were lost: whoever asks again gets what there is.
+            # The replies were lost: a retry gets the existing object.
             assert await client.run_pod_sandbox(sandbox_config) == sandbox
             assert await client.create_container(sandbox, config, sandbox_config) == identity
             await client.start_container(identity)
@@ -305,7 +305,7 @@ def test_a_container_that_no_record_speaks_of_is_left_alone(server: PrivateCriSe
     server.signal(signal.SIGKILL)
     _spoil(server, "garbage")
     shutil.rmtree(root / "records")
-    for _ in range(2):  # the second start finds a sound file, and a container that is not in it
+    for _ in range(2):  # the second start finds a valid file, and a container that is not in it
         server.start()
         assert asyncio.run(shown()) == []
         assert "no record speaks of is left alone" in server.log.read_text()

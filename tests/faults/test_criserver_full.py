@@ -1,4 +1,4 @@
-"""The disk of the runtime server is full: nothing new is begun; what runs can be recovered, stopped and removed."""
+"""Full disk of the runtime server: creations are refused; running pods can be recovered, stopped and removed."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
 @pytest.fixture
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    """Its directories for what must last are on a small disk of their own."""
+    """A server whose persistent directories are on a separate small disk."""
     made = PrivateCriServer(isolation.home / "f", f"{isolation.bridge}f", isolation.further_subnet("f"))
     root = made.home / "root"
     root.mkdir(parents=True)
@@ -97,7 +97,7 @@ def test_a_full_disk(server: PrivateCriServer, isolation: Isolation) -> None:
 
     async def after() -> None:
         async with CriClient.connect(server.endpoint) as client:
-            # The name that could not be had is free.
+            # The name of the refused sandbox is not reserved.
             assert await _begin(client, isolation, "three")
             await _end(client)
 

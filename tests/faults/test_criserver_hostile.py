@@ -1,4 +1,4 @@
-"""Containers without any rights that try to keep the runtime server from working, and from starting again."""
+"""Unprivileged containers that try to stop the runtime server or to prevent its restart."""
 
 import asyncio
 import contextlib
@@ -33,13 +33,13 @@ from tests.manifests import BUSYBOX
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
 _SERVES = 10.0 * PATIENCE
-"""Seconds that a start may take."""
-_NOBODY = 65534
+"""Limit of the seconds that a start may take."""
+_UNPRIVILEGED_USER = 65534
 
 
 @dataclass
 class Yard:
-    """A server, and one pod on the node's network with containers that have no rights."""
+    """A server, and one pod in the node's network with unprivileged containers."""
 
     server: PrivateCriServer
     cgroup: str
@@ -54,14 +54,14 @@ class Yard:
         self.runner.run(work())
 
     def restart(self) -> float:
-        """End the server at once and start it again; how many seconds that takes."""
+        """Kill the server and restart it; returns the seconds until it serves."""
         self.server.signal(signal.SIGKILL)
         begun = time.monotonic()
         self.server.start()
         return time.monotonic() - begun
 
     def quarantined(self) -> list[dict[str, str]]:
-        """What the server could not repair at its start yet."""
+        """The items that the server has not repaired since its start."""
         found: list[dict[str, str]] = []
 
         async def ask(client: CriClient) -> None:
@@ -83,7 +83,7 @@ class Yard:
     async def container(
         self, client: CriClient, name: str, script: str, *, env: dict[str, str] | None = None, host_root: bool = False
     ) -> ContainerID:
-        """``host_root``: it is root with the node's PID namespace, which a pod may ask for."""
+        """``host_root``: the container is root in the node's PID namespace, which a pod may request."""
         sandbox, pod = await self.pod(client, name)
         config = pb.ContainerConfig(
             metadata=pb.ContainerMetadata(name=name),
@@ -93,7 +93,7 @@ class Yard:
         )
         context = config.linux.security_context
         context.namespace_options.pid = pb.NODE if host_root else pb.CONTAINER
-        context.run_as_user.value = 0 if host_root else _NOBODY
+        context.run_as_user.value = 0 if host_root else _UNPRIVILEGED_USER
         context.no_new_privs = True
         container = await client.create_container(sandbox, config, pod)
         await client.start_container(container)
@@ -158,7 +158,7 @@ def test_server_starts_while_a_container_runs_whose_name_is_no_text(yard: Yard) 
 
 @pytest.mark.parametrize("host_root", [False, True], ids=["unprivileged", "root with the node's processes"])
 def test_server_does_not_wait_for_a_container_with_the_mark_of_its_programs(yard: Yard, host_root: bool) -> None:
-    name = f"marked-{'root' if host_root else 'nobody'}"
+    name = f"marked-{'root' if host_root else 'user'}"
     former = (yard.server.home / "run" / "marks").read_text().split("\n")[-1]
     script = "while :; do env -i PYKUBELET_CRISERVER=$OLD sleep 0.2 & sleep 0.1; done"
 
@@ -177,7 +177,7 @@ def test_server_does_not_wait_for_a_container_with_the_mark_of_its_programs(yard
 
 
 def test_server_starts_with_a_container_that_cannot_be_removed(yard: Yard) -> None:
-    """Its removal is cut by the server's end, and an immutable file is in the way until someone takes it away."""
+    """The kill of the server interrupts the removal, and an immutable file blocks it until the test removes it."""
     container = ContainerID("")
     root = yard.server.home / "root" / "storage" / "containers"
 
@@ -211,7 +211,7 @@ def test_server_starts_with_a_container_that_cannot_be_removed(yard: Yard) -> No
 
 
 def test_server_starts_with_images_and_layers_that_cannot_be_used(yard: Yard) -> None:
-    """An image that is damaged, a record of a layer that could be read for ever, a worker that hangs in the kernel."""
+    """A damaged image, a layer's record that could be read for ever, a worker that hangs in the kernel."""
     root = yard.server.home / "root"
     index, layer, record = root / "images/index.json", root / "storage/layers/900", root / "storage/meta/sha256-12.json"
     known = json.loads(index.read_bytes())
@@ -249,7 +249,7 @@ def _chattr(flag: str, *paths: Path) -> None:
 
 @pytest.mark.parametrize("server", ["this", "older"])
 def test_sandbox_with_namespaces_of_the_node_alone_is_lost_by_a_reboot(yard: Yard, server: str) -> None:
-    """Nothing of such a sandbox is missing after a reboot; only the boot id tells."""
+    """Nothing of such a sandbox is missing after a reboot; only the boot id shows that it has ended."""
 
     async def begin(client: CriClient) -> None:
         config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=f"node-{server}", namespace="n", uid=server))
@@ -277,7 +277,7 @@ def test_sandbox_with_namespaces_of_the_node_alone_is_lost_by_a_reboot(yard: Yar
 
 
 def _change_boot(root: Path, boot: str, *, noted_in_records: bool) -> None:
-    """As if the server's life until now had been in another boot."""
+    """Change the recorded boot id, as if the server had run in an earlier boot."""
     now, then = (f'"boot":"{text}"'.encode() for text in (boot_id(), boot if noted_in_records else ""))
     with contextlib.closing(sqlite3.connect(root / "state.db")) as database, database:
         database.execute("UPDATE facts SET value = ? WHERE name = 'boot'", (boot,))
@@ -287,7 +287,7 @@ def _change_boot(root: Path, boot: str, *, noted_in_records: bool) -> None:
 
 
 def test_server_starts_on_files_that_are_none(yard: Yard) -> None:
-    """Something else lies in the place of its own files, and strange things among those of pods."""
+    """The server's own files are replaced by other file types, and there are unknown files among those of pods."""
     home, strange = yard.server.home, "f" * 64
     yard.server.signal(signal.SIGKILL)
     (home / "root" / "state.db").unlink()

@@ -1,4 +1,4 @@
-"""Volumes on a file system that does not respond: they hold up their own pods, and no other."""
+"""Volumes on an unresponsive file system: they delay their own pods, and no others."""
 
 import asyncio
 import errno
@@ -37,14 +37,14 @@ _PARALLEL_LOOKUPS = 1 << 18
 
 
 class HungVolume:
-    """A FUSE mount whose server takes requests and never answers one (linux/fuse.h)."""
+    """A FUSE mount whose server reads requests and never replies (linux/fuse.h)."""
 
     def __init__(self, point: Path) -> None:
         self.point = point
         self.hanging = 0
 
     def serve(self, device: int, end: int) -> None:
-        """Until ``end`` can be read."""
+        """Serve until ``end`` is readable."""
         while end not in select.select([device, end], [], [])[0]:
             try:
                 request = os.read(device, 1 << 18)
@@ -62,7 +62,7 @@ class HungVolume:
 
 @contextmanager
 def hung_volume(point: Path) -> Iterator[HungVolume]:
-    """What hangs in it ends with an error when it ends."""
+    """End the server; hanging calls fail."""
     point.mkdir()
     volume = HungVolume(point)
     device, end = os.open("/dev/fuse", os.O_RDWR | os.O_NONBLOCK), os.eventfd(0)
@@ -92,11 +92,11 @@ async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runti
 
 
 _PODS = 10
-"""More than a pool of threads that all share would have here."""
+"""Number of pods, larger than a shared thread pool would be on this machine."""
 
 
 async def test_pods_on_a_hung_volume_delay_no_other_pod(runtime: Runtime, tmp_path: Path) -> None:
-    """Their containers wait for a look at the volume; another pod is made, started and given commands meanwhile."""
+    """Their containers wait for a check of the volume; meanwhile another pod is created, started and used by exec."""
     running = await runtime.start(STUBBORN)
     box = await runtime.sandbox(runtime.pod_config(attempt=1))
     with hung_volume(tmp_path / "volume") as volume:
@@ -120,7 +120,7 @@ async def test_pods_on_a_hung_volume_delay_no_other_pod(runtime: Runtime, tmp_pa
             for task in hung:
                 task.cancel()
             raise
-    # The volume is gone now, and with it what they waited for.
+    # The volume has been removed, so the calls do not wait any more.
     ended = await asyncio.gather(*hung, return_exceptions=True)
     assert all(end is None or isinstance(end, PykubeletError) for end in ended), ended
 

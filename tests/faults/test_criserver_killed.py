@@ -1,6 +1,6 @@
-"""The runtime server dies by SIGKILL at each step of each call, and comes back: nothing lost, doubled or leaked.
+"""SIGKILL of the runtime server at each step of each call, and its restart: nothing is lost, duplicated or leaked.
 
-Here a pod's life and images; calls about a running pod are in ``test_criserver_killed_calls.py``.
+This module tests the life cycle of a pod, and images; ``test_criserver_killed_calls.py`` calls about a running pod.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def test_each_step_of(stage: Stage, name: str, flavour: Flavour, kills: int, luc
 
 
 def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: random.Random) -> None:
-    """What is launched ahead of a start that never comes is gone with its container, and its program never runs."""
+    """A pre-created container that is never started is removed with its processes, and its program never runs."""
 
     def life(pod: Pod) -> Act:
         async def act(client: CriClient) -> None:

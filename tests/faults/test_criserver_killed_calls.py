@@ -1,6 +1,6 @@
-"""The runtime server dies by SIGKILL in the midst of calls about a running pod, which goes on untouched.
+"""SIGKILL of the runtime server during calls about a running pod, which keeps running.
 
-At each step of each call; and at any moment of a stream: its client ends, and no command is left behind.
+The server is killed at each step of each call, and at any moment of a stream: the client ends, and no command is left.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from pykubelet.testing.streams import all_of, forward, forwarded, spdy, until
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(900)]
 
 _LIFE = "77.25"
-"""Seconds; a command line that nothing else has."""
+"""Argument of ``sleep`` that makes the command line unique."""
 _GET = b"GET /passwd HTTP/1.0\r\n\r\n"
 Call: TypeAlias = Callable[[Pod, CriClient], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
 def running(stage: Stage) -> Iterator[Pod]:
-    """One pod for all: that the server dies is nothing to it."""
+    """One pod for all tests: kills of the server do not affect it."""
     pod = Pod(stage, "first")
     stage.do(pod.up)
     pod.assert_ran_once()
@@ -75,7 +75,7 @@ async def _command(pod: Pod, client: CriClient, *command: str) -> AsyncIterator[
 
 
 async def _exec(pod: Pod, client: CriClient) -> None:
-    # One that has lost its client does not end by itself.
+    # A command that has lost its client does not exit by itself.
     command = f'read word; test -n "$word" || exec sleep {_LIFE}; echo got $word'
     async with _command(pod, client, "sh", "-c", command) as streams:
         await streams["stdin"].write(b"it\n")
@@ -128,13 +128,13 @@ def test_each_step_of(stage: Stage, running: Pod, call: Call, kills: int, luck: 
 
 
 def _assert_no_command(stage: Stage, pod: Pod) -> None:
-    """Nothing runs but the program with its child, and the web server."""
+    """AssertionError unless only the program, its child and the web server run."""
     scratch = f"{stage.server.home}/run/tmp"
 
     def others() -> list[str]:
         own = ("sh -c trap", "sleep 0.3", "httpd")
         inside = [each for each in stage.commands(pod.container) if each and not each.startswith(own)]
-        # Calls of the OCI runtime, which have a directory there.
+        # Calls of the OCI runtime have a directory there.
         outside = [each for each in snapshot(stage.scope).found[Kind.PROCESS] if scratch in each]
         return inside + outside
 
@@ -174,7 +174,7 @@ async def _busy_port_forward(pod: Pod, client: CriClient) -> AsyncIterator[SpdyS
 def test_a_stream_ends_with_its_server(
     stage: Stage, running: Pod, busy: Callable[[Pod, CriClient], AsyncIterator[SpdyStream]]
 ) -> None:
-    """Its client is told at once; the next server ends the command, which nobody hears, and the pod goes on."""
+    """The client is disconnected at once; the next server kills the command, and the pod keeps running."""
 
     async def act(client: CriClient) -> None:
         async for stream in busy(running, client):
@@ -185,7 +185,7 @@ def test_a_stream_ends_with_its_server(
     try:
         stage.do(act)
     except ConnectionError:
-        pass  # how the session's own connection ends
+        pass  # the end of the session's own connection
     stage.server.start()
     _assert_no_command(stage, running)
     stage.do(running.up)

@@ -1,8 +1,8 @@
-"""Concurrent calls about a few pods, as chance wills, on the real runtime, and the death of the server in between.
+"""Random concurrent calls about a few pods on the real runtime, with kills of the server.
 
-After each round its lists agree with what it has answered, with the OCI runtime, and with the processes that run; when
-everything has been taken down, nothing is left. The same on a simulated machine, with far more rounds, is in
-``tests/fuzz/test_criserver_model.py``.
+After each round the server's lists agree with its replies, with the OCI runtime, and with the running processes; after
+the removal of all pods nothing is left. ``tests/fuzz/test_criserver_model.py`` does the same on a simulated machine,
+with far more rounds.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ _AGREE_SECONDS = 15 * PATIENCE
 
 @dataclass
 class _Pods:
-    """What the client knows."""
+    """The sandboxes and containers that the client knows."""
 
     stage: Stage
     luck: random.Random
     sandboxes: dict[str, Pod] = field(default_factory=dict)
     containers: dict[str, str] = field(default_factory=dict)
-    """The sandbox of each."""
+    """Sandbox id by container id."""
     stopped: set[str] = field(default_factory=set)
     going: set[str] = field(default_factory=set)
-    """Sandboxes and containers whose removal was asked for."""
+    """Sandboxes and containers whose removal was requested."""
     gone: set[str] = field(default_factory=set)
     number: int = 0
 
     async def round(self, client: CriClient) -> None:
-        """Several calls at once; what is refused, or cut by the server's end, is none of our business."""
+        """Make several concurrent calls; refused and interrupted calls are ignored."""
         works = [self._chosen(client) for _ in range(_CALLS)]
         for outcome in await asyncio.gather(*(work() for work in works), return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, PykubeletError | ConnectionError):
@@ -99,7 +99,7 @@ class _Pods:
         self.gone.add(sandbox)
 
     async def agree(self, client: CriClient) -> None:
-        """What is listed is what was answered, and what is there."""
+        """The server's lists agree with its replies and with the machine."""
         deadline = asyncio.get_running_loop().time() + _AGREE_SECONDS
         while wrong := await self._disagreements(client):
             assert asyncio.get_running_loop().time() < deadline, wrong
@@ -140,7 +140,7 @@ class _Pods:
         return wrong
 
     async def clear(self, client: CriClient) -> None:
-        """Take everything down."""
+        """Remove all pods."""
         for box in await client.list_pod_sandboxes():
             await client.stop_pod_sandbox(SandboxID(box.id))
             await client.remove_pod_sandbox(SandboxID(box.id))
@@ -158,7 +158,7 @@ def test_concurrent_calls_and_sudden_ends_leave_lists_and_machine_in_agreement(
     pods = _Pods(stage, luck)
     died, steps = 0, 2
     for number in range(2 * kills):
-        # Each other one goes on to its end, and tells how many steps a round has.
+        # Every other round is not interrupted, and gives the number of steps of a round.
         died += stage.killed(pods.round, luck.randrange(1, steps) if number % 2 else NEVER)
         if number % 2 == 0:
             steps = max(2, int(stage.last_step().split()[0]))

@@ -1,4 +1,4 @@
-"""Parts that the runtime server builds on fail: a network plugin hangs, addresses run out, a monitor is killed."""
+"""Failures of programs that the runtime server uses: a hanging CNI plugin, no free address, a killed monitor."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
 
 _TIMEOUT = 3.0 * PATIENCE
 _ADDRESSES = 5
-"""What a /29 has for pods."""
+"""Number of pod addresses of a /29."""
 _PLUGIN = """#!{python} -IS
 import json, os, pathlib, sys, time
 given = json.load(sys.stdin)
@@ -49,7 +49,7 @@ exec {runtime} "$@"
 
 @pytest.fixture(scope="module")
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    """With few addresses, and a plugin that hangs when it is told to."""
+    """A server with few addresses and a plugin that can be made to hang."""
     home = isolation.home / "p"
     plugins = home / "plugins"
     plugins.mkdir(parents=True)
@@ -77,7 +77,7 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
 
 
 class Pods:
-    """What a test makes on the server."""
+    """The pods that a test creates on the server."""
 
     def __init__(self, client: CriClient, server: PrivateCriServer, cgroup: str) -> None:
         self.client = client
@@ -120,14 +120,14 @@ class Pods:
         return (await self.client.pod_sandbox_status(sandbox)).status.network.ip
 
     def held(self) -> list[str]:
-        """Addresses that the network's plugins have noted as taken."""
+        """Addresses that the IPAM plugin has recorded as allocated."""
         directory = self.server.home / "root" / "ipam" / self.server.bridge
         return (
             sorted(path.name for path in directory.iterdir() if path.name[0].isdecimal()) if directory.is_dir() else []
         )
 
     def hang(self, command: str) -> None:
-        """Let the plugin hang at that command for the pod ``slow``; empty: at none."""
+        """Make the plugin hang at that command for the pod ``slow``; empty: at no command."""
         (self.server.home / "hang.began").unlink(missing_ok=True)
         (self.server.home / "hang").write_text(command)
 
@@ -143,7 +143,7 @@ async def pods(server: PrivateCriServer, isolation: Isolation) -> AsyncIterator[
         process_marks=traces.process_marks,
         mount_roots=traces.mount_roots,
         netns_directories=traces.netns_directories,
-        # What plugins keep beside the addresses is theirs.
+        # Other files of the plugins are ignored.
         directories=tuple(directory for directory in traces.directories if not directory.endswith("/ipam")),
     )
     before = snapshot(scope)
@@ -157,7 +157,7 @@ async def pods(server: PrivateCriServer, isolation: Isolation) -> AsyncIterator[
 
 
 async def test_a_plugin_that_hangs_while_it_adds(pods: Pods) -> None:
-    """The pod is undone with a message that says who hung; others start meanwhile."""
+    """The creation is undone with an error that names the hanging plugin; other pods start meanwhile."""
     pods.hang("ADD")
     begin = time.monotonic()
     slow = asyncio.ensure_future(pods.run("slow"))
@@ -174,7 +174,7 @@ async def test_a_plugin_that_hangs_while_it_adds(pods: Pods) -> None:
 
 
 async def test_a_plugin_that_hangs_while_it_deletes(pods: Pods) -> None:
-    """The stop fails until the plugin has been there; the address is not given to anybody meanwhile."""
+    """The stop fails until the plugin succeeds; the address is not allocated again until then."""
     slow = await pods.run("slow")
     address = await pods.address(slow)
     pods.hang("DEL")
@@ -188,7 +188,7 @@ async def test_a_plugin_that_hangs_while_it_deletes(pods: Pods) -> None:
     assert status.state == pb.SANDBOX_NOTREADY
     assert address in pods.held()
     pods.hang("")
-    # Also without another call it is tried again.
+    # It is retried also without another call.
     wait_for(lambda: address not in pods.held(), 20, lambda: f"held: {pods.held()}")
     await pods.client.stop_pod_sandbox(slow)
     await pods.client.remove_pod_sandbox(slow)
@@ -206,7 +206,7 @@ async def test_addresses_run_out(pods: Pods) -> None:
 
 
 async def test_the_runtime_of_a_handler(pods: Pods) -> None:
-    """The program that the configuration names runs the pod, also after the server was started anew."""
+    """The handler's program in the configuration runs the pod, also after a restart of the server."""
     noted = pods.server.home / "noted"
     container = await pods.start("special", "sleep", "3600", handler="noting")
     assert "create" in noted.read_text()
@@ -231,7 +231,7 @@ def _monitor(server: PrivateCriServer, container: ContainerID) -> int:
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["beside", "while-down"])
 async def test_a_monitor_that_is_killed(pods: Pods, restarted: bool) -> None:
-    """Its container goes on and is never lost; that it ended is seen, only its exit code is not known."""
+    """The container keeps running and is never lost; its exit is detected, only the exit code is unknown."""
     kept = await pods.start("kept", "sleep", "3600")
     short = await pods.start("short", "sh", "-c", "while [ ! -e /over ]; do sleep 0.05; done; exit 7")
     writer = await pods.start("writer", "sh", "-c", "while echo more; do sleep 0.05; done; exit 9")
@@ -243,7 +243,7 @@ async def test_a_monitor_that_is_killed(pods: Pods, restarted: bool) -> None:
     if restarted:
         pods.server.start()
     assert {each.id for each in await pods.client.list_containers()} == set(containers)
-    # Nobody reads what it writes any more.
+    # Its output is not read any more.
     await _ended(pods.client, writer)
     for container in (kept, short):
         assert (await pods.client.container_status(container)).status.state == pb.CONTAINER_RUNNING

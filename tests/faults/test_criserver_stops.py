@@ -1,4 +1,4 @@
-"""``pykubelet criserver`` ends at a signal, and when a part of it fails, whatever hangs at that moment."""
+"""Shutdown of ``pykubelet criserver`` on a signal or after the failure of a component, with anything hanging."""
 
 import signal
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ CriServer.run = fails
 
 @pytest.fixture
 def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    """A server that is not started."""
+    """A server that is not running."""
     made = PrivateCriServer(isolation.home / "h", f"{isolation.bridge}h", isolation.further_subnet("h"))
     made.write_configuration()
     yield made

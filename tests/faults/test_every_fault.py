@@ -1,4 +1,4 @@
-"""The short form of the fault benchmark: every fault twice, mildly, on our own runtime."""
+"""The short form of the fault benchmark: every fault twice, with mild options, on ``pykubelet criserver``."""
 
 from collections.abc import Iterator
 
@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves, pytest.
 
 _TRIES = 2
 _ORDER = sorted(FAULTS, key=lambda fault: fault.in_cluster)
-"""Those of a cluster come last: their node is another one."""
+"""Faults in order; those of a cluster come last, because they need another node."""
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One node for all faults, until one of them spoils it."""
+    """One node for all faults, until one of them makes it unusable."""
     made = Bench(Subject.OURS, SHORT, None, print, tmp_path_factory.mktemp("logs"))
     yield made
     made.close()

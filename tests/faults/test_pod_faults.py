@@ -1,4 +1,4 @@
-"""Faults of single pods: an event and the reference's reason, no harm to others, and recovery once it is mended."""
+"""Faults of single pods: an event, the Go kubelet's reason, no effect on other pods, recovery after the repair."""
 
 import subprocess
 import sys
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
 _RETRY_SECONDS = 20.0
 
 
-def test_faults_are_told_and_mended(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
-    """Several at once, beside a pod that must not notice."""
+def test_faults_are_reported_and_pods_recover(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
+    """Several faults at once, and a pod that must not be affected."""
     directory = tmp_path / "directory"
     directory.write_text("a file where a directory is wanted")
     flags = tmp_path / "flags"
@@ -77,8 +77,8 @@ def test_a_pod_that_cannot_stop_delays_no_other(agent: AgentProcess, apply: Appl
     agent.wait_gone("deaf", timeout=15)
 
 
-def test_a_busy_mount_is_let_go_in_the_end(agent: AgentProcess, apply: Apply) -> None:
-    """Somebody on the host stands in a volume of a pod that is removed."""
+def test_busy_mount_of_removed_pod_is_unmounted(agent: AgentProcess, apply: Apply) -> None:
+    """A process on the host has its working directory in a volume of a pod that is removed."""
     volumes = [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
     apply("busy", pod("busy", container(volumeMounts=[mount("memory", "/memory")]), volumes=volumes))
     uid = agent.wait_running("busy")[0].metadata.uid
@@ -90,7 +90,7 @@ def test_a_busy_mount_is_let_go_in_the_end(agent: AgentProcess, apply: Apply) ->
 
 
 def test_leftovers_of_a_killed_session_are_removed() -> None:
-    """The harness itself: a session that dies leaves its runtime and pods; the next one finds and removes them."""
+    """The test harness: a killed session leaves its runtime and pods behind; the next session removes them."""
     script = """
 import os, signal
 from pykubelet.testing.isolation import claim
@@ -117,7 +117,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _runs(pid: str) -> bool:
-    """Whether the process runs; one that nobody has reaped yet does not."""
+    """Whether the process runs; a zombie does not."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:

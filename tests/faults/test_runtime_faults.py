@@ -1,4 +1,4 @@
-"""The runtime goes away, hangs, or loses a sandbox: an event, and recovery without help."""
+"""Faults of the runtime (killed, hanging, a lost sandbox): an event, and recovery without intervention."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ _RECOVERY_SECONDS = 15.0
 
 @pytest.fixture(autouse=True)
 def healed(daemon: PrivateRuntime) -> Iterator[None]:
-    """Whatever a test did, the runtime runs again for the next."""
+    """Restart the runtime after each test if necessary."""
     yield
     pid = daemon.pid()
     if pid is not None:
@@ -34,7 +34,7 @@ def healed(daemon: PrivateRuntime) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def without_lost_shims(agent: AgentProcess, daemon: PrivateRuntime) -> Iterator[None]:
-    """A containerd that dies while it starts a sandbox may forget the shim of it."""
+    """Kill leaked shims: containerd may lose the shim of a sandbox if it is killed while it starts the sandbox."""
     yield
     agent.remove_all_pods()
     end_lost_shims(daemon)
@@ -52,7 +52,7 @@ def test_the_runtime_is_away_for_a_while(
 ) -> None:
     label = how.name.lower()
     kept, short, new = (f"{word}-{label}" for word in ("kept", "short", "new"))
-    # Of a runtime that only hangs, a probe's command runs out of time, which counts as a failure in the reference too.
+    # If the runtime hangs, the command of a probe times out, which counts as a failure, as in the Go kubelet.
     command = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 2, "timeoutSeconds": 5}
     probed = container() if how is signal.SIGSTOP else container(livenessProbe=command)
     once = "[ -e /dev/shm/ran ] || { touch /dev/shm/ran; sleep 3; exit 1; }"
@@ -65,7 +65,7 @@ def test_the_runtime_is_away_for_a_while(
     else:
         daemon.signal(how)
     start = time.monotonic()
-    # During the outage one pod comes, one goes, one container ends by itself.
+    # During the outage one pod is added, one is removed, and one container exits.
     apply("before", pod(kept, probed), pod(short, container(command=serving(once))))
     apply("during", pod(new))
     wait_for(
@@ -142,7 +142,7 @@ def test_a_sandbox_that_dies_is_replaced(agent: AgentProcess, daemon: PrivateRun
 
 
 def _kill_pause(uid: str) -> None:
-    """SIGKILL to the first process of a pod's sandbox, which is known by its command."""
+    """Kill the first process of a pod's sandbox, found by its command line."""
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal():
             try:
@@ -157,7 +157,7 @@ def _kill_pause(uid: str) -> None:
 
 @pytest.mark.only_on("containerd")
 def test_a_shim_that_dies_is_survived(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
-    """The machine's out-of-memory killer may take a shim: the pod comes back, others notice nothing."""
+    """The kernel's OOM killer may kill a shim: the pod is restarted, others are not affected."""
     apply("shim", pod("shim"), pod("bystander"))
     before, other = agent.wait_running("shim", "bystander")
     calls, pids = CallLog.of_daemon(daemon), shims(daemon)

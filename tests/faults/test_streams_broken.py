@@ -1,4 +1,4 @@
-"""Clients of exec, attach and port-forward that vanish at any moment, or never read: nothing may pile up."""
+"""Clients of exec, attach and port-forward that disconnect at any moment, or never read: nothing may accumulate."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ _SERVING = (
 )
 _AT_ONCE = 10
 _GROWTH = 16 * MIB
-"""Of one daemon: what sessions at one time need, and the allocator keeps. It must not depend on how many there were."""
+"""Permitted memory growth of one daemon: needed by concurrent sessions, independent of their total number."""
 _POD = "/api/v1/namespaces/default/pods/broken-testnode"
 _INPUT = f"{_POD}/exec?{urlencode({'command': 'cat', 'stdin': 'true', 'stdout': 'true'})}"
 _FLOOD = f"{_POD}/exec?command=cat&command=/dev/zero&stdout=true"
@@ -40,7 +40,7 @@ _KINDS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def shown(agent: AgentProcess) -> Iterator[None]:
-    """The pod that is streamed from."""
+    """The pod that the streams connect to."""
     agent.write("broken.json", pod("broken", container(command=["sh", "-c", _SERVING])))
     agent.wait_running("broken")
     yield
@@ -66,7 +66,7 @@ async def _upgrade(agent: AgentProcess, path: str) -> tuple[asyncio.StreamReader
 
 
 async def _vanish(agent: AgentProcess, path: str, delay: float) -> None:
-    """A client whose process is killed: no good-bye."""
+    """A client whose process is killed, so that it does not close the session."""
     reader, writer = await _upgrade(agent, path)
     try:
         async with (
@@ -89,7 +89,7 @@ async def test_clients_that_vanish_leave_nothing(
     paths = list(_KINDS)
     for path in paths:
         await _vanish(agent, path, 0.1)
-    # containerd 1.6 keeps some for sessions that broke off as they began.
+    # containerd 1.6 leaks some for sessions that were interrupted at their start.
     ours = daemon.name != "containerd"
     watched = [pid for pid in (agent.pid, daemon.pid() if ours else None) if pid is not None]
     before, memory = _descriptors(*watched), [_resident(pid) for pid in watched]
@@ -115,7 +115,7 @@ async def test_clients_that_vanish_leave_nothing(
 
 
 async def test_a_client_that_does_not_read(agent: AgentProcess, daemon: PrivateRuntime) -> None:
-    """The command waits; neither daemon collects its output."""
+    """The command blocks; neither daemon buffers its output."""
     runtime = daemon.pid()
     assert runtime is not None
     before = _resident(agent.pid), _resident(runtime)

@@ -1,5 +1,5 @@
-"""Fuzzing and model-based tests: what a client, file, registry or peer sends is arbitrary, and a property holds.
+"""Fuzz tests and model-based tests: a client, file, registry or peer sends arbitrary input, and a property must hold.
 
-With the tests each has a small budget (hypothesis's default); ``make fuzz MINUTES=n`` runs them until the time is over,
-each round with more examples and a seed of its own (``tools/fuzz.py``).
+In the normal suites each test has a small budget (hypothesis's default); ``make fuzz MINUTES=n`` repeats them until the
+time is over, each round with more examples and a new seed (``tools/fuzz.py``).
 """

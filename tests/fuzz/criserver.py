@@ -1,4 +1,4 @@
-"""The runtime server's real managers, store and calls on a simulated machine, through lives that end at any moment."""
+"""The runtime server's real managers, store and calls on a simulated machine, with kills at any moment."""
 
 import asyncio
 import sys
@@ -43,7 +43,7 @@ from tests.unit.criserver.spec.given import HOST
 
 @dataclass
 class Life:
-    """One process of the server."""
+    """The life of one process of the server."""
 
     alive: bool = True
     store: Store | None = None
@@ -51,7 +51,7 @@ class Life:
 
 
 class Stage:
-    """A machine and the server that runs on it now."""
+    """A machine and its current server process."""
 
     sandbox_manager: SandboxManager
     container_manager: ContainerManager
@@ -65,16 +65,16 @@ class Stage:
         self.clock = SimulatedClock(loop)
         self.life = Life(alive=False)
         self.calls: dict[str, Callable[[Any], Awaitable[Any]]] = {}
-        """What the server serves, by name."""
+        """The server's calls by name."""
         self.streams: dict[str, Callable[[Any], AsyncIterator[Any]]] = {}
         self.requests: dict[str, type[Message]] = {}
 
     def unary(self, name: str, request: type[Message], function: Callable[[Any], Awaitable[Any]]) -> None:
-        """As ``Calls``, without gRPC."""
+        """Like ``Calls``, without gRPC."""
         self.calls[name], self.requests[name] = function, request
 
     def stream(self, name: str, request: type[Message], function: Callable[[Any], AsyncIterator[Any]]) -> None:
-        """As ``Calls``, without gRPC."""
+        """Like ``Calls``, without gRPC."""
         self.streams[name], self.requests[name] = function, request
 
     @property
@@ -83,7 +83,7 @@ class Stage:
         return self.life.store
 
     async def start(self) -> None:
-        """A new server takes over. Its recovery must succeed."""
+        """Start a new server process. Its recovery must succeed."""
         for directory in (self.settings.bundles, self.settings.exits, self.settings.scratch):
             directory.mkdir(parents=True, exist_ok=True)
         self.life = life = Life()
@@ -131,7 +131,7 @@ class Stage:
         await work()
 
     def call(self, work: Callable[[], Awaitable[object]], after: Seconds = 0.0) -> "asyncio.Task[object]":
-        """A call of a client, served by the server of now."""
+        """Make a client's call to the current server process."""
         life = self.life
 
         async def served() -> object:
@@ -142,7 +142,7 @@ class Stage:
         return asyncio.ensure_future(served())
 
     async def end(self, *, killed: bool) -> None:
-        """SIGKILL, or an orderly end."""
+        """End the server: SIGKILL, or a regular shutdown."""
         life = self.life
         if killed:
             life.alive = False
@@ -157,7 +157,7 @@ class Stage:
             await life.main
 
     async def settled(self) -> None:
-        """Wait until every call has come to its end, also those that nobody waits for."""
+        """Wait until every call has ended, also those without a waiting client."""
         await asyncio.sleep(1.0)
         await self.machine.quiet()
         own = ("call-", "create-", "repair-")
@@ -167,14 +167,14 @@ class Stage:
         await self.machine.quiet()
 
     async def rows(self) -> tuple[dict[str, SandboxRecord], dict[str, ContainerRecord]]:
-        """What the database says."""
+        """The contents of the database."""
         sandboxes, containers = await self.store.load()
         return {each.id: each for each in sandboxes}, {each.id: each for each in containers}
 
 
 @contextmanager
 def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
-    """The stage, with everything below the server simulated."""
+    """Create a stage on which everything below the server is simulated."""
     stage = Stage(loop, directory)
     machine = stage.machine
     SimulatedPidFd.machine = machine

@@ -1,4 +1,4 @@
-"""A streaming server with a hostile client, and a well-behaved one after it."""
+"""A streaming server with a hostile client, followed by a well-behaved client."""
 
 import asyncio
 import socket
@@ -23,21 +23,21 @@ from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, served
 
 EXAMPLES = (settings.default or settings()).max_examples // 5
-"""Each is a server of its own. More of them with a larger profile."""
+"""Number of examples, fewer than the profile's because each starts a server."""
 PEAK = 20 * MIB
-"""Of the server with one hostile client: two messages of 4 MiB, what the session holds, and some copies of it."""
+"""Memory limit of the server with one hostile client: two messages of 4 MiB, the session's buffers, some copies."""
 _CHUNK = 128 * KIB
-"""What is read at once, beyond a bound that is looked at afterwards."""
+"""Bytes of one read, by which a limit that is checked afterwards may be exceeded."""
 _STALLED = 0.1
-"""A server that takes nothing for so long lets its client wait, as it should."""
+"""Seconds after which a server that reads nothing is considered to throttle its client, as it should."""
 _V4 = "v4.channel.k8s.io"
 
 Head: TypeAlias = Callable[[str, str], bytes]
-"""The request to upgrade, for a host and a path."""
+"""Builds the upgrade request for a host and a path."""
 
 
 class Ports:
-    """Programs in the pod: one that answers, and one that never reads. The third has none."""
+    """Ports of the pod: a program that replies, a program that never reads, and a port without a program."""
 
     def __init__(self, echo: int, deaf: int) -> None:
         self.echo = echo
@@ -61,14 +61,14 @@ async def pod() -> AsyncIterator[Ports]:
 
 
 def target(kind: str, ports: Ports) -> Execution | Forward:
-    """What the hostile client is connected to."""
+    """The URL that the hostile client uses."""
     if kind.startswith("exec"):
         return Execution("c", ("cat",) if kind == "exec" else ("sleep", "60"), INPUT)
     return Forward("s", None, (ports.echo, ports.deaf, ports.closed))
 
 
 async def attack(url: str, head: Head, data: bytes, listens: bool) -> None:
-    """Send it all, or as much as is taken, and vanish."""
+    """Send all data, or as much as the server reads, and disconnect."""
     parts, loop = urlsplit(url), asyncio.get_running_loop()
     with socket.socket() as client:
         client.setblocking(False)
@@ -86,7 +86,7 @@ async def attack(url: str, head: Head, data: bytes, listens: bool) -> None:
         if listening is not None:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
-        # As the kernel does in the end for a client whose last data is not taken.
+        # The kernel also resets the connection of a client whose last data is not read.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -97,7 +97,7 @@ async def _listen(client: socket.socket) -> None:
 
 
 def run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], listens: bool) -> None:
-    """Let the hostile client do its worst; the server's memory stays bounded and it serves the next client."""
+    """Run the hostile client; the server's memory must stay bounded and it must serve the next client."""
     asyncio.run(_run_attack(kind, head, make, listens))
 
 
@@ -105,7 +105,7 @@ async def _run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], lis
     with tempfile.TemporaryDirectory() as directory, mock.patch.object(hangup, "STUCK", 0.05):
         async with pod() as ports, served(Path(directory)) as (server, session):
             data = make(ports)
-            # Few bytes do not take many, and the measurement takes its time.
+            # A few bytes cannot take much memory, and the measurement is slow.
             measuring = measured() if len(data) > _CHUNK else nullcontext(lambda: 0)
             with watched_connections() as broken, measuring as peak:
                 await attack(server.url(target(kind, ports)), head, data, listens)
@@ -122,7 +122,7 @@ async def _run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], lis
 
 @contextmanager
 def measured() -> Iterator[Callable[[], int]]:
-    """The most memory that was used at a time within the block."""
+    """Measure the peak memory within the block."""
     tracemalloc.start()
     try:
         yield lambda: tracemalloc.get_traced_memory()[1]
@@ -131,7 +131,7 @@ def measured() -> Iterator[Callable[[], int]]:
 
 
 class watched_connections:  # noqa: N801 - used like a function
-    """Look at the bounds of each SPDY connection after each frame; gives the list of those that were broken."""
+    """Check the limits of each SPDY connection after each frame; yields the list of violations."""
 
     def __enter__(self) -> list[str]:
         broken: list[str] = []

@@ -1,8 +1,8 @@
-"""A machine below the runtime server, in memory: processes, monitors, an OCI runtime, network, namespaces, images.
+"""A simulated machine for the runtime server: processes, monitors, an OCI runtime, network, namespaces, images.
 
-It does what the real programs do as far as the server can see: a monitor goes on when its server dies, and notes the
-exit of its container if it lives so long; the runtime keeps its state in files; a cgroup's removal kills what is in it.
-Every step takes a while that chance chooses.
+It behaves like the real programs as far as the server can observe: a monitor outlives its server, and records the
+exit of its container if it lives that long; the runtime keeps its state in files; the removal of a cgroup kills its
+processes. Every step takes a random time.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from tests.fuzz.simulation import RUNS_IN, Dead, SimulatedLoop
 CONMON = "/simulated/conmon"
 IMAGE = "app:1"
 _FIRST_PID = 1 << 24
-"""No real process has such a number."""
+"""First PID of simulated processes, above all real PIDs."""
 
 
 @dataclass
 class Process:
-    """Of the simulated machine."""
+    """A process of the simulated machine."""
 
     pid: int
     arguments: tuple[str, ...]
@@ -47,7 +47,7 @@ class Process:
     on_end: Callable[[int], None] = lambda _: None
 
     def end(self, code: int) -> None:
-        """Once."""
+        """Handle the exit of the process; later calls have no effect."""
         if self.alive:
             self.alive = False
             for future in self.ended:
@@ -57,7 +57,7 @@ class Process:
 
 
 class Machine:
-    """What outlives servers."""
+    """The state of the machine that outlives server processes."""
 
     def __init__(self, loop: SimulatedLoop, root: Path, run: Path) -> None:
         self.loop = loop
@@ -66,16 +66,16 @@ class Machine:
         self.boots = 1
         self.processes: dict[int, Process] = {}
         self.begun: dict[str, int] = {}
-        """How often the program of a container has begun."""
+        """Number of starts of each container's program."""
         self.first: dict[str, Process] = {}
-        """The first process of a container."""
+        """The first process of each container."""
         self.rootfs: set[str] = set()
         self.namespaces: set[SandboxID] = set()
         self.attached: set[SandboxID] = set()
         self.trouble = 0.0
-        """How likely it is that something fails."""
+        """Probability that a step fails."""
         self.full = 0.0
-        """How likely it is that the disk has no room for a change."""
+        """Probability that a write fails because the disk is full."""
         self._work: set[asyncio.Task[None]] = set()
 
     @property
@@ -83,7 +83,7 @@ class Machine:
         return f"boot-{self.boots}"
 
     async def step(self) -> None:
-        """Something takes a while; the process that asked for it may be dead then."""
+        """Wait for the time of a step; the calling process may be dead afterwards."""
         self.check()
         await asyncio.sleep(self.loop.delay())
         self.check()
@@ -94,13 +94,13 @@ class Machine:
             raise Dead
 
     async def fallible(self, what: str) -> None:
-        """A step that may fail."""
+        """Wait for the time of a step that may fail."""
         await self.step()
         if self.loop.chance.random() < self.trouble:
             raise Transient(f"{what}: an I/O error")
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work of another process than the server's."""
+        """Run work of another process than the server."""
         token = RUNS_IN.set(None)
         try:
             task = self.loop.create_task(work)
@@ -110,7 +110,7 @@ class Machine:
         task.add_done_callback(self._work.discard)
 
     async def quiet(self) -> None:
-        """Wait until all such work is done."""
+        """Wait until all work of other processes is done."""
         while self._work:
             await asyncio.wait(set(self._work))
 
@@ -123,7 +123,7 @@ class Machine:
         return [each for each in self.processes.values() if each.alive]
 
     async def reboot(self) -> None:
-        """Processes, mounts, and what lies in /run are gone; nobody has noted how anything ended."""
+        """Reboot: processes, mounts and the files in /run are lost; exits are not recorded."""
         for task in tuple(self._work):
             task.cancel()
         await self.quiet()
@@ -156,7 +156,7 @@ class Machine:
 
 
 class SimulatedPidFd:
-    """As ``PidFd``."""
+    """A fake of ``PidFd``."""
 
     machine: Machine
 
@@ -174,7 +174,7 @@ class SimulatedPidFd:
         self.close()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no descriptor is open."""
 
     def exited(self) -> bool:
         return not self._process.alive
@@ -195,7 +195,7 @@ class SimulatedPidFd:
 
 
 class SimulatedConmon(Conmon):
-    """Monitors are processes of their own: what they have begun goes on without the server."""
+    """Monitors are separate processes, which continue without the server."""
 
     def __init__(self, machine: Machine, exits: Path) -> None:
         self.path = CONMON
@@ -263,7 +263,7 @@ class SimulatedConmon(Conmon):
 
 
 class SimulatedRuntime(OciRuntime):
-    """runc, whose containers wait at a FIFO for their start."""
+    """A fake of runc, whose containers wait at a FIFO for their start."""
 
     def __init__(self, machine: Machine, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -271,7 +271,7 @@ class SimulatedRuntime(OciRuntime):
         self._machine = machine
 
     def will_move(self) -> None:
-        """There are no cgroups to speak of."""
+        """Do nothing: resources of cgroups are not simulated."""
 
     async def features(self) -> Features:
         return Features(True, True)
@@ -309,7 +309,7 @@ class SimulatedRuntime(OciRuntime):
 
 
 class SimulatedCgroups:
-    """Removing one kills what is in it."""
+    """Cgroups: the removal of one kills its processes."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -327,7 +327,7 @@ class SimulatedCgroups:
 
 
 class SimulatedNetwork:
-    """Addresses, noted on the disk."""
+    """Networks: addresses are recorded on the disk."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -349,14 +349,14 @@ class SimulatedNetwork:
         return list(self._machine.attached)
 
     async def start(self) -> None:
-        """There is no configuration to read."""
+        """Do nothing: there is no configuration."""
 
     def problem(self) -> str:
         return ""
 
 
 class SimulatedNamespaces:
-    """As ``PinnedNamespaces``."""
+    """A fake of ``PinnedNamespaces``."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -380,7 +380,7 @@ class SimulatedNamespaces:
 
 
 class SimulatedUsage:
-    """Containers that have written nothing."""
+    """Usage of writable layers: always zero."""
 
     async def usage(self, container: ContainerID) -> LayerUsage | None:
         return LayerUsage("/", Bytes(0), 0)
@@ -390,7 +390,7 @@ class SimulatedUsage:
 
 
 class SimulatedImages:
-    """One image; root file systems are directories on the disk."""
+    """Images: there is one, and root file systems are directories on the disk."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

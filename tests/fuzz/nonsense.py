@@ -1,4 +1,4 @@
-"""Messages whose fields hold anything that protobuf lets through, beside values that mean something."""
+"""Messages whose fields contain any value that protobuf permits, mixed with meaningful values."""
 
 import random
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ _RANGES = {
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
 _PATHS = frozenset(("host_path", "log_directory"))
-"""Of the node: what is missing there is made, so they stay in one directory."""
+"""Fields with paths of the node: missing ones are created, so values are limited to one directory."""
 _DEEPEST = 6
 _MANY = 2000
 
 
 class Nonsense:
-    """Fills messages as chance wills."""
+    """Fills messages with random values."""
 
     def __init__(self, chance: random.Random, directory: Path, ids: Sequence[str]) -> None:
         self._chance = chance
@@ -64,7 +64,7 @@ class Nonsense:
         self._ids = ids
 
     def fill(self, message: Message, likely: float, depth: int = 0) -> None:
-        """Set each field with that likelihood; what is set already may be changed or stay."""
+        """Set each field with that probability; fields that are already set may be changed."""
         for field in message.DESCRIPTOR.fields:
             if self._chance.random() < likely and depth < _DEEPEST:
                 self._set(message, field, likely, depth)

@@ -1,7 +1,7 @@
-"""An event loop in which everything that waits is decided by one seed: an interleaving that fails, fails again.
+"""An event loop in which one seed decides every interleaving, so that a failing interleaving can be reproduced.
 
-Time is virtual, threads are turns of the loop, each after a delay that chance chooses. A loop in which nothing is
-left to happen is a deadlock, and says so.
+Time is virtual; threads are callbacks of the loop, each after a random delay. A loop without pending callbacks is a
+deadlock and raises an error.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ _WALL = 1_700_000_000.0
 
 
 class Mortal(Protocol):
-    """A process in the simulation, which dies without any last words."""
+    """A process in the simulation, which can be killed."""
 
     alive: bool
 
 
 class Dead(BaseException):
-    """What the rest of a dead process's code meets wherever it would touch the world."""
+    """Raised in the code of a dead process at every access to the simulated machine."""
 
 
 RUNS_IN: ContextVar[Mortal | None] = ContextVar("RUNS_IN", default=None)
@@ -34,7 +34,7 @@ RUNS_IN: ContextVar[Mortal | None] = ContextVar("RUNS_IN", default=None)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """One thread, virtual time."""
+    """An event loop with one thread and virtual time."""
 
     def __init__(self, chance: random.Random) -> None:
         self._virtual: Seconds = 1000.0
@@ -46,17 +46,17 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._virtual
 
     def advance(self, seconds: Seconds) -> None:
-        """Nothing is ready: the next timer is due."""
+        """Advance the time to the next timer if no callback is ready."""
         self._virtual += seconds
 
     def delay(self) -> Seconds:
-        """How long something takes: mostly nothing, at times long enough for everything else to happen."""
+        """A random duration: mostly zero, sometimes long enough for everything else to happen."""
         return self.chance.choice((0.0, 0.0, 0.0, 0.0001, 0.001, 0.01, 0.1))
 
     def run_in_executor(  # type: ignore[override]  # generic in the base class
         self, executor: Executor | None, function: Callable[..., Any], *arguments: Any
     ) -> "asyncio.Future[Any]":
-        """An executor of its own is one thread, the default one many."""
+        """Run a blocking call: a given executor has one thread, the default executor many."""
         future: asyncio.Future[Any] = self.create_future()
 
         def work() -> None:
@@ -78,7 +78,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def later(
         self, work: Callable[[], None], future: "asyncio.Future[Any] | None" = None, *, of_component: bool = True
     ) -> None:
-        """Do it in another thread: after a while, unless its process is dead then."""
+        """Run a call as in another thread: after a delay, unless its process is dead by then."""
         self.call_later(self.delay(), _unless_dead(work, future))
 
     def _enqueue(self, executor: Executor, work: Callable[[], None], future: "asyncio.Future[Any]") -> None:
@@ -108,7 +108,7 @@ def _unless_dead(work: Callable[[], None], future: "asyncio.Future[Any] | None")
 
 
 class _Selector(selectors.SelectSelector):
-    """Does not wait: time passes instead."""
+    """A selector that advances the virtual time instead of waiting."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         super().__init__()

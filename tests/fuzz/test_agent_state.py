@@ -1,4 +1,4 @@
-"""The agent's own files on disk as anything: each reader ends, says what is wrong, and the next write works again."""
+"""Arbitrary contents of the agent's own files: each reader ends and reports the error, and the next write works."""
 
 import asyncio
 import os
@@ -74,7 +74,7 @@ damages = st.one_of(
 )
 
 
-async def _ledger(home: Path, damage: Damage) -> None:
+async def _allocations(home: Path, damage: Damage) -> None:
     dirs = PodDirs.at(home)
     dirs.prepare(UID)
     damage(dirs.resources(UID))
@@ -134,7 +134,9 @@ async def _volume_record(home: Path, damage: Damage) -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [_ledger, _user_namespace, _backup, _pending_key, _certificate, _volume_record], ids=lambda f: f.__name__[1:]
+    "use",
+    [_allocations, _user_namespace, _backup, _pending_key, _certificate, _volume_record],
+    ids=lambda f: f.__name__[1:],
 )
 def test_damaged_file_of_the_agent_is_survived_and_written_again(
     use: Callable[[Path, Damage], Coroutine[None, None, None]],

@@ -1,6 +1,6 @@
-"""Requests of all kinds, also nonsensical ones, to every call of the runtime server.
+"""Arbitrary requests, valid and invalid, to every call of the runtime server.
 
-Each is answered or refused with a code that was meant; the server lives on, and answers what makes sense.
+Each succeeds or is refused with an intended status code; the server keeps running and serves valid requests.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tests.unit.criserver.images.served import NoContainers
 _EXAMPLES = int(os.environ.get("PYKUBELET_FUZZ_EXAMPLES", "10"))
 _CALLS = 6
 _MAKING = ("RunPodSandbox", "CreateContainer", "UpdateContainerResources")
-"""What most fields go to."""
+"""The calls whose requests have most of the fields."""
 _ENDLESS = frozenset(("GetContainerEvents",))
 
 
@@ -64,7 +64,7 @@ class _Given:
         self._nonsense = Nonsense(self.chance, directory, (sandbox, container))
 
     def request(self, name: str) -> Message:
-        """Often one that makes sense but for a few fields."""
+        """A request, often valid except for a few fields."""
         request = self._stage.requests[name]()
         self._nonsense.fill(request, self.chance.choice((0.05, 0.3, 0.9)))
         if self.chance.random() < 0.8:
@@ -78,7 +78,7 @@ class _Given:
 
 
 async def _answer(calls: Stage, name: str, request: Message) -> Message | None:
-    """The reply, or the last one of a stream; None when it was refused, as something that was meant."""
+    """The reply, or the last one of a stream; None if the request was refused with an intended status code."""
     try:
         if name in calls.calls:
             reply = await calls.calls[name](request)

@@ -1,8 +1,8 @@
-"""The life of sandboxes and containers against a model: concurrent calls, cancelled clients, sudden ends of servers,
+"""Life cycle of sandboxes and containers against a model: concurrent calls, cancelled clients, kills of servers,
 monitors and containers, a full disk, failing system calls, and reboots.
 
-After each round, when everything has come to rest: what was answered OK is so, what is listed is what the database and
-the machine say, and nothing that was removed remains.
+After each round, when the machine is idle: successful calls have taken effect, lists agree with the database and
+the machine, and nothing of removed objects is left.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Container:
     remove_tried: bool = False
     removed: bool = False
     forgiven: int = 0
-    """Starts that a server's end may have cut, so that the program may begin again."""
+    """Starts that a kill of the server may have interrupted, so that the program may begin again."""
 
     @property
     def going(self) -> bool:
@@ -62,7 +62,7 @@ class Container:
 
 @dataclass
 class Client:
-    """Calls the server and remembers what it was told."""
+    """Calls the server and records its replies."""
 
     stage: Stage
     chance: random.Random
@@ -71,12 +71,12 @@ class Client:
     focus: Sandbox | None = None
 
     def look_at_one(self) -> None:
-        """Most calls of a round are about the same sandbox: those meet."""
+        """Choose a sandbox, mostly the same one in a round, so that calls conflict."""
         there = [each for each in self.sandboxes.values() if not each.removed]
         self.focus = self.chance.choice(there) if there else None
 
     def operation(self, kind: str) -> Callable[[], Awaitable[object]] | None:
-        """A call of that kind about something that there is; None when there is nothing."""
+        """A call of that kind about an existing object; None if there is none to call it for."""
         sandbox = self.focus
         containers = [each for each in self.containers.values() if each.sandbox is sandbox and not each.removed]
         if self.chance.random() < 0.2 or not containers:
@@ -171,7 +171,7 @@ class Client:
         return self.stage.calls
 
     async def listed(self) -> tuple[dict[str, pb.PodSandbox], dict[str, pb.Container]]:
-        """What the server lists."""
+        """The lists of the server."""
         boxes = (await self.calls["ListPodSandbox"](pb.ListPodSandboxRequest())).items
         containers = (await self.calls["ListContainers"](pb.ListContainersRequest())).containers
         return {box.id: box for box in boxes}, {each.id: each for each in containers}
@@ -190,13 +190,13 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class Round:
-    """What happens at once, and how it ends."""
+    """Concurrent calls and the end of the server."""
 
     kinds: tuple[str, ...]
     end: str = ""
     trouble: bool = False
     disk_full: float = 0.0
-    """How likely it is that the disk has no room for a change."""
+    """Probability that a write fails because the disk is full."""
 
 
 _ROUNDS = st.builds(
@@ -259,15 +259,15 @@ async def _do(client: Client, what: Round) -> None:
 
 
 def _check_outcome(outcome: object) -> None:
-    """Every refusal was foreseen."""
+    """AssertionError if a refusal was not expected."""
     if isinstance(outcome, Exception) and not isinstance(outcome, PykubeletError):
         raise outcome
 
 
 async def _adopt(client: Client, *, lost: bool, reboot: bool) -> None:
-    """Look at what there is: the answer to a creation may have been lost with its caller or the server.
+    """Update the client from the lists: the reply to a creation may have been lost with its caller or the server.
 
-    ``lost``: the disk was full, so the server may have had to forget what it was told last.
+    ``lost``: the disk was full, so the server may have lost the most recent changes.
     """
     boxes, containers = await client.listed()
     for box in boxes:
@@ -290,7 +290,7 @@ async def _check(client: Client) -> None:
     known = {each.id: each for each in stage.sandbox_manager.known().values()}
     held = {each.id: each for each in stage.container_manager._registry}
     sandbox_rows, container_rows = await stage.rows()
-    # Rows of containers go with their sandbox's; what was not made to its end may have none.
+    # Rows of containers are deleted with their sandbox's; an incomplete creation may have none.
     going = {key for key, each in known.items() if each.record.phase is SandboxPhase.REMOVING}
     assert _whole(sandbox_rows) == _whole({key: each.record for key, each in known.items()})
     assert _whole(container_rows, going) == _whole({key: each.record for key, each in held.items()}, going)
@@ -350,7 +350,7 @@ def _check_sandbox(client: Client, sandbox: Sandbox, boxes: dict[str, pb.PodSand
 def _check_container(client: Client, container: Container, containers: dict[str, pb.Container]) -> None:
     begun = client.stage.machine.begun.get(container.id, 0)
     assert begun <= 1 + container.forgiven, "its program ran twice"
-    assert container.start_tried or begun == 0, "nobody has started it"
+    assert container.start_tried or begun == 0, "it was not started"
     if container.removed or container.sandbox.removed:
         assert container.id not in containers
     elif not container.going:
@@ -361,7 +361,7 @@ def _check_container(client: Client, container: Container, containers: dict[str,
 
 
 async def _clear(client: Client) -> None:
-    """Take everything down. Nothing may be left, for the next server either."""
+    """Remove everything. Nothing may be left, also after a restart of the server."""
     stage = client.stage
     boxes, _ = await client.listed()
     for box in boxes:

@@ -1,4 +1,4 @@
-"""Whatever lies in place of the server's files, it opens its store and directories, and loses no sound copy."""
+"""Arbitrary files in place of the server's own: it opens its store and directories, and loses no valid copy."""
 
 import asyncio
 import os
@@ -77,7 +77,7 @@ def _damage(path: Path, kind: Callable[[Path, bytes], None], data: bytes) -> Non
 
 
 async def _start(settings: Settings) -> list[SandboxRecord]:
-    """What a server does with its own files before it looks at containers."""
+    """Open the server's own files as its start does, before the recovery of containers."""
     for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
         make_way(directory, way)
         os.close(lock_directory(directory))

@@ -1,4 +1,4 @@
-"""Any manifest, index and configuration: read, or refused by an error of ours in few words; never anything else."""
+"""Arbitrary manifests, indexes and configurations: read, or refused with a short error of the project's own types."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ values = st.recursive(
 
 
 def object_of(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """An object with fields of the right kind mostly, some missing; now and then something else."""
+    """An object whose fields mostly have the right type; some are missing or of another type."""
     return st.one_of(*[st.fixed_dictionaries({}, optional=fields)] * 4, values)
 
 
@@ -75,7 +75,7 @@ configs = object_of(
 
 
 def encoded(found: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
-    """As JSON of either spelling, perhaps damaged, or no JSON at all."""
+    """JSON in compact or indented form, possibly damaged, or other data."""
     plain = st.builds(lambda value, ascii: json.dumps(value, ensure_ascii=ascii), found, st.booleans())
     sound = plain.map(lambda text: text.encode(errors="surrogatepass"))
     damaged = st.builds(
@@ -88,7 +88,7 @@ def encoded(found: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 
 
 def read(work: Callable[[], object]) -> object:
-    """The result; None for what is refused as it should be."""
+    """The result; None if the input was refused with an intended error."""
     try:
         return work()
     except PykubeletError as error:

@@ -1,6 +1,6 @@
 # ruff: noqa: PTH208
-# Names may be no text.
-"""Any layer, applied by the real extractor: nothing outside its directory changes, and all that it takes is charged."""
+# Names may be invalid UTF-8.
+"""Arbitrary layers with the real extractor: nothing outside the directory changes, and all disk usage is charged."""
 
 import asyncio
 import io
@@ -74,13 +74,13 @@ _VALUES = ("", "y", "/b", "x" * 3000, "\x01\x00\x00\x02\x00\x00\x00\x00")
 
 
 class Maker:
-    """Makes tar streams by lot: drawn one by one from hypothesis, they would take most of the time."""
+    """Generates random tar streams; drawing each entry from hypothesis would take most of the time."""
 
     def __init__(self, seed: int) -> None:
         self._lots = random.Random(seed)
 
     def archive(self) -> bytes:
-        """Entries of all kinds in any order, some twice; perhaps cut or damaged."""
+        """Entries of all types in any order, some duplicated; possibly truncated or damaged."""
         lots = self._lots
         found = [self._entry() for _ in range(lots.randint(1, 14))]
         found += lots.choices(found, k=lots.choice((0, 0, 1, 3)))
@@ -88,7 +88,7 @@ class Maker:
         form = lots.choice((tarfile.PAX_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT))
         with tarfile.open(fileobj=buffer, mode="w", format=form, errors="surrogateescape") as archive:
             for info, data in found:
-                with suppress(ValueError):  # a name or a number that this format cannot hold
+                with suppress(ValueError):  # a name or a number that this format cannot represent
                     archive.addfile(info, io.BytesIO(data))
         whole = buffer.getvalue()
         at = lots.randrange(len(whole))
@@ -131,7 +131,7 @@ async def _forked(argv: Sequence[str], **_: Any) -> proc.Completed:
 
 
 def _run(argv: Sequence[str]) -> proc.Completed:
-    """The worker in a child that has everything imported already."""
+    """Run the worker in a child process that has already imported everything."""
     there, here = os.pipe()
     child = os.fork()
     if child == 0:
@@ -172,7 +172,7 @@ class Disk:
         return found
 
     def seen_outside(self) -> object:
-        """What a layer must not change: everything but the directories of layers and their notes."""
+        """State that a layer must not change: everything except the directories of layers and their records."""
         storage = self.root / "storage"
         here = {path: _facts(path) for path in (self.outside, self.outside / "a", self.blobs)}
         return here, sorted(os.listdir(self.root)), sorted(os.listdir(storage)), os.listdir(storage / "merge")
@@ -195,7 +195,7 @@ def _walk(directory: bytes) -> Iterator[tuple[bytes, object]]:
 
 
 def _steering(path: bytes) -> list[str]:
-    """Attributes that overlayfs obeys, but for those which its own layers have."""
+    """Attributes with a meaning for overlayfs, except those that valid layers have."""
     with suppress(OSError):
         names = os.listxattr(path, follow_symlinks=False)
         own = ("opaque", "origin", "impure", "nlink", "uuid", "upper")

@@ -1,5 +1,5 @@
-"""Manifests as any bytes, under any name, from files and from a URL: the sources never raise, whatever is refused is
-told with its file, and the good files beside it stay wanted.
+"""Manifests of arbitrary bytes, under any name, from files and from a URL: the sources never raise, every refusal is
+reported with its file, and the pods of valid files stay desired.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | 
 
 @st.composite
 def objects(draw: st.DrawFn) -> dict[str, Any]:
-    """An object with anything in some of its places, or under a key of any text beside them."""
+    """An object with arbitrary values in some of its fields, or under additional keys."""
     value: dict[str, Any] = json.loads(json.dumps(draw(st.sampled_from([SEED, MAP, SECRET]))))
     for _ in range(draw(st.integers(1, 3))):
         *parents, last = draw(st.sampled_from(places(value)))
@@ -87,7 +87,7 @@ def objects(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def as_json(value: object) -> bytes:
-    return json.dumps(value).encode()  # escapes all that is not ASCII, half surrogate pairs too
+    return json.dumps(value).encode()  # escapes all characters that are not ASCII, also lone surrogates
 
 
 def as_yaml(value: object) -> bytes:
@@ -97,7 +97,7 @@ def as_yaml(value: object) -> bytes:
 
 @st.composite
 def around(draw: st.DrawFn, text: st.SearchStrategy[bytes]) -> bytes:
-    """A text in another encoding, cut off, doubled, nested, or with bytes put in."""
+    """A text in another encoding, truncated, duplicated, nested, or with inserted bytes."""
     data = draw(text)
     match draw(st.integers(0, 6)):
         case 0:
@@ -145,7 +145,7 @@ def test_parse_any_bytes_gives_sound_objects_or_problems(data: bytes) -> None:
 
 @given(objects())
 def test_parse_json_and_yaml_of_an_object_agree(value: dict[str, Any]) -> None:
-    """What half a surrogate pair does to one it does to the other, or YAML cannot say it at all."""
+    """A lone surrogate has the same effect in JSON and YAML, or YAML cannot represent it."""
     given_json = parse(as_json(value), "/m/f")
     assert given_json.objects or given_json.problems
     if b"\\ud" not in as_json(value):
@@ -175,12 +175,12 @@ def test_look_any_files_beside_a_good_one_keeps_the_good_one(files: dict[bytes, 
 
 
 def _other_good(content: SourceContent) -> bool:
-    """Another file gives the same pod and comes first by its name."""
+    """Another file, whose name sorts first, contains the same pod."""
     return any("is already given in" in str(problem) for state in content.states for problem in state.problems)
 
 
 class Answers:
-    """A server that answers with what it is told."""
+    """A server with given responses."""
 
     def __init__(self, bodies: list[tuple[int, bytes]]) -> None:
         self.bodies = bodies

@@ -53,13 +53,13 @@ NEEDED: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "DebugRoutes._profile": ("debug", "", _PROXY),
     "DebugRoutes._verbosity": ("debug", "", _PROXY),
 }
-"""By handler: the first word of its path, the verb it needs (empty: that of the method), and the subresources."""
+"""For each handler: the first segment of its path, the verb (empty: that of the method), and the subresources."""
 VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @dataclass(slots=True)
 class Seen:
-    """What happened during one request."""
+    """The authorizations and handler calls of one request."""
 
     served: list[tuple[str, str]] = field(default_factory=list)
     """The handlers that ran, with the methods they were called for."""
@@ -94,7 +94,7 @@ class Rig:
         world.set(running(), pod())
         (world.logs / "0.log").write_bytes(raw("one"))
         (world.node_logs / "a.log").write_text("a line\n")
-        # Nothing is kept, so each request shows what it was authorized as.
+        # Without caching, so that each request is authorized separately.
         auth = AuthConfig(token_ttl=0.0, allowed_ttl=0.0, denied_ttl=0.0)
         slots = SlotLimits(short=8, short_per_user=8, streams=8, streams_per_user=8, deadline=2.0)
         world.change(auth=auth, slots=slots)
@@ -112,7 +112,7 @@ class Rig:
         self.runner.close()
 
     def ask(self, request: bytes, rights: frozenset[tuple[str, str]]) -> bytes:
-        """The answer to a request; what happened is in ``seen``."""
+        """Send a request; returns the response. ``seen`` has its authorizations and handler calls."""
         self.seen.served.clear()
         self.seen.defects.clear()
         reviews = self.world.reviews
@@ -135,7 +135,7 @@ class Rig:
             writer.close()
 
     def asked(self) -> set[tuple[str, str]]:
-        """The verbs and subresources that the authorizer was asked about."""
+        """The verbs and subresources of the SubjectAccessReviews."""
         wanted = [review.spec.resource_attributes for review in self.world.reviews.access_reviews]
         return {(each.verb, each.subresource) for each in wanted if each is not None}
 
@@ -158,7 +158,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     original = Slots._serve
 
     async def recorded(self: Slots, request: web.Request, handler: Handler) -> web.StreamResponse:
-        # The innermost middleware: what comes next is the handler itself.
+        # The innermost middleware: it calls the handler itself.
         if request.match_info.route.resource is not None:
             name = getattr(request.match_info.handler, "__qualname__", "")
             rig.seen.served.append((name, request.method))
@@ -202,7 +202,7 @@ _RIGHTS: Final = st.one_of(
 
 @st.composite
 def _targets(draw: st.DrawFn) -> bytes:
-    """A path of the server, mutated, or anything."""
+    """A mutated path of the server, or arbitrary text."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=60)).replace(b"\n", b"").replace(b"\r", b"")
     path = draw(st.sampled_from(_PATHS))
@@ -241,7 +241,7 @@ _HEADERS: Final = st.sampled_from(
 
 def _request(method: str, target: bytes, headers: bytes, user: str) -> bytes:
     head = method.encode() + b" " + target + b" HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer " + user.encode()
-    # Upgrades name their own; others shall end with their answer.
+    # Upgrades have their own header; the connections of other requests close after the response.
     close = b"" if headers.startswith(b"Connection") else b"Connection: close\r\n"
     return head + b"\r\n" + headers + close + b"Content-Length: 0\r\n\r\n"
 
@@ -268,7 +268,7 @@ def test_request_that_is_served_is_the_one_that_was_authorized(
 
 @given(st.lists(st.tuples(_METHODS, _targets(), _HEADERS), min_size=1, max_size=3))
 def test_server_goes_on_serving(rig: Rig, requests: list[tuple[str, bytes, bytes]]) -> None:
-    """Also where requests come one behind the other on one connection."""
+    """Also with several requests on one connection."""
     rig.ask(b"".join(_request(*each, "client") for each in requests), frozenset({("get", "proxy")}))
     answer = rig.ask(_request("GET", b"/healthz", b"", "admin"), frozenset())
     assert answer.startswith(b"HTTP/1.1 200 ")

@@ -1,4 +1,4 @@
-"""Arbitrary SPDY frames against the streaming server: little is held, and it serves the next client."""
+"""Arbitrary SPDY frames against the streaming server: its buffers stay small, and it serves the next client."""
 
 from dataclasses import dataclass
 
@@ -14,19 +14,19 @@ from tests.unit.base.spdy.frames import FRAMES
 
 @dataclass(frozen=True)
 class Open:
-    """A new stream, by the next number."""
+    """Opens a stream with the next stream id."""
 
     kind: str
     port: str
     request: int
-    """The request's number is this one, or for 0 a new one."""
+    """Request id of the stream; 0: a new one."""
     padding: int
     fin: bool
 
 
 @dataclass(frozen=True)
 class Send:
-    """Data for one of the last streams."""
+    """Sends data on one of the last streams."""
 
     back: int
     size: int
@@ -35,7 +35,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Reset:
-    """The end of one of the last streams."""
+    """Resets one of the last streams."""
 
     back: int
 
@@ -69,7 +69,7 @@ _BURSTS = st.lists(st.builds(Burst, st.lists(_STEPS, min_size=1, max_size=5), _T
 
 
 class Script:
-    """Bursts as bytes."""
+    """Encodes bursts as bytes."""
 
     def __init__(self, ports: Ports) -> None:
         self._encoder = Encoder()

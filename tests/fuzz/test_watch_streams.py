@@ -1,4 +1,4 @@
-"""Watch streams of any kind through the real reflector: it never spins, keeps the last good state, and stays small."""
+"""Arbitrary watch streams with the real reflector: it never spins, keeps the last valid state, and stays small."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ STREAMS = st.lists(st.tuples(st.lists(LINES, max_size=5), st.sampled_from([0.0, 
 
 @dataclass
 class Server:
-    """An API server of which every answer is given; when they are used up it repeats the last one for ever."""
+    """An API server with given responses; after the last one it repeats that one for ever."""
 
     clock: VirtualClock
     streams: list[tuple[list[bytes], Seconds]]
@@ -125,7 +125,7 @@ def test_reflector_on_any_streams_goes_on_without_spinning(
     streams: list[tuple[list[bytes], Seconds]], lists: list[bytes]
 ) -> None:
     followed = asyncio.run(follow([*streams, ([], 0.0)], [*lists, listing("last")], minutes=2))
-    # A rest is 0.8 s at least but after the first of several quick ends.
+    # A delay is at least 0.8 s, except after the first of several quick ends.
     assert most_per_minute(followed.server.requests) <= 2 * MINUTE / 0.8
     assert all(set(items) <= {"a", "b", "c", "last", ""} for items in followed.seen)
 
@@ -182,5 +182,5 @@ def test_lines_without_an_end_are_refused_before_they_fill_memory() -> None:
             assert list(cut.feed(b"x" * (1 << 20))) == []
             fed += 1 << 20
     assert fed <= MAX_EVENT + (1 << 20)
-    # One that ends is given whole, however it is cut.
+    # A line that ends is delivered whole, regardless of the chunks.
     assert list(Lines().feed(b"y" * MAX_EVENT + b"\n")) == [b"y" * MAX_EVENT]

@@ -1,4 +1,4 @@
-"""Arbitrary WebSocket frames against the streaming server: little is held, and it serves the next client."""
+"""Arbitrary WebSocket frames against the streaming server: its buffers stay small, and it serves the next client."""
 
 import struct
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MASK = b"\0\0\0\0"
 
 @dataclass(frozen=True)
 class WsFrame:
-    """One frame; ``claimed`` is the length that it announces beyond its own."""
+    """One frame; ``claimed`` is added to the length in its header."""
 
     opcode: int
     payload: bytes
@@ -69,7 +69,7 @@ class Burst:
 _TIMES = st.sampled_from([1, 1, 2, 50, 300])
 _BURSTS = st.lists(st.builds(Burst, st.lists(_FRAMES, min_size=1, max_size=5), _TIMES), max_size=5)
 _FILL = Burst([WsFrame(_BINARY, b"\0" + b"x" * 30_000)], 20)
-"""More than the pipe of a command that does not read takes."""
+"""More data than the pipe of a command that does not read can hold."""
 _EMPTY = [_FILL, Burst([WsFrame(_BINARY, b"")], 100_000)]
 _PINGS = [_FILL, Burst([WsFrame(_PING, b"")], 100_000)]
 _SIZES = [_FILL, Burst([WsFrame(_BINARY, b"\4" + _RESIZE)], 10_000)]

@@ -1,4 +1,4 @@
-"""A CRI client on the session's runtime, for tests that make their pods by its calls."""
+"""A CRI client of the session's runtime, for tests that create their pods by CRI calls."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.manifests import BUSYBOX
 
 @pytest.fixture
 async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
-    """It and what is made with it, which is removed afterwards."""
+    """The runtime; pods created through it are removed afterwards."""
     (tmp_path / "logs").mkdir()
     async with CriClient.connect(daemon.endpoint) as client:
         made = Runtime(client, BUSYBOX, tmp_path / "logs")

@@ -1,4 +1,4 @@
-"""Pods that this node may not run: Failed with the reason, an event, never started, and so after a restart."""
+"""Pods that the node rejects: Failed with the reason, an event, never started, also after a restart."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_restart_keeps_who_is_in_and_who_is_not(agent: AgentProcess, apply: Ap
     for name in names:
         apply(name, pod(name))
     before = {name: agent.wait_pod(name, is_ready) for name in names}
-    # Sorts before the others, so that it would come first if those that run did not have the first say.
+    # Sorts before the others, so it would be admitted first if running pods did not take precedence.
     apply("0", pod("0"))
     assert agent.wait_pod("0", rejected).status.reason == "UnexpectedAdmissionError"
     agent.kill()

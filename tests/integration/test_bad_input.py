@@ -1,4 +1,4 @@
-"""Manifests that are broken or hostile: they are told of, and what ran before keeps running."""
+"""Broken or hostile manifests: they are reported, and running pods keep running."""
 
 import json
 import os
@@ -55,7 +55,7 @@ _CASES = [
 
 @pytest.fixture(scope="module")
 def bystander(agent: AgentProcess) -> Iterator[Pod]:
-    """A good pod in a file of its own."""
+    """A valid pod in a separate file."""
     path = agent.write("bystander.json", pod("bystander"))
     yield agent.wait_running("bystander")[0]
     path.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def test_a_file_with_good_and_bad_documents(agent: AgentProcess, apply: Apply) -
 
 
 def test_other_files_in_the_directory(agent: AgentProcess, apply: Apply, bystander: Pod) -> None:
-    """Hidden files, directories, links to nothing and unreadable things break nothing."""
+    """Hidden files, directories, dangling links and unreadable files have no effect."""
     agent.write_text(".hidden.yaml", "not: [yaml")
     (agent.manifests / "directory").mkdir()
     (agent.manifests / "dangling.yaml").symlink_to("/nowhere")
@@ -135,7 +135,7 @@ def test_other_files_in_the_directory(agent: AgentProcess, apply: Apply, bystand
 def test_agent_started_with_hostile_manifests_runs_the_good_ones(
     agent: AgentProcess, apply: Apply, bystander: Pod
 ) -> None:
-    """Whatever is in the directory when the agent starts, and at its next start."""
+    """The files are in the directory when the agent starts, and at its next start."""
     half = json.dumps(pod("half", container(env=[{"name": "X", "value": "\ud800"}])))
     hostile = {
         "half.json": half.encode(),

@@ -1,4 +1,4 @@
-"""The command line against a running agent, as a user calls it."""
+"""The command line against a running agent."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def agent_config() -> dict[str, int]:
 
 @pytest.fixture(scope="module", autouse=True)
 def shown(agent: AgentProcess) -> Iterator[None]:
-    """The pods that the commands are asked about."""
+    """Create the pods that the commands show."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
     volumes = [{"name": "map", "configMap": {"name": "cli"}}, {"name": "tmp", "emptyDir": {}}]
     mounts = [{"name": "map", "mountPath": "/map"}]
@@ -152,9 +152,9 @@ def test_describe(agent: AgentProcess) -> None:
         r"Normal +Pulled",
     ):
         assert re.search(expected, text), f"no {expected!r} in:\n{text}"
-    missing = agent.cli("describe", "pod", "nobody")
+    missing = agent.cli("describe", "pod", "missing")
     assert missing.returncode == 1
-    assert "no pod 'nobody'" in missing.stderr
+    assert "no pod 'missing'" in missing.stderr
 
 
 def test_logs(agent: AgentProcess) -> None:
@@ -237,7 +237,7 @@ def test_exec_with_a_terminal(agent: AgentProcess) -> None:
 
 
 def _converse(descriptor: int, expected: str, *typed: str) -> None:
-    """Type lines half a second apart and read the terminal until it shows what is expected."""
+    """Type lines half a second apart and read the terminal until it shows the expected text."""
     seen = ""
     lines = list(typed)
     deadline = time.monotonic() + 10 * PATIENCE

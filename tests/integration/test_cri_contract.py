@@ -1,4 +1,4 @@
-"""The CRI contract suite on the session's real runtime; without the variables it runs on the fake alone."""
+"""The CRI contract suite on the session's real runtime; without the variables it runs only on the fake."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A walk with the real crictl, as an administrator of the node does it: every command must come to what they expect."""
+"""The commands of the real crictl, with the results that administrators expect."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class Crictl:
         return [_CRICTL, "--config", str(config), "-r", self.endpoint, "-i", self.endpoint, *arguments]
 
     def __call__(self, *arguments: str, given: str = "", fails: bool = False, both: bool = False) -> str:
-        """Its output, or that and its errors; AssertionError when it ends otherwise than expected."""
+        """Run a command; returns its output, optionally with its errors. AssertionError for another exit status."""
         done = subprocess.run(
             self.command(*arguments), input=given, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
@@ -58,7 +58,7 @@ class Crictl:
 
     @contextmanager
     def beside(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-        """One that runs until the end of the block."""
+        """Run a command until the end of the block."""
         program = subprocess.Popen(
             self.command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -69,7 +69,7 @@ class Crictl:
             program.communicate()
 
     def on_terminal(self, *arguments: str, typed: str) -> tuple[str, int]:
-        """On a terminal, with that typed once there is a prompt. What was shown, and the exit code."""
+        """Run a command on a terminal and type text at its prompt; returns the output and the exit code."""
         with Terminal(self.command(*arguments)) as terminal:
             terminal.until(lambda shown: "# " in shown)
             terminal.type(typed)
@@ -119,7 +119,7 @@ def _container(crictl: Crictl) -> str:
 
 
 def _wait_logs(crictl: Crictl, container: str) -> None:
-    """What the program writes to its error stream, crictl writes to its own."""
+    """crictl writes the program's error stream to its own error stream."""
     wait_for(
         lambda: crictl("logs", container, both=True).split("\n") == ["line 1", "line 2"],
         20 * PATIENCE,
@@ -171,7 +171,7 @@ def test_streams(crictl: Crictl, isolation: Isolation, daemon: PrivateRuntime, t
     crictl("start", container)
     _wait_logs(crictl, container)
 
-    # The size follows the prompt; the echo of this does not show it.
+    # The size is set after the prompt; the echo of this command does not contain it.
     sized = f'until [ "$(stty size)" = "{LINES} $(({COLUMNS}))" ]; do sleep 0.1; done;'
     said, code = crictl.on_terminal(
         *("exec", "-it", "-r", transport, container, "sh"), typed=f"{sized} stty size; echo $((6 * 7)); exit\n"

@@ -1,4 +1,4 @@
-"""What clients of our runtime server are told: the code and the words of every refusal, and the events of a life."""
+"""Replies of the runtime server: the code and the message of every refusal, and the events of a pod."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criser
 
 @dataclass
 class Given:
-    """A running container, one that has not been started, and the stubs that tell codes."""
+    """A running container, a container that has not been started, and the stubs, which return status codes."""
 
     runtime: Runtime
     sandbox: SandboxID
@@ -41,7 +41,7 @@ class Given:
         config = self.runtime.container_config(STUBBORN, attempt=1)
         if image:
             config.image.image = image
-        config.MergeFrom(pb.ContainerConfig(**fields))  # type: ignore[arg-type]  # fields of its own
+        config.MergeFrom(pb.ContainerConfig(**fields))  # type: ignore[arg-type]  # the message's own fields
         request = pb.CreateContainerRequest(pod_sandbox_id=sandbox or self.sandbox, config=config)
         return self.calls.CreateContainer(request)
 
@@ -81,18 +81,18 @@ _OTHERS: list[tuple[Work, StatusCode, str]] = [
         StatusCode.NOT_FOUND,
         "no.such/vendor=0",
     ),
-    (lambda g: g.create(sandbox="nobody"), StatusCode.NOT_FOUND, "nobody"),
+    (lambda g: g.create(sandbox="absent"), StatusCode.NOT_FOUND, "absent"),
     (lambda g: g.create(image="localhost/none:1"), StatusCode.NOT_FOUND, "localhost/none:1"),
     (
-        lambda g: g.calls.ContainerStatus(pb.ContainerStatusRequest(container_id="nobody")),
+        lambda g: g.calls.ContainerStatus(pb.ContainerStatusRequest(container_id="absent")),
         StatusCode.NOT_FOUND,
-        "nobody",
+        "absent",
     ),
-    (lambda g: g.calls.Exec(pb.ExecRequest(container_id="nobody", cmd=["x"], stdout=True)), StatusCode.NOT_FOUND, "no"),
+    (lambda g: g.calls.Exec(pb.ExecRequest(container_id="absent", cmd=["x"], stdout=True)), StatusCode.NOT_FOUND, "no"),
     (
-        lambda g: g.calls.PortForward(pb.PortForwardRequest(pod_sandbox_id="nobody")),
+        lambda g: g.calls.PortForward(pb.PortForwardRequest(pod_sandbox_id="absent")),
         StatusCode.NOT_FOUND,
-        "nobody",
+        "absent",
     ),
     (lambda g: g.exec_sync(g.running, "sleep", "600", timeout=1), StatusCode.DEADLINE_EXCEEDED, "1 s"),
     (
@@ -145,7 +145,7 @@ async def test_a_taken_name_and_a_stopped_pod(given: Given) -> None:
 
 
 async def test_the_events_of_a_life(given: Given) -> None:
-    """In their order, each with the pod as it is then."""
+    """The events arrive in order, each with the state of the pod at that time."""
     runtime = given.runtime
     seen: list[pb.ContainerEventResponse] = []
     over = asyncio.Event()

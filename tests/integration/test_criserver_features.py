@@ -1,4 +1,4 @@
-"""What our runtime server does with the machine's own parts: devices described by CDI files, the infra process."""
+"""Features of the runtime server that use parts of the machine: CDI devices, the infra process."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def cdi(daemon: PrivateRuntime) -> Path:
 
 
 def _document(directory: Path) -> dict[str, object]:
-    """A device file (that of /dev/full), variables, a mount, a group, and a hook that writes down what it is given."""
+    """The CDI file describes a device (/dev/full), variables, a mount, a group, and a hook that records its input."""
     hook = {
         "hookName": "createRuntime",
         "path": "/bin/sh",
@@ -95,7 +95,7 @@ async def test_a_cdi_device(runtime: Runtime, cdi: Path, tmp_path: Path) -> None
 async def test_cdi_devices_that_are_refused(
     runtime: Runtime, cdi: Path, tmp_path: Path, change: dict[str, object], device: str, words: str
 ) -> None:
-    """Before anything is made, by a message that names the device or the file and what is wrong with it."""
+    """Refused before anything is created, with an error that names the device or the file, and the cause."""
     (cdi / "thing.json").write_text(json.dumps({**_document(tmp_path), **change}))
     with pytest.raises(CriError, match=words):
         await _create(runtime, device)
@@ -113,7 +113,7 @@ async def test_a_hook_that_fails(runtime: Runtime, cdi: Path, tmp_path: Path) ->
 
 
 async def test_orphans_are_reaped_in_a_shared_pid_namespace(runtime: Runtime) -> None:
-    """The sandbox's first process takes in who has lost their parent, and leaves no zombies."""
+    """The sandbox's first process adopts orphaned processes and reaps them."""
     pod = runtime.pod_config()
     pod.linux.security_context.namespace_options.pid = pb.POD
     orphans = "for n in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.1 &); done; exec sleep 3600"

@@ -1,4 +1,4 @@
-"""``pykubelet image`` on a terminal, against our runtime server and a registry: bars, archives, and what is left."""
+"""``pykubelet image`` on a terminal, with the runtime server and a registry: progress bars, archives, leftovers."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def _run(daemon: PrivateRuntime, *arguments: str) -> str:
 
 
 def test_an_image_comes_and_goes(daemon: PrivateRuntime, registry: Registry, tmp_path: Path) -> None:
-    """Pulled with bars on a terminal, listed, exported, removed, imported again under its name, and removed."""
+    """Pull with progress bars, list, export, remove, import under the same name, remove."""
     reference = registry.add("shown", files={"/own": registry.host.encode()})
     registry.hold()
     with Terminal(_command(daemon, "pull", reference), env=environment()) as terminal:

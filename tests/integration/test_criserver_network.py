@@ -1,4 +1,4 @@
-"""The network that our runtime server gives pods by the machine's plugins: capabilities, CHECK, forwarded ports."""
+"""Pod networks of the runtime server with the machine's CNI plugins: capabilities, CHECK, forwarded ports."""
 
 import ipaddress
 import json
@@ -31,7 +31,7 @@ _GET = b"GET / HTTP/1.0\r\n\r\n"
 
 @pytest.fixture
 def web() -> Iterator[int]:
-    """A port of the node that answers each connection with one word."""
+    """A port of the node that sends one word to each client."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
         def serve() -> None:
@@ -77,7 +77,7 @@ def _queues() -> str:
 
 @pytest.fixture
 def allowing(daemon: PrivateRuntime) -> Iterator[PrivateCriServer]:
-    """The server, told to let pods choose their addresses."""
+    """The server, configured to let pods request their addresses."""
     assert isinstance(daemon, PrivateCriServer)
     other = replace(daemon, cni={**daemon.cni, "pod_addresses": True})
     daemon.stop()
@@ -98,7 +98,7 @@ async def test_pod_that_asks_for_the_address_of_another_is_refused(runtime: Runt
 
 
 async def test_what_the_plugins_are_asked_for(runtime: Runtime, allowing: PrivateCriServer) -> None:
-    """Capabilities ips, mac, portMappings and bandwidth, as the kernel has them afterwards."""
+    """Capabilities ips, mac, portMappings and bandwidth, verified in the kernel."""
     daemon = allowing
     wanted = str(ipaddress.ip_network(daemon.subnet)[200])
     port = _free_port()
@@ -125,7 +125,7 @@ async def test_what_the_plugins_are_asked_for(runtime: Runtime, allowing: Privat
 
 
 async def test_a_network_that_has_changed_is_told(runtime: Runtime) -> None:
-    """By CHECK. Not with a port mapping: Debian's portmap looks for IPv6 rules even if the pod has no such address."""
+    """CHECK detects it. Without a port mapping: Debian's portmap requires IPv6 rules even without an IPv6 address."""
     pod = runtime.pod_config()
     pod.annotations["kubernetes.io/ingress-bandwidth"] = "8M"
     sandbox = await runtime.sandbox(pod)
@@ -137,7 +137,7 @@ async def test_a_network_that_has_changed_is_told(runtime: Runtime) -> None:
 
 
 async def test_ports_of_the_node_are_forwarded_for_its_own_pods(runtime: Runtime, web: int) -> None:
-    """A pod in the node's network has the node's ports; another pod has them not."""
+    """A pod in the node's network reaches the node's ports on loopback; another pod does not."""
     host = runtime.pod_config()
     host.hostname = ""
     host.linux.security_context.namespace_options.network = pb.NODE

@@ -1,4 +1,4 @@
-"""The files that the runtime server mounts into containers: writable as with others, and bounded."""
+"""The files that the runtime server mounts into containers: writable as with other runtimes, and limited in size."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ _BOUND = 1 << 20
 async def test_pod_that_fills_its_mounted_files_takes_nothing_of_the_node(
     runtime: Runtime, daemon: PrivateRuntime
 ) -> None:
-    """They once were on the /run of the node: one pod filled it, and no other could be made."""
+    """Regression: the files were on the node's /run, which one pod could fill, so that no other could be created."""
     assert isinstance(daemon, PrivateCriServer)
     container = await runtime.start(STUBBORN)
     before = _taken(daemon.home / "run")

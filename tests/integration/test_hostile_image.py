@@ -1,4 +1,4 @@
-"""An image that wants to reach the node: by links where files are mounted, by volumes, by what it says of itself."""
+"""Images that attack the node: by links at mount points, by volumes, by their configuration."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runti
     ids=["uid beyond", "no uid", "group bomb", "negative"],
 )
 async def test_users_that_are_refused(runtime: Runtime, daemon: PrivateRuntime, spec: ImageSpec, words: str) -> None:
-    """CVE-2024-40635: no number wraps around to root; what /etc/group may cost has an end."""
+    """CVE-2024-40635: no user id wraps around to root; the cost of reading /etc/group is bounded."""
     await asyncio.to_thread(daemon.load, spec)
     before = _peak(daemon)
     with pytest.raises(PykubeletError, match=words):
@@ -62,7 +62,7 @@ async def test_users_that_are_refused(runtime: Runtime, daemon: PrivateRuntime, 
 
 
 def _peak(daemon: PrivateRuntime) -> int:
-    """The most memory that the server ever had, in bytes."""
+    """The server's maximum memory (VmHWM), in bytes."""
     text = Path(f"/proc/{daemon.pid()}/status").read_text()
     return int(text.partition("VmHWM:")[2].split()[0]) * 1024
 

@@ -1,4 +1,4 @@
-"""Images: pull policies, what happens when there is none, and how a pod recovers. Pulls are from a real registry."""
+"""Images: pull policies, missing images, and recovery of pods. Pulls are from a real registry."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 
 def _pulls(registry: Registry, repository: str) -> int:
-    """How often a manifest was asked for by its tag."""
+    """Number of requests for a manifest by its tag."""
     return sum(path == f"/v2/{repository}/manifests/1" for path in registry.requests)
 
 
@@ -79,9 +79,9 @@ def test_a_missing_image_backs_off_and_recovers(
     apply("missing", pod("import", container(image=imported)), pod("pull", container(image=pulled)))
     for name, image in (("import", imported), ("pull", pulled)):
         agent.wait_event(name, "Failed", f'Failed to pull image "{image}"')
-        # Our server says by which word kubelets tell a registry that is not there from one that has not the image.
-        nobody = name == "import" and daemon.name == "pykubelet"
-        agent.wait_event(name, "Failed", f"Error: {'RegistryUnavailable' if nobody else 'ErrImagePull'}")
+        # Only pykubelet's server returns the word by which kubelets recognize an unavailable registry.
+        unavailable = name == "import" and daemon.name == "pykubelet"
+        agent.wait_event(name, "Failed", f"Error: {'RegistryUnavailable' if unavailable else 'ErrImagePull'}")
         seen = agent.wait_pod(name, lambda p: waiting_reason(p) == "ImagePullBackOff")
         agent.wait_event(name, "BackOff", f'Back-off pulling image "{image}"')
         agent.wait_event(name, "Failed", "Error: ImagePullBackOff")
@@ -97,7 +97,7 @@ def test_a_missing_image_backs_off_and_recovers(
 
 
 def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: PrivateRuntime) -> None:
-    """On a disk that is said to be full. What runs, and what sandboxes are made of, stays."""
+    """Thresholds make the disk appear full. Images in use, and those of sandboxes, are kept."""
     apply("user", pod("user"))
     agent.wait_running("user")
     daemon.load(ImageSpec("localhost/pykubelet/unused:1", files={"unused": b"x"}))
@@ -111,7 +111,7 @@ def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: 
 
 
 async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
-    """Tags before and after a collection on a full disk, and why images went."""
+    """Tags before and after a garbage collection on a full disk, and the reasons of removals."""
     clock, full = SystemClock(), DiskUse(Bytes(1 << 40), Bytes(0))
     counted: set[str] = set()
     async with CriClient.connect(endpoint) as cri:

@@ -1,4 +1,4 @@
-"""What people do first: install the wheel, ``make run``, pull an image and watch its bars."""
+"""First steps of users: install the wheel, ``make run``, pull an image with progress bars."""
 
 import os
 import re
@@ -93,7 +93,7 @@ def test_make_run(isolation: Isolation, tmp_path: Path) -> None:
 @pytest.mark.runtime
 @pytest.mark.only_on("criserver")
 def test_bars_of_a_pull(daemon: PrivateRuntime, tmp_path: Path) -> None:
-    """On a terminal a bar for each layer, moving while it comes; the image's id at the end."""
+    """A terminal shows a moving bar for each layer, and the image's id at the end."""
     with Registry(tmp_path) as registry:
         image = registry.add("bars", files={"noise": os.urandom(1 << 20)})
         registry.hold()

@@ -1,4 +1,4 @@
-"""How soon the agent sees that a container has ended and acts on it, by the runtime's own times."""
+"""Latency between a container's exit and the agent's reaction, measured by the runtime's times."""
 
 import itertools
 import statistics
@@ -30,7 +30,7 @@ async def _statuses(daemon: PrivateRuntime, uid: str) -> list[pb.ContainerStatus
 
 
 def _gaps(statuses: list[pb.ContainerStatus]) -> list[float]:
-    """Seconds from the end of each container to the creation of the next."""
+    """Seconds from the exit of each container to the creation of the next."""
     pairs = itertools.pairwise(statuses)
     return [(later.created_at - sooner.finished_at) / 1e9 for sooner, later in pairs]
 
@@ -57,7 +57,7 @@ async def test_from_one_init_container_to_the_next(agent: AgentProcess, daemon: 
 
 
 async def test_from_an_exit_to_the_restart(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
-    # The pods have been running for a while when their containers end: nobody watches them closely then.
+    # The pods have been running for a while when their containers exit: they are not polled frequently then.
     names = [f"exits-{number}" for number in range(_PODS)]
     apply(
         "exits",

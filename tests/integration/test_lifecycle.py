@@ -1,4 +1,4 @@
-"""A pod's life from its manifest to the last trace of it."""
+"""The life cycle of a pod, from its manifest to the removal of everything that belongs to it."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""The node's server over real TLS, on a real runtime: what curl and Prometheus get, with a client certificate."""
+"""The kubelet API server over TLS on a real runtime, as used by curl and Prometheus with a client certificate."""
 
 import asyncio
 import http.client
@@ -46,14 +46,14 @@ def agent_config(authority: Authority) -> dict[str, object]:
 
 @dataclass
 class Client:
-    """An administrator, or with no certificate anybody."""
+    """A client with an administrator's certificate, or without a certificate."""
 
     agent: AgentProcess
     issued: Issued | None
 
     def context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.agent.root / "pki" / "kubelet.crt"))
-        context.check_hostname = False  # the certificate has the node's name and outer address
+        context.check_hostname = False  # the certificate has the node's name and external address
         if self.issued is not None:
             context.load_cert_chain(self.issued.certificate, self.issued.key)
         return context
@@ -75,7 +75,7 @@ class Client:
         return text
 
     def summary(self) -> PodStats:
-        """The figures of the pod."""
+        """The pod's entry in the stats summary."""
         found = codec.decode(self.get("/stats/summary"), Summary)
         return next(each for each in found.pods if each.pod_ref.name == POD)
 
@@ -97,10 +97,10 @@ def until(condition: Callable[[], object], timeout: float = 20.0) -> None:
     wait_for(lambda: bool(condition()), timeout, lambda: "it never was so")
 
 
-def test_nobody_gets_in_without_a_certificate(client: Client, agent: AgentProcess) -> None:
-    stranger = Client(agent, None)
+def test_request_without_certificate_is_unauthorized(client: Client, agent: AgentProcess) -> None:
+    unauthenticated = Client(agent, None)
     for path in ("/pods", "/healthz", f"/containerLogs/default/{POD}/main", "/nowhere"):
-        assert stranger.request("GET", path) == (401, "Unauthorized"), path
+        assert unauthenticated.request("GET", path) == (401, "Unauthorized"), path
 
 
 def test_curl_gets_in_with_one(client: Client, agent: AgentProcess) -> None:
@@ -157,7 +157,7 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
                 received[channel] = received.get(channel, b"") + message.data[1:]
                 if protocol.startswith("v4") and b"hello" in received.get(1, b""):
                     break
-    await wait.until(lambda: bare.fileno() < 0, 10)  # TLS says good-bye after the session is closed
+    await wait.until(lambda: bare.fileno() < 0, 10)  # TLS sends close_notify after the session is closed
     assert received[1] == b"hello\n"
     if protocol.startswith("v5"):
         assert received[2] == b"err\n"
@@ -165,10 +165,10 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
 
 
 def test_a_flood_of_bad_requests_leaves_no_trace(client: Client, agent: AgentProcess) -> None:
-    """CVE-2020-8551: requests without rights may cost time, but not memory."""
-    stranger = Client(agent, None)
+    """CVE-2020-8551: unauthorized requests may cost time, but not memory."""
+    unauthenticated = Client(agent, None)
     connection = http.client.HTTPSConnection(
-        "127.0.0.1", agent.node_port, context=stranger.context(), timeout=20 * PATIENCE
+        "127.0.0.1", agent.node_port, context=unauthenticated.context(), timeout=20 * PATIENCE
     )
 
     def flood(count: int) -> None:

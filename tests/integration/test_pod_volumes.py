@@ -36,7 +36,7 @@ def test_empty_dirs(agent: AgentProcess, apply: Apply) -> None:
         "empty", "dd if=/dev/zero of=/memory/big bs=1M count=8 2>&1 || true; wc -c </memory/big", "writer"
     )
     assert int(full.split()[-1]) <= 4 << 20
-    # What a container left outlives it.
+    # Files of a container outlive it.
     agent.end_container("empty", "writer")
     agent.wait_pod("empty", lambda p: container_status(p, "writer").restart_count == 1)
     directory = agent.root / "pods" / seen.metadata.uid / "volumes" / "kubernetes.io~empty-dir" / "disk"
@@ -45,7 +45,7 @@ def test_empty_dirs(agent: AgentProcess, apply: Apply) -> None:
 
 
 def test_later_mounts_reach_a_container_that_asks(agent: AgentProcess, apply: Apply) -> None:
-    """Also on a node whose mounts are private, as the agent makes its root directory a shared one."""
+    """Also on a node with private mounts, because the agent makes its root directory a shared mount."""
     asks = mount("data", "/data", mountPropagation="HostToContainer")
     main, other = container("main", volumeMounts=[asks]), container("other", volumeMounts=[mount("data", "/data")])
     apply("spread", pod("spread", main, other, volumes=[_volume("data", emptyDir={})]))
@@ -217,7 +217,7 @@ def test_sub_paths_never_leave_the_volume(agent: AgentProcess, apply: Apply, tmp
     for name in attacks:
         if waiting_reason(seen, name) == "CreateContainerConfigError":
             continue
-        # Links may be followed as far as the volume goes: what they mean there is none of the host's.
+        # Links are followed only inside the volume: they never lead to files of the host.
         inside = agent.exec("attack", "cat /got/* /got 2>/dev/null || true; touch /got/trace", name)
         assert "of the host" not in inside, f"subPath {attacks[name]} led out of the volume"
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]

@@ -1,5 +1,5 @@
-"""Evictions on a real runtime: pods of an API server go when the node runs short or they take too much; static ones do
-not."""
+"""Evictions on a real runtime: pods of an API server are evicted under pressure or above their limits; static pods are
+never evicted."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ _NODE = "testnode"
 
 
 class Api:
-    """A fake API server in a thread of its own; everything is done there."""
+    """A fake API server in a separate thread, in which all calls run."""
 
     def __init__(self) -> None:
         self._fake = FakeApi()

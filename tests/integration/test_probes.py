@@ -1,4 +1,4 @@
-"""Probes on real containers: what each kind sees, and what follows from it."""
+"""Probes of real containers: results of each kind, and their consequences."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ server.wait_for_termination()
 
 @pytest.fixture
 def health_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """The port of a gRPC server on the node, where pods in its network are asked; healthy with the file."""
+    """A gRPC health server on the node, for pods in its network: the port, and the file that makes it healthy."""
     flag = tmp_path / "healthy"
     command = [sys.executable, "-c", _HEALTH_SERVER, str(flag)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -107,7 +107,7 @@ def test_readiness_flips_the_condition_and_restarts_nothing(agent: AgentProcess,
 
 def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
     names = {kind: f"live-{kind}" for kind in _HANDLERS}
-    # The server needs a moment to come up, more on a busy machine.
+    # The server needs a moment to start, longer on a busy machine.
     patient = {"initialDelaySeconds": 1, "failureThreshold": 2, "timeoutSeconds": 3}
     apply("live", *(pod(name, _probed(True, livenessProbe=_probe(kind, **patient))) for kind, name in names.items()))
     for seen in agent.wait_running(*names.values()):
@@ -126,7 +126,7 @@ def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
 
 
 def test_a_startup_probe_holds_the_others_back(agent: AgentProcess, apply: Apply) -> None:
-    # Liveness would fail at once and kill; it must not look before the startup probe has passed.
+    # The liveness probe would fail at once and kill; it must not run before the startup probe has succeeded.
     probes = {
         "startupProbe": _probe("exec", failureThreshold=30),
         "livenessProbe": _probe("exec", timeoutSeconds=5),
@@ -176,7 +176,7 @@ def _ready_after(seen: Pod) -> float:
 
 
 def test_a_probe_may_have_its_own_grace_period(agent: AgentProcess, apply: Apply) -> None:
-    # Deaf in its first run only, so that nobody has to wait for the pod's end.
+    # It ignores SIGTERM only in its first run, so that the removal of the pod is quick.
     deaf = "if [ -e /dev/shm/ran ]; then trap 'exit 0' TERM; else touch /dev/shm/ran; trap '' TERM; fi"
     deaf += "; while :; do sleep 1 & wait $!; done"
     probe = _probe("exec", terminationGracePeriodSeconds=1)

@@ -1,4 +1,4 @@
-"""Requests and limits as the kernel has them, on cgroup v1 and v2."""
+"""Requests and limits, verified in the kernel, on cgroup v1 and v2."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 _MIB = 1 << 20
 _STEP = 27
-"""CPU shares in one step of version 2's weight, which rounds down."""
+"""CPU shares per step of cgroup v2's weight, which is rounded down."""
 
 
 def _resources(requests: Json | None = None, limits: Json | None = None) -> Json:
@@ -61,7 +61,7 @@ def test_oom_scores(agent: AgentProcess, apply: Apply) -> None:
 
 
 def test_an_oom_kill_is_told(agent: AgentProcess, apply: Apply) -> None:
-    # tail keeps all it reads of an endless line in memory.
+    # tail keeps the whole of an endless line in memory.
     hungry = container(command=sh("tail /dev/zero"), **_resources(limits={"memory": "16Mi"}))
     apply("oom", pod("oom", hungry, restartPolicy="Never"))
     seen = agent.wait_pod("oom", lambda p: p.status.phase == "Failed")

@@ -1,4 +1,4 @@
-"""Restarts, init containers, sidecars, hooks and graceful ends."""
+"""Restarts, init containers, sidecars, hooks and graceful termination."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ from tests.manifests import Apply, Json, container, exec_handler, mount, pod, se
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 _NOTE = "read now rest </proc/uptime; echo $now {} >>/notes/log"
-"""A shell command, free of quotes, that notes a word and the time of it, in seconds, on the host."""
+"""A shell command without quotes that records a word and the time (seconds of uptime) in a file of the host."""
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def notes(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def crashing(agent: AgentProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Begins to crash while the other tests run; the last one looks at it."""
+    """A pod that crashes in a loop during the other tests; the last test checks it."""
     directory = tmp_path_factory.mktemp("crashing")
     command = sh(f"{_note('start')}; exit 7")
     path = agent.write("crash.json", noting(directory, pod("crash", container(command=command))))
@@ -39,7 +39,7 @@ def _note(word: str) -> str:
 
 
 def noting(directory: Path, manifest: Json) -> Json:
-    """The pod with a directory of the host at /notes in all its containers."""
+    """Mount a directory of the host at /notes into all containers of the pod."""
     spec = manifest["spec"]
     spec["volumes"] = [*spec.get("volumes", ()), {"name": "notes", "hostPath": {"path": str(directory)}}]
     for each in (*spec["containers"], *spec.get("initContainers", ())):
@@ -48,7 +48,7 @@ def noting(directory: Path, manifest: Json) -> Json:
 
 
 def noted(path: Path) -> list[tuple[float, str]]:
-    """(seconds, word) of each note, in the order of writing."""
+    """(seconds, word) of each record, in the order of writing."""
     lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
     return [(float(moment), word) for moment, word in lines]
 
@@ -138,7 +138,7 @@ def test_failing_init_containers(agent: AgentProcess, apply: Apply, notes: Path)
 
 def test_sidecars_start_first_restart_and_stop_last(agent: AgentProcess, apply: Apply, notes: Path) -> None:
     def side(name: str) -> Json:
-        # The first run of each is ended by the test.
+        # The test ends the first run of each.
         script = f"trap '{_note(name + '-stop')}; exit 0' TERM; {_note(name)}; while :; do sleep 3600 & wait $!; done"
         return container(name, sh(script), restartPolicy="Always")
 
@@ -183,7 +183,7 @@ def test_hooks(agent: AgentProcess, apply: Apply, notes: Path) -> None:
         hooked("failing", preStop=exec_handler("exit 1")),
         terminationGracePeriodSeconds=10,
     )
-    # One container serves on port 80 of the pod's network; the second pod asks it.
+    # One container serves on port 80 of the pod's network; the hook of the second pod sends it a request.
     web = pod("hooks-web", hooked("web", preStop=http))
     apply("hooks", noting(notes.parent, manifest), noting(notes.parent, web))
     agent.wait_running("hooks", "hooks-web")
@@ -252,9 +252,9 @@ def test_termination_messages(agent: AgentProcess, apply: Apply) -> None:
     assert 1000 < len(messages["long"]) <= 4096
 
 
-@pytest.mark.steady_clock  # only wall times tell a new agent when a container ended
+@pytest.mark.steady_clock  # a new agent knows only by wall clock times when a container exited
 def test_a_crash_loop_backs_off_and_survives_the_agent(agent: AgentProcess, crashing: Path) -> None:
-    """Starts: at once, again at once, after 10 s, after 20 s; the agent is killed and started in between."""
+    """Starts are immediate, immediate, after 10 s and after 20 s; the agent is killed and restarted in between."""
     waiting = agent.wait_pod("crash", lambda p: container_status(p).restart_count >= 2 and _backs_off(p), timeout=25)
     state = container_status(waiting).state
     assert state is not None

@@ -1,4 +1,4 @@
-"""Who a container's processes are and what they may do, as the kernel tells it from inside."""
+"""Identity and privileges of a container's processes, read from the kernel inside the container."""
 
 import json
 from pathlib import Path
@@ -149,7 +149,7 @@ async def test_proc_mount(agent: AgentProcess, daemon: PrivateRuntime, apply: Ap
     options = {path: flags.split(",") for _, path, _, flags, *_ in mounts}
     assert "ro" in options["/proc/sys"]
     assert any(path.startswith("/proc/") and kind == "tmpfs" for _, path, kind, *_ in mounts), "nothing is masked"
-    # An unmasked /proc asks for a user namespace, which not every runtime can give (containerd 1.6 cannot).
+    # An unmasked /proc requires a user namespace, which not every runtime supports (containerd 1.6 does not).
     if await _gives_user_namespaces(daemon.endpoint):
         agent.wait_running("proc")
         assert " /proc/sys " not in agent.exec("proc", "cat /proc/mounts", "open")
@@ -160,7 +160,7 @@ async def test_proc_mount(agent: AgentProcess, daemon: PrivateRuntime, apply: Ap
 
 async def test_a_user_namespace_of_the_pods_own(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     if not await _gives_user_namespaces(daemon.endpoint):
-        return  # that it is refused with a reason is tested above
+        return  # the refusal with a reason is tested above
     shared = {"name": "data", "emptyDir": {}}
     mount = [{"name": "data", "mountPath": "/data"}]
     as_user = container("user", volumeMounts=mount, securityContext={"runAsUser": 1000})

@@ -1,4 +1,4 @@
-"""Pods from a URL: fetched again only when they have changed, kept while the server is away."""
+"""Pods from a URL: downloaded only after changes, kept while the server is unavailable."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 
 class Manifests:
-    """An HTTP server with ETags that can go away and come back on its port."""
+    """An HTTP server with ETags that can be stopped and restarted on the same port."""
 
     def __init__(self) -> None:
         self.body = b""
@@ -28,7 +28,7 @@ class Manifests:
         manifests = self
 
         class Handler(BaseHTTPRequestHandler):
-            """One resource."""
+            """Serves one resource."""
 
             def do_GET(self) -> None:
                 tag = f'"{hash(manifests.body)}"'
@@ -42,7 +42,7 @@ class Manifests:
                     self.wfile.write(manifests.body)
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Nobody reads it."""
+                """Discard the access log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.port = int(self._server.server_address[1])

@@ -1,4 +1,4 @@
-"""Volumes with real mounts: memory, sub paths, teardown. Everything stays below the test's own directory."""
+"""Volumes with real mounts: memory, sub-paths, teardown. All files are below the test's own directory."""
 
 import os
 import stat
@@ -73,7 +73,7 @@ async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: st
     first, second = using("c"), using("c")
     second = replace(second, metadata=replace(second.metadata, uid="u-2"))
     for round in range(2):
-        # In the second round it is another agent, which knows nothing of the pods.
+        # In the second round a new agent without state about the pods does it.
         manager = VolumeManager(kit.dirs, deps)
         for pod in (first, second):
             await manager.mount(pod, kit.context)
@@ -222,13 +222,13 @@ async def test_sub_paths_are_made_and_bound(kit: Kit) -> None:
     await kit.manager.remove(UID)
 
 
-async def test_a_sub_path_that_changed_is_bound_anew(kit: Kit) -> None:
+async def test_changed_sub_path_is_bind_mounted_again(kit: Kit) -> None:
     pod = pod_with(CONFIG)
     await kit.mount(pod)
     (mount,) = await kit.manager.container_mounts(pod, mounting(sub("key", "cfg")), {})
     kit.objects.config_maps["cm"] = ConfigMap(data={"key": "two"})
     await kit.mount(pod)
-    assert Path(mount.host_path).read_text() == "one", "a sub path does not follow, as in the reference"
+    assert Path(mount.host_path).read_text() == "one", "a sub-path is not updated, as in the Go kubelet"
     await kit.restarted().mount(pod, kit.context)
     await kit.manager.container_mounts(pod, mounting(sub("key", "cfg")), {})
     assert Path(mount.host_path).read_text() == "two"
@@ -280,7 +280,7 @@ while True:
 
 @pytest.fixture
 def swapping(tmp_path: Path) -> Iterator[Callable[[Path, Path], None]]:
-    """Starts a process that keeps exchanging two names as fast as it can."""
+    """Starts a process that keeps exchanging two names as fast as possible."""
     with ExitStack() as stack:
 
         def start(a: Path, b: Path) -> None:
@@ -296,7 +296,7 @@ def swapping(tmp_path: Path) -> Iterator[Callable[[Path, Path], None]]:
 async def test_swapping_links_never_lead_out_of_the_volume(
     kit: Kit, tmp_path: Path, swapping: Callable[[Path, Path], None]
 ) -> None:
-    """CVE-2021-25741: somebody in the pod exchanges a directory for a link while we mount it."""
+    """CVE-2021-25741: a process in the pod replaces a directory by a link while it is being mounted."""
     outside = tmp_path / "outside"
     (outside / "dir").mkdir(parents=True)
     pod = pod_with(SCRATCH)
@@ -314,7 +314,7 @@ async def test_swapping_links_never_lead_out_of_the_volume(
         try:
             found = await kit.manager.container_mounts(pod, mounting(*wishes, name=f"c{index % 7}"), {})
         except VolumeError:
-            continue  # what was there a moment ago is no more
+            continue  # the directory was replaced in the meantime
         for mount in found:
             info = Path(mount.host_path).stat()
             assert (info.st_dev, info.st_ino) not in forbidden

@@ -1,4 +1,4 @@
-"""The client against an API server: the fake one always, the real one if there is one."""
+"""Fixtures: the client against the fake API server, and against the real one if it is installed."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pykubelet.testing.isolation import Isolation
 
 @dataclass
 class Server:
-    """An API server and a client of its administrator."""
+    """An API server and a client with an administrator's rights."""
 
     client: ApiClient
     fake: FakeApi | None
@@ -25,7 +25,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def real_server(isolation: Isolation) -> Iterator[EnvTest]:
-    """The session's real API server; one that a killed session leaves behind is ended by the next."""
+    """The session's real API server; the leftover server of a killed session is stopped by the next session."""
     try:
         find_assets()
     except NotFound as error:
@@ -40,7 +40,7 @@ def real_server(isolation: Isolation) -> Iterator[EnvTest]:
 
 @pytest.fixture(params=["fake", "real"])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
-    """Both kinds, one after the other."""
+    """The fake and the real API server, one after the other."""
     requests: list[str] = []
 
     def note(method: str, _host: str, _code: str, _seconds: float) -> None:

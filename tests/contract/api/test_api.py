@@ -1,4 +1,4 @@
-"""What the agent relies on of an API server."""
+"""Contract of an API server: the behavior that the agent relies on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -180,7 +180,7 @@ async def test_secrets_are_bytes(server: Server) -> None:
 
 @asynccontextmanager
 async def followed(client: ApiClient, name: str) -> AsyncIterator[Until]:
-    """A reflector of one ConfigMap; gives what waits until a condition holds for it."""
+    """Run a reflector of one ConfigMap; yields a function that waits until a condition holds for its state."""
     news = asyncio.Event()
     found: list[ConfigMap | None] = []
 

@@ -1,4 +1,4 @@
-"""What else the agent does with objects: leases, events, requests for certificates, pods and their ends."""
+"""Contract of objects: leases, events, certificate requests, pods and their deletion."""
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -73,12 +73,12 @@ async def test_a_pod_begins_with_what_the_agent_relies_on(server: Server) -> Non
     made = await server.client.create(PODS.all("default"), pod("fresh"))
     assert (made.status.phase, made.status.qos_class) == ("Pending", "BestEffort")
     assert made.spec.termination_grace_period_seconds == 30 and not made.spec.node_name
-    # A change of the object leaves its status alone, and the other way round.
+    # An update of the object does not change its status, and vice versa.
     await server.client.patch(PODS.at("default", "fresh"), {"status": {"phase": "Failed"}})
     target = PODS.at("default", "fresh", "status")
     found = await server.client.patch(target, {"spec": {"activeDeadlineSeconds": 5}, "status": {"message": "m"}})
     assert (found.status.phase, found.status.message, found.spec.active_deadline_seconds) == ("Pending", "m", None)
-    # Nobody has to stop it, so that it goes at once.
+    # It is not bound to a node, so it is deleted at once.
     await server.client.delete(PODS.at("default", "fresh"), grace_seconds=20)
     with pytest.raises(NotFound):
         await server.client.get(PODS.at("default", "fresh"))

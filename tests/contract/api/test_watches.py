@@ -1,4 +1,4 @@
-"""Lists in pages, watches from any version, bookmarks, versions that are too old."""
+"""Contract of watches: paged lists, watches from any version, bookmarks, expired versions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ _THINGS = "things.example.com"
 
 
 class _Definition(KubeStruct, frozen=True, kw_only=True):
-    """A CustomResourceDefinition, as far as it is told."""
+    """The fields of a CustomResourceDefinition that the test uses."""
 
     api_version: str
     kind: str
@@ -54,7 +54,7 @@ async def test_a_watch_goes_on_where_another_ended(server: Server) -> None:
     await client.create(CONFIG_MAPS.all("default"), config_map("many", a="1"))
     await client.patch(CONFIG_MAPS.at("default", "few"), {"data": {"a": "2"}}, PatchKind.MERGE)
     await client.delete(CONFIG_MAPS.at("default", "few"))
-    # From the list on all of it, from the first event on all but that, and nothing of others.
+    # A watch from the list's version yields all events, one from the first event's version all later ones.
     told = await _told(client, version)
     assert [kind for kind, _, _ in told] == ["ADDED", "MODIFIED", "DELETED"]
     assert [data for _, data, _ in told] == [{"a": "1"}, {"a": "2"}, {"a": "2"}]
@@ -77,7 +77,7 @@ async def _told(client: ApiClient, version: str) -> list[tuple[str, dict[str, st
 
 @asynccontextmanager
 async def young(client: ApiClient) -> AsyncIterator[Target[ConfigMap]]:
-    """A collection that the API server knows only from its present version on."""
+    """A collection whose older versions are unknown to the API server."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
@@ -123,7 +123,7 @@ async def test_a_version_that_is_too_old_leads_to_a_new_list(server: Server) -> 
 
 
 async def test_a_watch_that_has_nothing_to_tell_tells_how_far_it_is(server: Server) -> None:
-    """By bookmarks, which the real server sends once a minute and shortly before the end of a watch."""
+    """Bookmarks advance the version; the real server sends them once a minute and shortly before the end of a watch."""
     client = server.client
     listed = await client.list(CONFIG_MAPS.all("default"), _FEW)
     seen: list[int] = []

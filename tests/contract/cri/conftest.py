@@ -1,6 +1,6 @@
-"""What the agent relies on in a container runtime: the same tests on the fake runtime and on a real one.
+"""Contract of a container runtime: the behavior that the agent relies on, tested on the fake and on a real runtime.
 
-The fake is reached over gRPC in two kinds, one with CRI events and one like containerd 1.6. The real runtime is that
+The fake is tested over gRPC in two variants, one with CRI events and one like containerd 1.6. The real runtime is that
 of `PYKUBELET_TEST_CRI_ENDPOINT`; `PYKUBELET_TEST_IMAGE` names an image on it that holds busybox.
 """
 
@@ -22,11 +22,11 @@ REAL = [pytest.param("real", marks=pytest.mark.runtime)] if HAVE_REAL else []
 
 
 _CGROUP_SECONDS = 5.0
-"""How long processes that were killed may take to leave their cgroup."""
+"""Seconds that killed processes may take to leave their cgroup."""
 
 
 def cgroups_named(name: str) -> list[Path]:
-    """That cgroup in every hierarchy that has it."""
+    """Directories of the cgroup, in every hierarchy that has it."""
     top = Path("/sys/fs/cgroup")
     return [path for path in (top / name, *(mount / name for mount in top.iterdir())) if path.is_dir()]
 
@@ -40,7 +40,7 @@ def _removed() -> bool:
 async def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     if request.param == "real":
         yield os.environ[ENDPOINT]
-        # Runtimes make the parent cgroup but do not remove it.
+        # Runtimes create the parent cgroup but do not remove it.
         await until(_removed, _CGROUP_SECONDS)
         return
     options = FakeCriOptions(
@@ -72,5 +72,5 @@ async def runtime(endpoint: str, tmp_path: Path) -> AsyncIterator[Runtime]:
 
 
 if not HAVE_REAL:
-    # They look at what containers really get, which a fake cannot show.
+    # They check the actual environment of containers, which a fake does not have.
     collect_ignore = ["test_confinement.py", "test_features.py", "test_mounts.py", "test_output.py"]

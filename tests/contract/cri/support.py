@@ -1,4 +1,4 @@
-"""The programs that the contract's containers run, and what a test makes on the runtime."""
+"""Programs of the contract's containers, and the objects that a test creates on the runtime."""
 
 import os
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ ENDPOINT = "PYKUBELET_TEST_CRI_ENDPOINT"
 IMAGE = "PYKUBELET_TEST_IMAGE"
 HAVE_REAL = {ENDPOINT, IMAGE} <= os.environ.keys()
 MARK = "pykubelet.contract"
-"""Label of everything the tests make."""
+"""Label of all objects that the tests create."""
 CGROUP = f"pykubelet-contract-{os.getpid()}"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A container's command, and what the fake makes of it."""
+    """A container's command, and the equivalent script of the fake."""
 
     name: str
     command: tuple[str, ...]
@@ -46,7 +46,7 @@ SLEEP = ("sleep", "60")
 
 @dataclass
 class Runtime:
-    """A runtime under test, and what this test has made on it."""
+    """A runtime under test, and the objects that the test has created on it."""
 
     client: CriClient
     image: str
@@ -79,7 +79,7 @@ class Runtime:
             log_path=f"{program.name}-{attempt}.log",
             linux=pb.LinuxContainerConfig(
                 resources=pb.LinuxContainerResources(cpu_shares=100),
-                # As the agent asks for it: the program is process 1, which SIGTERM does not end by default.
+                # The same configuration as the agent's: the program is process 1, which ignores SIGTERM by default.
                 security_context=pb.LinuxContainerSecurityContext(
                     namespace_options=pb.NamespaceOption(pid=pb.CONTAINER)
                 ),
@@ -108,7 +108,7 @@ class Runtime:
         return (await self.client.container_status(container)).status
 
     async def ended(self, container: ContainerID) -> pb.ContainerStatus:
-        """Its status once it has ended by itself."""
+        """Wait until a container has exited by itself; returns its status."""
 
         async def ended() -> pb.ContainerStatus | None:
             status = await self.status(container)
@@ -119,7 +119,7 @@ class Runtime:
         return status
 
     async def is_ours(self) -> bool:
-        """Whether it is our own server, which has every feature."""
+        """Whether it is ``pykubelet criserver``, which has every feature."""
         return (await self.client.version()).runtime_name == "pykubelet"
 
     async def clean(self) -> None:

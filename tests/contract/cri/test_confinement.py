@@ -1,4 +1,4 @@
-"""What containers really get: users, rights, namespaces, limits, mounts and devices. On real runtimes only."""
+"""Contract of confinement: users, privileges, namespaces, limits, mounts and devices. On real runtimes only."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ PodChange = Callable[[pb.PodSandboxConfig], None]
 async def said(
     runtime: Runtime, command: str, change: Change | None = None, pod_change: PodChange | None = None
 ) -> str:
-    """What a shell command prints as a container of its own."""
+    """Run a shell command in a new container; returns its output."""
     pod = runtime.pod_config()
     if pod_change is not None:
         pod_change(pod)
@@ -143,7 +143,7 @@ _SEEN_LIMITS = (
 
 
 async def test_limits_change_while_it_runs(runtime: Runtime) -> None:
-    """In the container's own cgroup, not only in what is told; what is not named stays as it was."""
+    """The update changes the container's cgroup, not only its status; fields that are not given do not change."""
 
     async def seen() -> list[int]:
         result = await runtime.client.exec_sync(container, ["sh", "-c", _SEEN_LIMITS], 10)
@@ -220,7 +220,7 @@ async def test_a_command_that_is_too_slow_is_killed(runtime: Runtime) -> None:
     assert b"sleep 54321" not in left.stdout
 
 
-async def test_killed_for_want_of_memory(runtime: Runtime) -> None:
+async def test_container_above_its_memory_limit_is_oom_killed(runtime: Runtime) -> None:
     greedy = Program("greedy", ("sh", "-c", "tail /dev/zero"), Script())
     config = runtime.container_config(greedy)
     config.linux.resources.memory_limit_in_bytes = 16 << 20
@@ -264,7 +264,7 @@ async def test_apparmor(runtime: Runtime, kind: "pb.SecurityProfile.ProfileType.
         "cat /proc/self/attr/current 2>/dev/null || echo none; echo p 2>/dev/null >/proc/sys/kernel/hostname || echo no"
     )
     if kind == pb.SecurityProfile.RuntimeDefault and not system.app_armor_enabled() and not await runtime.is_ours():
-        # containerd refuses where the kernel has none; on ours that profile is no more than what is there.
+        # containerd refuses it if the kernel has no AppArmor; pykubelet's server then applies no profile.
         with pytest.raises(CriError, match="apparmor is not supported"):
             await said(runtime, command, change)
         return
@@ -284,7 +284,7 @@ async def test_a_forbidden_sysctl_is_refused_and_leaves_nothing(runtime: Runtime
     with pytest.raises(PykubeletError, match="kernel"):
         await runtime.sandbox(config)
     assert Path("/proc/sys/kernel/core_pattern").read_text() == pattern
-    # The name is free again.
+    # The name can be used again.
     await runtime.sandbox()
 
 

@@ -1,4 +1,4 @@
-"""Containers, the commands in them, and what they use."""
+"""Contract of containers: life cycle, commands and usage."""
 
 import asyncio
 import time
@@ -96,7 +96,7 @@ async def test_lists_are_the_same_in_parts(runtime: Runtime, endpoint: str) -> N
 async def test_exit_code_and_reason(runtime: Runtime, program: Program, code: int, reason: str) -> None:
     status = await runtime.ended(await runtime.start(program))
     assert (status.exit_code, status.reason) == (code, reason)
-    # containerd notes the start when its call is over, which may be after the end of a short program.
+    # containerd records the start at the end of the call, which may be after the exit of a short program.
     assert min(status.started_at, status.finished_at) >= status.created_at > 0
 
 
@@ -108,7 +108,7 @@ async def test_output_goes_to_the_log(runtime: Runtime) -> None:
     assert (stream, tag, text) == ("stdout", "F", "hello")
 
 
-async def test_a_rotated_log_is_opened_anew(runtime: Runtime) -> None:
+async def test_rotated_log_is_reopened(runtime: Runtime) -> None:
     container = await runtime.start(STUBBORN)
     log = Path((await runtime.status(container)).log_path)
     log.rename(log.with_suffix(".rotated"))

@@ -1,4 +1,4 @@
-"""What not every runtime has: it works, or is refused with UNIMPLEMENTED. On real runtimes only."""
+"""Optional features: they work, or are refused with UNIMPLEMENTED. On real runtimes only."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ async def test_checkpoints_are_not_implemented(runtime: Runtime, tmp_path: Path)
 
 
 async def test_a_user_namespace(runtime: Runtime) -> None:
-    """A runtime that does not announce them refuses, or, older than the field, does not see that one is asked for."""
+    """A runtime that does not announce the feature refuses it; a runtime older than the field ignores it."""
     handlers = (await runtime.client.status()).runtime_handlers
     announced = any(handler.features.user_namespaces for handler in handlers if not handler.name)
     config = runtime.pod_config()
@@ -88,8 +88,8 @@ async def test_an_image_as_a_volume(runtime: Runtime) -> None:
     assert mount.image.image_ref == (await runtime.status(container)).image_id
 
 
-async def test_a_cdi_device_that_nobody_describes(runtime: Runtime) -> None:
-    """Refused by its name; a runtime older than the field does not see it."""
+async def test_cdi_device_without_specification_is_refused(runtime: Runtime) -> None:
+    """The error names the device; a runtime older than the field ignores it."""
     config = runtime.container_config(STUBBORN)
     config.CDI_devices.add(name="no.such/vendor=0")
     sandbox = await runtime.sandbox()
@@ -107,7 +107,7 @@ async def test_a_cdi_device_that_nobody_describes(runtime: Runtime) -> None:
 
 
 async def test_verbose_status_of_a_sandbox(runtime: Runtime) -> None:
-    """What people and tools read out of ``crictl inspectp``."""
+    """The fields of ``crictl inspectp`` that people and tools read."""
     config = runtime.pod_config()
     sandbox = await runtime.sandbox(config)
     said = json.loads((await runtime.client.pod_sandbox_status(sandbox, verbose=True)).info["info"])

@@ -1,4 +1,4 @@
-"""Images of a real runtime, pulled from a registry on loopback: the same on ours and on containerd."""
+"""Contract of images, pulled from a registry on loopback, on ``pykubelet criserver`` and on containerd."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 class OwnRegistry(Registry):
-    """Its images are like no other on the runtime, so that removing them takes nothing away from others."""
+    """A registry with images that share no layers with others, so that removing them does not affect others."""
 
     def add(self, repository: str, tag: str = "1", **fields: object) -> str:
         files = fields.get("files", {})
@@ -83,7 +83,7 @@ async def test_real_users_by_name(client: CriClient, registry: Registry) -> None
 
 
 async def test_real_labels_are_in_the_verbose_status(client: CriClient, registry: Registry) -> None:
-    """No field of CRI has them; crictl and others read them there."""
+    """CRI has no field for them; crictl and other clients read them from the verbose status."""
     reference = registry.add("labelled", labels={"org.example/purpose": "to be read", "empty": ""})
     await client.pull_image(spec(reference))
     async with grpc.aio.insecure_channel(os.environ[ENDPOINT]) as channel:
@@ -150,7 +150,7 @@ async def test_real_an_image_in_use_can_be_removed_and_its_container_goes_on(
 
 
 async def test_real_a_container_is_what_its_image_says(client: CriClient, registry: Registry, tmp_path: Path) -> None:
-    """Entry point, arguments, variables, user, groups, directory, volume, stop signal; a request's own go first."""
+    """Entry point, arguments, variables, user, groups, directory, volume, stop signal; the request overrides them."""
     script = 'echo "$0 $* $KEPT $OVER $(id -u):$(id -g):$(id -G) $PWD $HOME"; ls -A /data | wc -l;' + (
         'trap "echo asked; exit 9" USR1; while :; do sleep 0.05; done'
     )
@@ -179,7 +179,7 @@ async def test_real_a_container_is_what_its_image_says(client: CriClient, regist
         await client.stop_container(container, 20)
         status = await runtime.ended(container)
         first, second, last = (line.split(" ", 3)[3] for line in log.read_text().splitlines())
-        # containerd 1.6 leaves the groups out that /etc/group has for an image's user.
+        # containerd 1.6 ignores the groups of an image's user in /etc/group.
         groups = "1000 2000" if await runtime.is_ours() else "1000"
         assert first == f"entry own words kept request 1000:1000:{groups} /work/deep /"
         assert (second, last, status.exit_code) == ("0", "asked", 9)
@@ -198,9 +198,9 @@ async def test_real_what_the_registry_does_not_have(client: CriClient, registry:
 
 
 async def test_real_a_registry_that_is_not_there(client: CriClient) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        reference = f"127.0.0.1:{nobody.getsockname()[1]}/app:1"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        reference = f"127.0.0.1:{unused.getsockname()[1]}/app:1"
         with pytest.raises(PykubeletError, match=reference):
             await client.pull_image(spec(reference))
 
@@ -231,7 +231,7 @@ async def test_real_pulls_side_by_side(client: CriClient, registry: Registry) ->
     assert ids[:3] == ids[3:] and len(set(ids)) == 3
 
 
-async def test_real_a_pull_that_nobody_waits_for(client: CriClient, registry: Registry) -> None:
+async def test_real_pull_continues_after_its_client_disconnects(client: CriClient, registry: Registry) -> None:
     reference = registry.add("slow")
     registry.hold()
     with pytest.raises(TimeoutError):
@@ -250,7 +250,7 @@ async def test_real_the_file_system_of_images(client: CriClient, registry: Regis
 
 @pytest.mark.parametrize("sub_path", ["", "etc", "missing"])
 async def test_real_an_image_as_a_volume(client: CriClient, registry: Registry, tmp_path: Path, sub_path: str) -> None:
-    """As KEP-4639 has it; containerd does it since 2.1."""
+    """As in KEP-4639; supported by containerd since 2.1."""
     reference = registry.add("data", files={"/etc/greeting": b"hello"})
     await client.pull_image(spec(reference))
     (tmp_path / "logs").mkdir()

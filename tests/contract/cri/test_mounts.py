@@ -1,4 +1,4 @@
-"""What becomes of mounts below mounts: propagation both ways, recursive read-only. On real runtimes only."""
+"""Contract of nested mounts: propagation in both directions, recursive read-only. On real runtimes only."""
 
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
 
 @dataclass(frozen=True)
 class Shared:
-    """A directory of the node that is a shared mount of its own, with places for further mounts."""
+    """A directory of the node that is a shared mount, with mount points for further mounts."""
 
     path: Path
 
@@ -94,7 +94,7 @@ async def test_propagation(
 async def test_propagation_needs_a_shared_mount(
     runtime: Runtime, shared: Shared, propagation: pb.MountPropagation.ValueType
 ) -> None:
-    """What could never come through is refused, and not made without a word."""
+    """Propagation that cannot work is refused instead of being ignored silently."""
     shared.mount(shared=False)
     mount = pb.Mount(host_path=str(shared.path), container_path="/volume", propagation=propagation)
     with pytest.raises(CriError, match=f"{shared.path}.* not a shared"):
@@ -111,7 +111,7 @@ async def test_read_only_does_not_reach_below(runtime: Runtime, shared: Shared) 
 
 
 async def test_recursive_read_only(runtime: Runtime, shared: Shared) -> None:
-    """KEP-3857. A runtime that does not announce it is not asked for it; ours refuses to make less of it."""
+    """KEP-3857. Tested only if the runtime announces it; ``pykubelet criserver`` refuses it otherwise."""
     shared.mount()
     shared.mount_inside()
     mount = pb.Mount(host_path=str(shared.path), container_path="/volume", readonly=True, recursive_read_only=True)

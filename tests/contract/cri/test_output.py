@@ -1,4 +1,4 @@
-"""What containers and commands write, however hostile: floods, open descriptors, log lines. On real runtimes only."""
+"""Contract of output, also hostile: floods, open descriptors, log lines. On real runtimes only."""
 
 import os
 import time
@@ -51,16 +51,16 @@ def _records(log: Path) -> Iterator[_Record]:
 
 
 def _memory(label: str) -> int:
-    """Of the runtime's daemon: ``VmRSS`` or ``VmHWM``, its highest ever, in bytes."""
+    """Memory of the runtime's daemon in bytes: ``VmRSS``, or ``VmHWM`` for its maximum."""
     pid = listener(Path(os.environ[ENDPOINT].removeprefix("unix://")))
     text = Path(f"/proc/{pid}/status").read_text()
     return int(text.partition(f"{label}:")[2].split()[0]) * 1024
 
 
 async def test_a_flood_from_a_command_is_cut(runtime: Runtime) -> None:
-    """What fits an answer is given; the rest is read and dropped, so that the command comes to its end.
+    """Output is returned up to a limit; the rest is read and dropped, so that the command can finish.
 
-    containerd 1.6 cuts at the limit of a message, into which the cut output then does not fit.
+    containerd 1.6 truncates at the limit of a message, so that the truncated output exceeds the message.
     """
     container = await runtime.start(STUBBORN)
     flood = "yes 0123456789 | head -c 60000000; yes e | head -c 60000000 >&2; exit 3"
@@ -82,7 +82,7 @@ async def test_an_endless_flood_ends_at_the_timeout(runtime: Runtime) -> None:
         with pytest.raises(CriTimeout):
             await runtime.client.exec_sync(container, ["yes"], 2)
         assert time.monotonic() - begin < 15
-    # Both streams and one copy of the answer, twice at most.
+    # Both streams and one copy of the response, at most twice.
     assert _memory("VmHWM") - before < 6 * _CAP
     result = await runtime.client.exec_sync(container, ["sh", "-c", "ps -o args | grep -c '^yes'"], 10)
     assert result.stdout.strip() == b"0", "the command was left running"
@@ -92,7 +92,7 @@ _LIST = ("sh", "-c", "exec ls -l /proc/self/fd")
 
 
 def _descriptors(listing: str) -> set[int]:
-    """What a process has open, but for the directory that it lists."""
+    """Open files of a process, except the directory that it lists."""
     links = [line.split()[-3::2] for line in listing.splitlines() if "->" in line]
     return {int(number) for number, target in links if not target.endswith("/fd")}
 
@@ -115,7 +115,7 @@ async def test_no_descriptor_leaks_into_a_command(runtime: Runtime) -> None:
 
 
 async def test_a_log_holds_what_was_written_and_nothing_else(runtime: Runtime) -> None:
-    """Long lines come in parts, and no content can pass for a line of its own."""
+    """Long lines are split into partial lines, and no content can forge a log line."""
     (runtime.logs / "input").write_bytes(b"".join(_WRITTEN))
     config = runtime.container_config(Program("writer", ("cat", "/in/input"), Script()))
     config.mounts.append(pb.Mount(host_path=str(runtime.logs), container_path="/in", readonly=True))
@@ -132,7 +132,7 @@ async def test_a_log_holds_what_was_written_and_nothing_else(runtime: Runtime) -
             line = b""
     found, written = lines + ([line] if line else []), b"".join(_WRITTEN).split(b"\n")
     if not await runtime.is_ours():
-        # containerd takes a carriage return before the end of a line for a part of that end.
+        # containerd treats a carriage return before the end of a line as part of the line end.
         written = [each.removesuffix(b"\r") for each in written]
     assert found == written
     assert max(len(record.text) for record in records) <= 16384

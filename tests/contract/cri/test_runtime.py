@@ -1,4 +1,4 @@
-"""The runtime itself, its images and its events."""
+"""Contract of the runtime itself, its images and its events."""
 
 import asyncio
 import os
@@ -72,7 +72,7 @@ async def test_an_absent_image(runtime: Runtime) -> None:
 
 
 async def test_an_image_that_cannot_be_pulled(runtime: Runtime) -> None:
-    # Nobody listens at port 1.
+    # No process listens on port 1.
     with pytest.raises(CriError, match="failed to resolve reference"):
         await runtime.client.pull_image(pb.ImageSpec(image="127.0.0.1:1/no/such:image"))
 
@@ -98,7 +98,7 @@ async def test_events_tell_of_start_and_end(runtime: Runtime) -> None:
 
     watch = asyncio.ensure_future(RuntimeEvents(runtime.client, SystemClock()).watch(deliver))
     try:
-        # The stream is requested before these, on the same connection.
+        # The stream is requested before these calls, on the same connection.
         for _ in range(10):
             await runtime.client.version()
         container = await runtime.start(FAILING)

@@ -1,4 +1,4 @@
-"""Pod sandboxes."""
+"""Contract of pod sandboxes."""
 
 import time
 

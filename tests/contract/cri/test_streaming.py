@@ -1,4 +1,4 @@
-"""What the agent relies on in a runtime's streaming server: SPDY as it is, and v5 through the agent's proxy."""
+"""Contract of a runtime's streaming server: SPDY directly, and v5 through the agent's proxy."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ async def endpoint() -> AsyncIterator[str]:
 
 
 _SIZED = b'until [ "$(stty size)" = "27 $((91))" ]; do sleep 0.05; done; '
-"""For a shell: wait for the size, which may come after what is typed. The terminal's echo of this does not show it."""
+"""Shell command that waits for the size, which may be set after the input. The terminal's echo does not contain it."""
 
 
 async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[str], streams: StreamSet) -> str:
@@ -59,7 +59,7 @@ async def _exec_url(runtime: Runtime, container: ContainerID, command: Sequence[
 
 
 async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> None:
-    """Try until it does."""
+    """Retry until it succeeds."""
 
     async def succeeded() -> bool:
         return (await runtime.client.exec_sync(container, command, 10)).exit_code == 0
@@ -120,7 +120,7 @@ async def test_older_protocols_tell_failures_as_text(runtime: Runtime) -> None:
 
 
 async def _messages(url: str, protocol: str, *given: bytes) -> dict[int, bytes]:
-    """What comes by channel until the other side closes; each is sent what is given, and base64 where it is spoken."""
+    """Send data on channels and read each channel until the other side closes; base64 if the protocol uses it."""
     got: dict[int, bytes] = {}
     text = "base64." in protocol
     protocols = (protocol,) if protocol else ()
@@ -160,7 +160,7 @@ async def test_every_protocol_of_websockets(runtime: Runtime, protocol: str) -> 
 
 
 async def test_port_forward_over_websockets(runtime: Runtime) -> None:
-    """A pair of channels for each port, which name it first."""
+    """Each port has a pair of channels, which begin with the port number."""
     sandbox = await runtime.sandbox()
     container = await runtime.create(sandbox, SERVING)
     await runtime.client.start_container(container)
@@ -228,7 +228,7 @@ async def test_port_forward(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
     container = await runtime.create(sandbox, SERVING)
     await runtime.client.start_container(container)
-    # Its port in hexadecimal.
+    # The port in hexadecimal.
     await _succeeds(runtime, container, "grep", ":1F90", "/proc/net/tcp")
     async with forwarded(await runtime.client.port_forward(sandbox, [])) as connection:
         for number, (port, answer, failure) in enumerate(
@@ -261,7 +261,7 @@ async def _proxied(
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/exec"
         async with asyncio.timeout(30), aiohttp.ClientSession() as session:
-            # The second time the proxy knows what the runtime speaks.
+            # The second time the proxy knows the runtime's protocol.
             async with session.ws_connect(url, protocols=(V5,)) as first:
                 await first.receive()
             async with session.ws_connect(url, protocols=(V5,)) as socket:
