@@ -18,7 +18,7 @@ from pykubelet.kubelet.desired.manifest import Manifest, parse
 from pykubelet.kubelet.desired.manifest.types import MAX_PROBLEMS
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.decide import assemble
-from pykubelet.kubelet.desired.sources.disk import look
+from pykubelet.kubelet.desired.sources.disk import read_changed
 from pykubelet.kubelet.desired.sources.http import HttpSource
 from pykubelet.kubelet.desired.sources.interfaces import Response
 from pykubelet.kubelet.desired.sources.types import HttpSourceConfig, SourceContent
@@ -158,11 +158,14 @@ def test_look_any_files_beside_a_good_one_keeps_the_good_one(files: dict[bytes, 
         directory = Path(home, "manifests")
         directory.mkdir()
         (directory / "good.json").write_bytes(GOOD)
-        backup, known = Backup(Path(home, "copies")), look(directory, {}, frozenset(), None)
+        backup, known = Backup(Path(home, "copies")), read_changed(directory, {}, frozenset(), None)
         for name, data in files.items():
             if name not in (b".", b"..", b"good.json"):
                 Path(os.fsdecode(os.path.join(os.fsencode(directory), name))).write_bytes(data)  # noqa: PTH118 - bytes
-        for records in (look(directory, known, frozenset(), backup), look(directory, {}, frozenset(), backup)):
+        for records in (
+            read_changed(directory, known, frozenset(), backup),
+            read_changed(directory, {}, frozenset(), backup),
+        ):
             content = assemble(records.values(), Source.FILE, "n")
             assert any(pod.metadata.name == "good-n" for pod in content.pods) or _other_good(content)
             assert len({pod.metadata.uid for pod in content.pods}) == len(content.pods)
@@ -201,7 +204,7 @@ def test_url_any_answers_keep_the_last_good_pod_until_a_good_answer(answers: lis
         fetch = Answers([(200, GOOD), *answers])
         source = HttpSource(config, delivered.append, VirtualClock(), fetch)
         for number in range(len(answers) + 1):
-            await source.look()
+            await source.poll()
             content, status, body = delivered[-1], *([(200, GOOD), *answers][number])
             good = status == 200 and body and not parse(body, "u").problems
             if number and not good:

@@ -35,8 +35,7 @@ INJECTIONS: dict[str, str] = {
     "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_failing_pod_list_does_not_prevent_gc",
     "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
     "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
-    "usage.pods": "unit/kubelet/observe/stats/test_volumes.py"
-    "::test_pod_whose_files_raise_keeps_no_other_from_being_counted",
+    "usage.pods": "unit/kubelet/observe/stats/test_volumes.py::test_failing_walk_of_a_pod_does_not_affect_others",
     "records.resources": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_resource_record_keeps_no_other_from_being_read",
     "records.userns": "unit/kubelet/actuate/test_records.py"

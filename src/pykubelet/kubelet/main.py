@@ -1,7 +1,7 @@
-"""The composition root: builds every part from the settings, hands each what it needs, and runs them together.
+"""The composition root: builds all components from the settings, connects them, and runs them.
 
-With ``compose/`` the only place that knows more than one stage. One TaskGroup holds the core loops: if one of
-them dies, all end and the process exits non-zero. Ending the agent leaves every pod running.
+With ``compose/`` the only code that imports more than one stage. One TaskGroup runs the core loops: if one of them
+fails, all end and the process exits with a non-zero status. Pods keep running when the agent ends.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from pykubelet.kubelet.actuate.assembly import ActuatorDeps, build_actuators
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
 from pykubelet.kubelet.compose.adapters import DesiredPods, HookHttp, node_counts
-from pykubelet.kubelet.compose.admission_view import AdmissionNode
+from pykubelet.kubelet.compose.admission_node import AdmissionNode
 from pykubelet.kubelet.compose.cgroup_driver import with_runtime_driver
 from pykubelet.kubelet.compose.hung_calls import HungCalls
-from pykubelet.kubelet.compose.joining import ClusterDeps, join, make_ready, open_access
-from pykubelet.kubelet.compose.node_port import NodePort, NodePortDeps
-from pykubelet.kubelet.compose.node_view import NodeView, build_servers
+from pykubelet.kubelet.compose.kubelet_api import KubeletApi, KubeletApiDeps
+from pykubelet.kubelet.compose.local_api import LocalApiView, build_servers
+from pykubelet.kubelet.compose.node_mode import ClusterDeps, join, make_ready, open_access
 from pykubelet.kubelet.compose.observers import ObserverDeps, Observers
-from pykubelet.kubelet.compose.pressure_view import PressureParts, build_pressure
+from pykubelet.kubelet.compose.pressure import PressureParts, build_pressure
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
@@ -54,9 +54,9 @@ _log = logging.getLogger(__name__)
 
 
 async def run_kubelet(settings: Settings, failed: Callable[[], None]) -> None:
-    """Run the agent until cancelled; every pod runs on. ``failed`` is told as soon as a part has died.
+    """Run the agent until cancelled; pods keep running. ``failed`` is called as soon as a core task has failed.
 
-    Errors of the configuration come as ``PykubeletError``; a core loop that dies ends all, with an ExceptionGroup.
+    Raises PykubeletError for an invalid configuration, and an ExceptionGroup if a core task fails.
     """
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
@@ -71,18 +71,18 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None]) -> None:
         await kubelet.run(failed)
 
 
-async def _live(name: str, part: Coroutine[None, None, None], failed: Callable[[], None]) -> None:
-    """Run one part; its failure is told at once, since the others may take their time to end."""
+async def _run_part(name: str, part: Coroutine[None, None, None], failed: Callable[[], None]) -> None:
+    """Run a core task; report its failure at once, since the others may take long to end."""
     try:
         await part
     except Exception as error:
-        _log.error("a part of the agent has failed, the agent ends", extra={"part": name, "error": str(error)})
+        _log.error("core task failed; stopping the agent", extra={"part": name, "error": str(error)})
         failed()
         raise
 
 
 class Kubelet:
-    """All parts of one agent, in the order of a pod's way."""
+    """All components of one agent, built in the order of a pod's way."""
 
     def __init__(self, settings: Settings, options: CriOptions) -> None:
         clock = SystemClock()
@@ -114,10 +114,10 @@ class Kubelet:
         self.status.subscribe(self.metrics.status_changed)
         self.view = PodsView(self.status, self.pods.pods, clock)
         self.journal = Journal()
-        actuators, ask = self.actuators, self._ask_runtime
-        seen = Observers(ObserverDeps(self.cri, actuators, self.metrics, self.events, clock, ask, self._post))
-        self.health, self.probes, self.pleg = seen.health, seen.probes, seen.pleg
-        self.pleg_meter, self.prober = seen.meter, seen.prober
+        actuators, ask = self.actuators, self._runtime_conditions
+        observers = Observers(ObserverDeps(self.cri, actuators, self.metrics, self.events, clock, ask, self._post))
+        self.health, self.probes, self.pleg = observers.health, observers.probes, observers.pleg
+        self.pleg_meter, self.prober = observers.meter, observers.prober
         self._build_control()
         self._build_servers()
 
@@ -130,14 +130,16 @@ class Kubelet:
         measured = self.events, self.metrics, clock
         self.pressure = build_pressure(
             settings,
-            PressureParts(self.image_cri, actuators, self.workers, lambda: self.port.usage.summary(), *measured),
+            PressureParts(self.image_cri, actuators, self.workers, lambda: self.kubelet_api.usage.summary(), *measured),
         )
-        pressed = self.pressure.conditions
-        measure = AdmissionNode(settings, node, lambda: self.cluster.node.node if self.cluster else None, pressed)
+        conditions = self.pressure.conditions
+        admission_node = AdmissionNode(
+            settings, node, lambda: self.cluster.node.node if self.cluster else None, conditions
+        )
         self.admission = Admission(
             AdmissionDeps(
-                measure.node,
-                measure.sysctl_refusal,
+                admission_node.node,
+                admission_node.sysctl_refusal,
                 self.workers.active,
                 self.events,
                 self.metrics,
@@ -154,7 +156,7 @@ class Kubelet:
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
         self.housekeeping = Housekeeping(deps, self.mux.all_ready, self.metrics.orphans_swept)
         known, asked = (self.pods, self.mux, self.status, self.events), (self.health.current, self.pleg.healthy)
-        joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, pressed, actuators.csi)
+        joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, conditions, actuators.csi)
         self.cluster = join(self.access, joined, lambda uids: self.loop.post(PodsAffected(uids)))
         self.reader.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
 
@@ -163,28 +165,30 @@ class Kubelet:
         stuck_after = 2 * settings.seconds(settings.config.sync_frequency)
         checks: dict[str, HealthCheck] = {
             "ping": lambda: None,
-            "syncloop": lambda: "the sync loop does not take events" if self.loop.is_stuck(stuck_after) else None,
+            "syncloop": lambda: "the sync loop is not handling events" if self.loop.is_stuck(stuck_after) else None,
             "pleg": self.pleg.healthy,
             "runtime": self.health.healthy,
         }
         name, fault, journal = settings.node_name, self.health.healthy, self.journal
-        shown = NodeView(name, self.cri, self.image_cri, node, self.states, self.objects, self.timeline, journal, fault)
+        view = LocalApiView(
+            name, self.cri, self.image_cri, node, self.states, self.objects, self.timeline, journal, fault
+        )
         local = LocalDeps(
-            self.view, self.events, shown, shown, checks, self.metrics, self.clock, lambda: self.port.top()
+            self.view, self.events, view, view, checks, self.metrics, self.clock, lambda: self.kubelet_api.top()
         )
         self.local, self.healthz = build_servers(settings, local, self.metrics)
         resources, sizes = self.actuators.resources, self.actuators.volumes.sizes
-        ports = NodePortDeps(self.cri, self.image_cri, resources, self.metrics, self.access, sizes)
-        self.port = NodePort(settings, local, ports)
+        api_deps = KubeletApiDeps(self.cri, self.image_cri, resources, self.metrics, self.access, sizes)
+        self.kubelet_api = KubeletApi(settings, local, api_deps)
 
     async def run(self, failed: Callable[[], None]) -> None:
-        """Start everything, nearest to the runtime first, and run until cancelled or one part dies."""
+        """Start all components, those nearest to the runtime first; run until cancelled or a core task fails."""
         await self.health.check()
         await self.actuators.resources.start()
-        there = await self.actuators.pod_resources.pods_before()
-        await self.actuators.runtime.allocations.load(there)
-        await self.actuators.users.load(there)
-        self.admission.admitted_before(there)
+        existing = await self.actuators.pod_resources.pods_before()
+        await self.actuators.runtime.allocations.load(existing)
+        await self.actuators.users.load(existing)
+        self.admission.admitted_before(existing)
         self.events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
         if self._settings.config.cgroups_per_qos:
             text = "Updated Node Allocatable limit across pods"
@@ -204,17 +208,17 @@ class Kubelet:
             "image-gc": self.actuators.image_gc.run(),
             "log-rotation": self.actuators.logs.run(),
             "upkeep": keep_small(self.clock),
-            **self.port.parts(),
+            **self.kubelet_api.parts(),
         }
         if self.cluster is not None:
             parts |= self.cluster.parts()
         if self._settings.config.healthz_port:
             parts["health-server"] = self.healthz.run()
-        told = HungCalls(self.pods.by_uid, self.events)
-        with blocking.on_hung(told):
+        hung_calls = HungCalls(self.pods.by_uid, self.events)
+        with blocking.on_hung(hung_calls):
             async with asyncio.TaskGroup() as group:
                 for name, part in parts.items():
-                    group.create_task(_live(name, part, failed), name=name)
+                    group.create_task(_run_part(name, part, failed), name=name)
 
     def _resize_state(self, uid: PodUID) -> ResizeState:
         return ResizeState(self.admission.pending_resize(uid), self.actuators.runtime.allocations.progress(uid))
@@ -224,7 +228,7 @@ class Kubelet:
         if isinstance(event, RuntimeRecovered) and self.cluster is not None:
             self.cluster.node.poke()
 
-    async def _ask_runtime(self) -> RuntimeConditions:
+    async def _runtime_conditions(self) -> RuntimeConditions:
         status = await self.cri.status()
         if not self.health.current().runtime_ready:
             self.actuators.node.learn(await self.cri.version(), status)

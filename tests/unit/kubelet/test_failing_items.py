@@ -97,7 +97,7 @@ def _resources(clock: VirtualClock, _: Path) -> ResourceManager:
 
 
 _ROUNDS: dict[str, tuple[Make, str, str]] = {
-    "pressure.rounds": (lambda c, p: Pressure(ns(clock=c), ns()), "run", "look"),
+    "pressure.rounds": (lambda c, p: Pressure(ns(clock=c), ns()), "run", "check"),
     "image-gc.rounds": (
         lambda c, p: ImageGc(ns(clock=c, events=ns(event=lambda *a: None)), GcPolicy()),
         "run",
@@ -117,11 +117,11 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
     ),
     "csi.sweep": (lambda c, p: CsiVolumes(ns(clock=c)), "run", "_sweep_once"),
     "csi.directory": (lambda c, p: DriverRegistry(p, c, 1.0), "run", "_scan"),
-    "sources.files": (lambda c, p: FileSource(FileSourceConfig(p, "node"), lambda _: None, c), "_read", "look"),
+    "sources.files": (lambda c, p: FileSource(FileSourceConfig(p, "node"), lambda _: None, c), "_read", "rescan"),
     "sources.http": (
         lambda c, p: HttpSource(ns(backup=None, url="http://x/", period=10.0), lambda _: None, c, ns(close=nothing)),
         "run",
-        "look",
+        "poll",
     ),
 }
 
@@ -252,14 +252,14 @@ def _pleg(clock: VirtualClock, told: Callable[[PodLifecycleEvent], None]) -> Ple
 async def test_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[PodLifecycleEvent] = []
     pleg = _pleg(VirtualClock(), told.append)
-    original = Pleg._caught_up
+    original = Pleg._with_events
 
     def fail(self: Pleg, uid: PodUID, seen: Some) -> Some:
         if uid == A:
             raise ValueError("no error that anyone foresaw")
         return original(self, uid, seen)
 
-    monkeypatch.setattr(Pleg, "_caught_up", fail)
+    monkeypatch.setattr(Pleg, "_with_events", fail)
     await pleg._relist()
     assert {event.uid for event in told} == {B}
     assert pleg.healthy() is None
@@ -277,8 +277,8 @@ async def test_look_at_a_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: p
             raise ValueError("no error that anyone foresaw")
         del self._checks[uid]
 
-    monkeypatch.setattr(Pleg, "_look_at", look)
-    async with running(pleg._look_for_ever()):
+    monkeypatch.setattr(Pleg, "_check_pod", look)
+    async with running(pleg._relist_forever()):
         await clock.advance(5)
         assert looked == [A, B]
 
@@ -318,7 +318,7 @@ async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: 
         return PodUID(each.metadata.uid)
 
     monkeypatch.setattr(part, "_evict", evict)
-    assert await part._hold_to_limits() == [B]
+    assert await part._enforce_limits() == [B]
     assert ended == [B]
 
 

@@ -1,6 +1,6 @@
-"""The composition: what fits the five stages together, one module for each joint.
+"""The composition of the five stages: their construction and the adapters between them.
 
-With ``kubelet/main.py`` the only place that knows more than one stage. ``main.py`` builds the parts in the order of a
-pod's way; the modules here are the views that one stage has of another, and what is built only where it is asked for
-(node mode, the node's port, the certificates).
+With ``kubelet/main.py`` the only code that imports more than one stage. ``main.py`` builds the components in the order
+of a pod's way; the modules here adapt one stage to the interfaces of another, and build what is optional: node mode,
+the kubelet API server, the certificates. Start reading in ``kubelet/main.py``.
 """

@@ -1,4 +1,4 @@
-"""Small adapters by which ``main.py`` fits one stage's part to another stage's port."""
+"""Small adapters between a component of one stage and the interface of another."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ _HOOK_AGENT = "kube-lifecycle/1.36"
 
 
 class HookHttp:
-    """GETs of lifecycle hooks; the hook's own deadline is its caller's."""
+    """HTTP GET for lifecycle hooks; the caller enforces the hook's deadline."""
 
     def __init__(self, getter: HttpGetter) -> None:
         self._getter = getter
@@ -48,7 +48,7 @@ class HookHttp:
 
 
 class ProbeExec:
-    """Commands of exec probes."""
+    """Execution of commands for exec probes."""
 
     def __init__(self, cri: CriClient) -> None:
         self._cri = cri
@@ -57,19 +57,19 @@ class ProbeExec:
         try:
             reply = await self._cri.exec_sync(container, command, timeout)
         except CriTimeout as error:
-            # A failure of the probe, where other errors say nothing about the container.
+            # A timeout is a failure of the probe; other errors leave the container's state unknown.
             raise TimeoutError(str(error)) from error
         return ExecResult(reply.exit_code, reply.stdout, reply.stderr)
 
 
 class PlegMeter:
-    """PLEG's figures as metrics of the reference."""
+    """Metrics of PLEG, as the Go kubelet has them."""
 
     def __init__(self, metrics: KubeletMetrics) -> None:
         self._metrics = metrics
         self._interval: Seconds | None = None
         self.last: Seconds = 0.0
-        """Unix time of the last list of all pods."""
+        """Unix time of the last successful list of all pods."""
 
     def relist_duration(self, seconds: Seconds) -> None:
         self._metrics.pleg_relist(seconds, self._interval)
@@ -85,14 +85,14 @@ class PlegMeter:
         self.last = unix_time
 
     def running(self, pods: int, containers: Mapping[ContainerState, int]) -> None:
-        """Counted at the scrape, from PLEG's last list."""
+        """Do nothing: running pods are counted at the scrape, from PLEG's last list."""
 
     def stream_error(self) -> None:
         self._metrics.event_stream_failed()
 
 
 class ProbeMeter:
-    """Probe results as metrics of the reference."""
+    """Metrics of probes, as the Go kubelet has them."""
 
     def __init__(self, metrics: KubeletMetrics) -> None:
         self._metrics = metrics
@@ -101,24 +101,24 @@ class ProbeMeter:
         self._metrics.probe(ProbeSample(ref, container, probe_type, result, seconds))
 
     def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
-        """Series go with the pod, when the status manager forgets it."""
+        """Do nothing: the series are dropped when the status manager forgets the pod."""
 
 
 class PodFollower(Protocol):
-    """Node mode, as far as it follows the desired pods (``cluster.py``)."""
+    """The part of node mode that follows the desired pods, implemented by ``cluster.py``."""
 
     def pod_seen(self, pod: Pod) -> None:
-        """A source told of a pod."""
+        """Handle a new or changed pod of a source."""
 
     def pod_admitted(self, pod: Pod) -> None:
-        """A pod is going to be started."""
+        """Handle the admission of a pod."""
 
     def pod_gone(self, uid: PodUID) -> None:
-        """A source gave a pod up."""
+        """Handle the removal of a pod from its source."""
 
 
 class DesiredPods:
-    """The pod manager, with the local API and, in a cluster, node mode told of every change."""
+    """The pod manager, which reports every change to the local API and, in a cluster, to node mode."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class DesiredPods:
         cluster: Callable[[], PodFollower | None],
         changed: Callable[[Pod, Pod], None],
     ) -> None:
-        """``changed`` hears of pods that there are new versions of: the one before and the new one."""
+        """``changed`` is called with the previous and the new version of a pod whose spec has changed."""
         self._pods = pods
         self._changed = changed
         self._view = view
@@ -160,7 +160,7 @@ class DesiredPods:
 def node_counts(
     pods: PodManager, states: Iterable[WorkerState], listed: Iterable[RuntimePod], pleg_last_seen: Seconds
 ) -> NodeCounts:
-    """What is on the node now, for a scrape."""
+    """Count the pods and containers on the node, for a scrape."""
     known = list(states)
     running, containers = count_runtime(listed)
     active = [s.pod for s in known if s.pod is not None and s.wanted and s.phase is Phase.SYNC]

@@ -1,4 +1,4 @@
-"""Composition of the certificates that the cluster signs for this node: its identity, and that of its server."""
+"""Composition of the client and serving certificates that the cluster signs for this node."""
 
 from collections.abc import Callable, Coroutine
 
@@ -23,7 +23,7 @@ SERVER_PREFIX = "kubelet-server"
 
 
 class NodeCertificates:
-    """Renews the client's certificate (``rotateCertificates``) and the server's (``serverTLSBootstrap``)."""
+    """Renewal of the client certificate (``rotateCertificates``) and the serving one (``serverTLSBootstrap``)."""
 
     def __init__(self, settings: Settings, client: ApiClient, clock: Clock) -> None:
         assert settings.cluster is not None
@@ -40,20 +40,20 @@ class NodeCertificates:
             self._managers["serving-certificate"] = self._server
 
     def serving(self) -> CertificatePair | None:
-        """The server's certificate, if the cluster has signed one."""
+        """Return the serving certificate, or None while the cluster has not signed one."""
         return self._server.current() if self._server is not None else None
 
     def seconds_left(self) -> dict[str, Callable[[], Seconds]]:
-        """Until each certificate expires: ``client`` and ``server``, those that are renewed."""
+        """Return, for each renewed certificate (``client``, ``server``), a function of the seconds until it expires."""
         return {name.replace("serving", "server").split("-")[0]: m.seconds_left for name, m in self._managers.items()}
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         return {name: manager.run() for name, manager in self._managers.items()}
 
 
 async def bootstrap_if_needed(settings: Settings, clock: Clock) -> None:
-    """Get the first client certificate if there is none; waits until the cluster has signed it."""
+    """Request the first client certificate if it does not exist, and wait until the cluster has signed it."""
     cluster = settings.cluster
     if cluster is None or cluster.bootstrap_kubeconfig is None or not needs_bootstrap(cluster.kubeconfig, clock):
         return

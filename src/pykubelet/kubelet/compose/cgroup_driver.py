@@ -1,4 +1,4 @@
-"""Who makes cgroups: agent and runtime must agree, and the runtime has the say where it tells (KEP-4033)."""
+"""The cgroup driver: agent and runtime must use the same one, and the runtime's takes precedence (KEP-4033)."""
 
 import logging
 from dataclasses import replace
@@ -18,15 +18,15 @@ _NAMES = {pb.CGROUPFS: "cgroupfs", pb.SYSTEMD: "systemd"}
 
 
 async def with_runtime_driver(settings: Settings) -> Settings:
-    """The settings with the cgroup driver that the runtime dictates.
+    """Return the settings with the cgroup driver that the runtime reports.
 
-    They stay as they are while it does not answer, or is too old to tell (containerd before 2.0).
+    They are unchanged if the runtime does not respond, or is too old to report it (containerd before 2.0).
     """
     client = CriClient.connect(settings.runtime_endpoint, CriOptions(request_timeout=_PATIENCE))
     try:
         reply = await client.runtime_config()
     except PykubeletError as error:
-        _log.debug("the runtime does not tell its cgroup driver", extra={"error": str(error)})
+        _log.debug("cgroup driver of the runtime unknown", extra={"error": str(error)})
         return settings
     finally:
         await client.close()
@@ -34,5 +34,5 @@ async def with_runtime_driver(settings: Settings) -> Settings:
     configured = settings.config.cgroup_driver
     if driver is None or driver == configured:
         return settings
-    _log.warning("the runtime's cgroup driver is used", extra={"driver": driver, "configured": configured})
+    _log.warning("cgroup driver: using that of the runtime", extra={"driver": driver, "configured": configured})
     return replace(settings, config=replace_fields(settings.config, cgroup_driver=driver))

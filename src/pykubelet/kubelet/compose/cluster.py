@@ -1,6 +1,6 @@
-"""Composition of node mode: what the agent does beyond manifests when it has a kubeconfig.
+"""Composition of node mode, in which the agent has a kubeconfig and is a node of a cluster.
 
-Loaded only then, since it brings the API client along. ``main.py`` builds one :class:`Cluster` and runs its parts.
+Loaded only then, since it imports the API client. ``main.py`` builds one :class:`Cluster` and runs its parts.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -12,8 +12,8 @@ from pykubelet.apiclient import ApiClient, Query, RateLimit, Reflector, Select, 
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.compose.joining import ClusterDeps
-from pykubelet.kubelet.compose.node_port import server_wanted
+from pykubelet.kubelet.compose.kubelet_api import server_wanted
+from pykubelet.kubelet.compose.node_mode import ClusterDeps
 from pykubelet.kubelet.compose.node_status import NodeStatusDeps, NodeStatusReader
 from pykubelet.kubelet.config import ClusterSettings, Settings
 from pykubelet.kubelet.desired.objects import Objects
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ClusterAccess:
-    """The API server as the stages see it; made before them, since they are given its objects."""
+    """The client and objects of the API server; built before the stages, which use its objects."""
 
     def __init__(self, settings: Settings, local: Objects, metrics: KubeletMetrics, clock: Clock) -> None:
         cluster = settings.cluster
@@ -57,7 +57,7 @@ class ClusterAccess:
         server = load_kubeconfig(cluster.kubeconfig)
         limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock)
         self.client = ApiClient(server, clock, limit=limit, agent=agent, observe=metrics.api_request)
-        # The heartbeat waits for nobody: it has a client, and so connections, of its own.
+        # The heartbeat must not wait for other requests: it has a client, and so connections, of its own.
         patience = Timeouts(request=config.node_lease_duration_seconds / 4)
         self.heart = ApiClient(server, clock, timeouts=patience, agent=agent, observe=metrics.api_request)
         self.objects = ClusterObjects(self.client, local, clock)
@@ -67,17 +67,17 @@ class ClusterAccess:
                 metrics.certificate_ttl(which, left)
 
     def serving(self) -> "CertificatePair | None":
-        """The server's certificate that the cluster has signed; None: it signs its own."""
+        """Return the serving certificate that the cluster has signed; None: the server signs its own."""
         return self.certificates.serving() if self.certificates is not None else None
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         await self.client.close()
         await self.heart.close()
 
 
 class Cluster:
-    """All of node mode, built over the stages."""
+    """Node mode: the components that connect the stages to the API server."""
 
     def __init__(self, access: ClusterAccess, deps: ClusterDeps) -> None:
         settings, client, clock = access.settings, access.client, deps.clock
@@ -125,12 +125,12 @@ class Cluster:
         self.lease = LeaseKeeper(access.heart, settings.node_name, lease_seconds, clock)
 
     def pod_gone(self, uid: PodUID) -> None:
-        """A source gave a pod up."""
+        """Handle the removal of a pod from its source."""
         self.objects.release(uid)
         self.mirrors.poke()
 
     def pod_seen(self, pod: Pod) -> None:
-        """A source told of a pod (after the pod manager took it, before its worker hears of it)."""
+        """Handle a new or changed pod (called after the pod manager, before the pod's worker)."""
         if is_mirror(pod):
             shown = self._deps.pods.pod_of_mirror(pod)
             if shown is not None:
@@ -143,11 +143,11 @@ class Cluster:
             self.patcher.seen(ref_of(pod).uid)
 
     def pod_admitted(self, pod: Pod) -> None:
-        """The pod is going to be started."""
+        """Handle the admission of a pod: read the objects that it uses ahead of time."""
         self.objects.expect(pod)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         return {
             "source-api": self.source.run(),
             "status-patcher": self.patcher.run(),
@@ -163,7 +163,7 @@ class Cluster:
         }
 
     def _ending(self) -> frozenset[PodFullName]:
-        """Static pods that still have a status: not all of them is gone."""
+        """Return the static pods that still have a status, and so are not removed completely."""
         entries = self._deps.statuses.snapshot()
         return frozenset(ref_of(entry.pod).full_name for entry in entries if is_static(entry.pod))
 
@@ -185,20 +185,20 @@ class Cluster:
 def _certificates(settings: Settings, client: ApiClient, clock: Clock) -> "NodeCertificates | None":
     if not (settings.config.rotate_certificates or settings.config.server_tls_bootstrap):
         return None
-    # Only here: cryptography is not small.
+    # Imported here, since cryptography needs much memory.
     from pykubelet.kubelet.compose.certificates import NodeCertificates
 
     return NodeCertificates(settings, client, clock)
 
 
 class ApiPodView:
-    """What the API server holds of our pods, by the pod manager."""
+    """The API server's objects of this node's pods, as the pod manager has them."""
 
     def __init__(self, pods: PodManager) -> None:
         self._pods = pods
 
     def counterpart(self, uid: PodUID) -> Pod | None:
-        """The pod itself, or the mirror of this very version of a static pod."""
+        """Return the pod itself, or the mirror pod of the current version of a static pod."""
         pod = self._pods.by_uid(uid)
         if pod is None or not is_static(pod):
             return pod
@@ -207,7 +207,7 @@ class ApiPodView:
 
 
 def node_config(access: ClusterAccess) -> NodeConfig:
-    """The node object's settings. Invalid: labels that a node may not give itself."""
+    """Return the settings of the Node object. Raises Invalid for labels that a node may not set itself."""
     settings, config = access.settings, access.settings.config
     check_labels(access.cluster.node_labels)
     return NodeConfig(

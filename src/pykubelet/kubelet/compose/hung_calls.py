@@ -1,4 +1,4 @@
-"""Tells the owner of a pod that a blocking call on what the pod has (its volumes, logs, cgroup) is not responding."""
+"""Events for pods whose blocking calls (on volumes, logs, the cgroup) are not responding."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ class HungCalls:
         self._events = events
 
     def __call__(self, hung: Hung) -> None:
-        """Give the pod an event. Calls of components, and of pods that are gone, are only logged and counted."""
+        """Record an event of the pod. Calls of components and of removed pods are only logged and counted elsewhere."""
         kind, _, rest = hung.owner.partition("/")
         uid, _, part = rest.partition("/")
         pod = self._by_uid(PodUID(uid)) if kind == "pod" else None

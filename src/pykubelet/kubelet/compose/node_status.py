@@ -1,7 +1,4 @@
-"""The node as it is now, for its object at the API server: machine, runtime and configuration, read together.
-
-Beside the composition root because it asks parts of several stages.
-"""
+"""Reader of the node's current state for the Node object: machine, runtime and configuration, from several stages."""
 
 import ipaddress
 import logging
@@ -32,18 +29,18 @@ from pykubelet.models.scalars import Quantity
 _log = logging.getLogger(__name__)
 _IMAGES_EVERY: Final = 60.0
 _PLEG_PATIENCE: Final = 10.0
-"""A new agent has so long for its first list of pods before it calls the node unready for want of one."""
+"""Time that a new agent has for its first list of pods before the missing list makes the node unready."""
 _DISK_DEFAULT: Final = "10%"
 _DISK_SIGNAL: Final = "nodefs.available"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatusDeps:
-    """Whom it asks."""
+    """Dependencies of `NodeStatusReader`."""
 
     settings: Settings
     version: str
-    """The Kubernetes version that the agent says it has."""
+    """The Kubernetes version that the agent reports."""
     node: ActuatorNode
     image_cri: CriClient
     conditions: Callable[[], RuntimeConditions]
@@ -55,7 +52,7 @@ class NodeStatusDeps:
 
 
 class NodeStatusReader:
-    """Implements the node reporter's ``NodeFactsReader``."""
+    """The ``NodeFactsReader`` of the node reporter."""
 
     def __init__(self, deps: NodeStatusDeps) -> None:
         self._deps = deps
@@ -64,7 +61,7 @@ class NodeStatusReader:
         self._begun = deps.clock.monotonic()
 
     async def read(self) -> NodeFacts:
-        """The node now."""
+        """Read the node's current state."""
         deps = self._deps
         await self._list_images()
         capacity = await blocking.call("node", self._capacity)
@@ -94,18 +91,18 @@ class NodeStatusReader:
         return system.architecture()
 
     def images_changed(self) -> None:
-        """An image was pulled or removed: list them again."""
+        """List images again at the next read: an image was pulled or removed."""
         self._images_at = None
 
     async def _list_images(self) -> None:
-        """Images change seldom, so they are not listed with every look."""
+        """List images at most once a minute, since they seldom change."""
         now = self._deps.clock.monotonic()
         if self._images_at is not None and now - self._images_at < _IMAGES_EVERY:
             return
         try:
             found = await self._deps.image_cri.list_images()
         except PykubeletError as error:
-            _log.debug("images not listed", extra={"error": str(error)})
+            _log.debug("node status: listing images failed", extra={"error": str(error)})
             return
         self._images_at = now
         self._images = tuple(Image((*image.repo_digests, *image.repo_tags), Bytes(image.size)) for image in found)
@@ -140,7 +137,7 @@ class NodeStatusReader:
             threshold = config.eviction_hard.get(_DISK_SIGNAL, _DISK_DEFAULT)
             kept = int(total * float(threshold[:-1]) / 100) if threshold.endswith("%") else to_value(threshold)
             found["ephemeral-storage"] = str(max(0, total - reserved - kept))
-        # Memory set aside for huge pages is nobody's to allocate.
+        # Memory reserved for huge pages cannot be allocated otherwise.
         huge = sum(to_value(value) for name, value in capacity.items() if name.startswith("hugepages-"))
         found["memory"] = str(max(0, to_value(found["memory"]) - huge))
         return found
@@ -182,7 +179,7 @@ class NodeStatusReader:
 
 
 def _size(size: int) -> str:
-    """The name of a page size in a resource: ``2Mi``, ``1Gi``."""
+    """Format a page size as in resource names: ``2Mi``, ``1Gi``."""
     for unit, factor in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
         if size % factor == 0:
             return f"{size // factor}{unit}"

@@ -1,4 +1,4 @@
-"""Builds the observing stage: the runtime's health, probes and PLEG, all of which post to the sync loop."""
+"""Composition of the stage observe: runtime health, probes and PLEG, which all post to the sync loop."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 
 @dataclass(frozen=True, slots=True)
 class ObserverDeps:
-    """What the stage needs of the others."""
+    """Dependencies of the stage observe."""
 
     cri: CriClient
     actuators: Actuators
@@ -33,7 +33,7 @@ class ObserverDeps:
 
 
 class Observers:
-    """The stage's parts."""
+    """The components of the stage observe."""
 
     def __init__(self, deps: ObserverDeps) -> None:
         runtime, node, clock, post = deps.actuators.runtime, deps.actuators.node, deps.clock, deps.post
@@ -48,7 +48,7 @@ class Observers:
 
 
 def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:
-    """The runtime's events, with how late they come counted; a stream counts as opened with its first event."""
+    """Wrap the runtime's events with metrics of their delay; a stream counts as open with its first event."""
 
     async def watched(deliver: Callable[[RuntimeEvent], None]) -> None:
         works = False

@@ -1,4 +1,7 @@
-"""The agent's configuration: a KubeletConfiguration v1beta1 file, a drop-in directory and flags → one frozen value."""
+"""The agent's configuration, read from a KubeletConfiguration v1beta1 file, a drop-in directory and flags.
+
+Imports ``models`` and ``base``, and no stage. Start reading in ``settings.py``; the fields are in ``v1beta1.py``.
+"""
 
 from pykubelet.kubelet.config.effective import without_effect
 from pykubelet.kubelet.config.load import load_configuration

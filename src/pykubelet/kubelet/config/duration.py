@@ -9,7 +9,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go duration; ``0`` needs no unit. Invalid: anything else, with an example of what is right."""
+    """Parse a Go duration to seconds; ``0`` needs no unit. Raises Invalid with an example of the format."""
     body = text.removeprefix("-").removeprefix("+")
     if body == "0":
         return 0.0

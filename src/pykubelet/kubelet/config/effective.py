@@ -1,4 +1,4 @@
-"""Which fields of the configuration this agent acts upon so far; docs/parity.md repeats them."""
+"""The fields of the configuration that have an effect on this agent; docs/parity.md repeats them."""
 
 import msgspec
 
@@ -95,7 +95,7 @@ EFFECTIVE = frozenset(
 
 
 def without_effect(config: KubeletConfiguration) -> list[str]:
-    """The fields that the configuration sets and this agent does not act upon, by name."""
+    """Return the names of the fields that the configuration sets and that have no effect."""
     default = KubeletConfiguration()
     return [
         field.encode_name

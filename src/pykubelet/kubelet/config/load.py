@@ -1,4 +1,4 @@
-"""Reads KubeletConfiguration files; every unknown or wrong field is named, all of them at once."""
+"""Reads KubeletConfiguration files; an error names all unknown and invalid fields at once."""
 
 import ipaddress
 import re
@@ -28,16 +28,16 @@ _ZERO_IS_DEFAULT = (
     *("evictionPressureTransitionPeriod", "containerLogMaxSize", "configMapAndSecretChangeDetectionStrategy"),
     *("volumePluginDir", "memoryReservationPolicy", "podLogsDir", "imagePullCredentialsVerificationPolicy"),
 )
-"""As the reference has it, but for ``port``, which is off with 0."""
+"""Fields in which a zero value means the default, as in the Go kubelet, except ``port``, which 0 turns off."""
 
 
 def load_configuration(
     file: Path | None, drop_in: Path | None = None, flags: Mapping[str, object] | None = None
 ) -> KubeletConfiguration:
-    """The configuration of ``file``, over it the ``*.conf`` files in and below the drop-in directory by their paths,
-    over that the fields that flags set, by their paths (``authentication.anonymous.enabled``).
+    """Load the configuration of ``file``, overridden by the ``*.conf`` files in and below the drop-in directory in
+    the order of their paths, overridden by ``flags``, by field path (``authentication.anonymous.enabled``).
 
-    Without a file: the defaults. Invalid names the files and all bad fields.
+    Without a file: the defaults. Raises Invalid, which names the files and all invalid fields.
     """
     layers = [file] if file else []
     if drop_in is not None:
@@ -54,7 +54,7 @@ def load_configuration(
 
 
 def decode_configuration(document: dict[str, Any], origin: str) -> KubeletConfiguration:
-    """A configuration from plain values; Invalid names ``origin`` and every bad field."""
+    """Convert plain values to a configuration. Raises Invalid, which names ``origin`` and all invalid fields."""
     document = _defaulted(document)
     unknown = [f"{field}: unknown field" for field in _unknown(document, KubeletConfiguration, "")]
     if unknown:
@@ -72,9 +72,9 @@ def decode_configuration(document: dict[str, Any], origin: str) -> KubeletConfig
 
 
 def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
-    """Without the fields that are there with a zero value, where that means the default.
+    """Return the document without the fields whose zero value means the default.
 
-    Programs that write the file, kubeadm among them, write all durations out, those that nobody has set as ``0s``.
+    Programs that write the file, such as kubeadm, write all durations, with ``0s`` for those that are not set.
     """
     found = document
     for field in _ZERO_IS_DEFAULT:
@@ -121,7 +121,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with(base: dict[str, Any], path: list[str], value: object) -> dict[str, Any]:
-    """The document with one field set, whatever it was."""
+    """Return the document with one field set."""
     if len(path) == 1:
         return {**base, path[0]: value}
     inner = base.get(path[0])
@@ -129,7 +129,7 @@ def _with(base: dict[str, Any], path: list[str], value: object) -> dict[str, Any
 
 
 def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
-    """Paths of the keys that no field of the structs takes."""
+    """Yield the paths of unknown keys."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         hints = get_type_hints(kind)
         fields = {f.encode_name: hints[f.name] for f in msgspec.structs.fields(kind)}
@@ -144,7 +144,7 @@ def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
 
 
 def _wrong(config: KubeletConfiguration) -> Iterator[str]:
-    """Rules across and inside fields that types do not say."""
+    """Yield the violations of rules that types do not express."""
     for name, field in _duration_fields():
         try:
             seconds = parse_duration(getattr(config, name))
@@ -177,9 +177,9 @@ def _wrong_server(config: KubeletConfiguration) -> Iterator[str]:
     except ValueError:
         yield f"address: {config.address!r} is not an IP address"
     if config.port and config.port == config.read_only_port:
-        yield "readOnlyPort: must be another one than port"
+        yield "readOnlyPort: must differ from port"
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
-        yield "tlsPrivateKeyFile: give both it and tlsCertFile, or neither"
+        yield "tlsPrivateKeyFile: must be set together with tlsCertFile"
     if config.authorization.mode not in ("AlwaysAllow", "Webhook"):
         yield f"authorization.mode: {config.authorization.mode!r} is not known; use Webhook or AlwaysAllow"
     for field, value in (
@@ -214,13 +214,13 @@ def _wrong_log_rotation(config: KubeletConfiguration) -> Iterator[str]:
     try:
         interval = parse_duration(config.container_log_monitor_interval)
     except Invalid:
-        return  # told with the other durations
+        return  # reported with the other durations
     if interval < _SHORTEST_LOG_INTERVAL:
         yield "containerLogMonitorInterval: must be at least 3s"
 
 
 def _duration_fields() -> Iterator[tuple[str, str]]:
-    """(attribute, field) of the durations: the text fields whose default is one."""
+    """Yield (attribute, field) of the durations: text fields whose default is a duration."""
     for field in msgspec.structs.fields(KubeletConfiguration):
         if isinstance(field.default, str) and field.default[:1].isdigit() and field.default[-1] in "smh":
             yield field.name, field.encode_name

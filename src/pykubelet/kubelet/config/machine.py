@@ -1,4 +1,4 @@
-"""What the agent asks the machine before it starts: its name and its own addresses."""
+"""The node's name and addresses, read from the flags and the machine before the agent starts."""
 
 import ipaddress
 import socket
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from pykubelet.base.errors import Invalid
 
-# Documentation addresses (RFC 5737, RFC 3849): connecting a datagram socket sends nothing, it only asks the
-# routing table which address would be used towards the world.
+# Documentation addresses (RFC 5737, RFC 3849): connecting a datagram socket sends nothing, but selects the source
+# address of the default route.
 _PROBES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 def node_name(override: str) -> str:
-    """The node's name: the override or the host name, in lower case as the reference has it."""
+    """Return the node's name: the override or the host name, in lower case as upstream. Raises Invalid."""
     name = (override or socket.gethostname()).strip().lower()
     if not name:
         raise Invalid("the host has no name; give one with --node-name")
@@ -20,18 +20,18 @@ def node_name(override: str) -> str:
 
 
 def given_ips(flags: Sequence[str]) -> tuple[str, ...]:
-    """The addresses of ``--node-ip``, given apart or separated by commas: one, or one of each family.
+    """Return the addresses of ``--node-ip``, repeated or separated by commas: one, or one of each family.
 
-    Unspecified ones (``0.0.0.0``, ``::``), which only say which family comes first, are not among them. Raises Invalid.
+    Unspecified ones (``0.0.0.0``, ``::``), which only select the primary family, are left out. Raises Invalid.
     """
     return tuple(each for each in _parsed(flags) if not ipaddress.ip_address(each).is_unspecified)
 
 
 def node_ips(flags: Sequence[str]) -> tuple[str, ...]:
-    """The node's addresses, primary first: those given, else the one used towards the default route.
+    """Return the node's addresses, primary first: those of the flags, else the source address of the default route.
 
-    That is IPv4 if there is any, IPv6 if ``::`` was given and there is any. A machine without any route has its
-    loopback address only. Raises Invalid.
+    The latter is IPv4 if available, or IPv6 if ``::`` was given and it is available. A machine without a route has
+    only its loopback address. Raises Invalid.
     """
     given = given_ips(flags)
     if given:

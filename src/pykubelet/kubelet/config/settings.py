@@ -1,4 +1,4 @@
-"""What the agent runs with: the configuration file, the flags and the machine, settled into one value."""
+"""The agent's settings: the configuration, the flags and facts of the machine in one frozen value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ DEFAULT_PARALLEL_PULLS = 5
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How the agent is a node of a cluster."""
+    """Settings of node mode, in which the agent is a node of a cluster."""
 
     kubeconfig: Path
-    """Who we are to the API server; written by the agent itself if there is a bootstrap kubeconfig."""
+    """The agent's kubeconfig; the agent writes it itself if there is a bootstrap kubeconfig."""
     bootstrap_kubeconfig: Path | None = None
     cert_dir: Path = DEFAULT_ROOT / "pki"
     node_labels: Mapping[str, str] = field(default_factory=dict)
     provider_id: str = ""
     external_cloud: bool = False
-    """A controller of the cloud takes the node into service: it removes a taint and gives the addresses."""
+    """A cloud controller initializes the node: it removes a taint and sets the addresses."""
     given_ips: tuple[str, ...] = ()
     """The addresses of ``--node-ip``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that is settled before the agent starts. Paths are absolute."""
+    """All settings of an agent, constant while it runs. Paths are absolute."""
 
     node_name: str
     config: KubeletConfiguration
@@ -38,17 +38,17 @@ class Settings:
     image_endpoint: str = ""
     """Empty: the same as ``runtime_endpoint``."""
     root_dir: Path = DEFAULT_ROOT
-    """Volumes, pod directories and the agent's own state."""
+    """Directory of volumes, pod directories and the agent's own state."""
     run_dir: Path = DEFAULT_RUN
-    """The local socket."""
+    """Directory of the local socket."""
     container_log_dir: Path = Path("/var/log/containers")
-    """Links to the containers' log files, by the names that log collectors know."""
+    """Directory of links to the containers' log files, with the names that log collectors expect."""
     node_ips: tuple[str, ...] = ()
     """The node's own addresses, primary first."""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """The command line's flags and their values, to be shown."""
+    """The command line's flags and their values, for /flagz."""
     cluster: ClusterSettings | None = None
-    """None: no API server, only manifests."""
+    """None: standalone mode, only manifests."""
 
     @property
     def pod_log_dir(self) -> Path:
@@ -56,16 +56,16 @@ class Settings:
 
     @property
     def socket(self) -> Path:
-        """The agent's local socket, which the command line talks to."""
+        """The agent's local socket, to which the command line connects."""
         return self.run_dir / "agent.sock"
 
     @property
     def parallel_pulls(self) -> int:
-        """How many images are pulled at once; one only if the configuration says ``serializeImagePulls: true``."""
+        """Maximum number of concurrent image pulls; 1 with ``serializeImagePulls: true``."""
         if self.config.serialize_image_pulls:
             return 1
         return self.config.max_parallel_image_pulls or DEFAULT_PARALLEL_PULLS
 
     def seconds(self, duration: str) -> float:
-        """Seconds of one of the configuration's durations, which have been checked when it was loaded."""
+        """Convert a duration of the configuration, which was validated when it was loaded, to seconds."""
         return parse_duration(duration)

@@ -1,7 +1,7 @@
 """KubeletConfiguration, ``kubelet.config.k8s.io/v1beta1``: every field of Kubernetes 1.36 with its default.
 
-Defaults are the reference's but for ``containerRuntimeEndpoint``, where empty means the agent's own runtime, and
-``failCgroupV1``: both cgroup versions are supported here.
+Defaults are those of the Go kubelet except for ``containerRuntimeEndpoint``, where empty means the agent's own runtime,
+and ``failCgroupV1``: both cgroup versions are supported here.
 """
 
 import msgspec
@@ -20,26 +20,26 @@ class _Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class KubeletX509Authentication(_Config, frozen=True):
-    """Client certificates."""
+    """Authentication with client certificates."""
 
     client_ca_file: str = msgspec.field(default="", name="clientCAFile")
 
 
 class KubeletWebhookAuthentication(_Config, frozen=True):
-    """Bearer tokens, asked of the API server."""
+    """Authentication with bearer tokens, by TokenReview of the API server."""
 
     enabled: bool = True
     cache_ttl: Duration = msgspec.field(default="2m", name="cacheTTL")
 
 
 class KubeletAnonymousAuthentication(_Config, frozen=True):
-    """Requests without credentials."""
+    """Acceptance of requests without credentials."""
 
     enabled: bool = False
 
 
 class KubeletAuthentication(_Config, frozen=True):
-    """How the agent's server knows who asks."""
+    """Authentication of the kubelet API server."""
 
     x509: KubeletX509Authentication = KubeletX509Authentication()
     webhook: KubeletWebhookAuthentication = KubeletWebhookAuthentication()
@@ -47,47 +47,47 @@ class KubeletAuthentication(_Config, frozen=True):
 
 
 class KubeletWebhookAuthorization(_Config, frozen=True):
-    """How long answers of the API server are kept."""
+    """Cache times of authorization by SubjectAccessReview of the API server."""
 
     cache_authorized_ttl: Duration = msgspec.field(default="5m", name="cacheAuthorizedTTL")
     cache_unauthorized_ttl: Duration = msgspec.field(default="30s", name="cacheUnauthorizedTTL")
 
 
 class KubeletAuthorization(_Config, frozen=True):
-    """Who may ask what of the agent's server."""
+    """Authorization of the kubelet API server."""
 
     mode: str = "Webhook"
     webhook: KubeletWebhookAuthorization = KubeletWebhookAuthorization()
 
 
 class MemoryReservation(_Config, frozen=True):
-    """Memory kept back on one NUMA node."""
+    """Memory reserved on one NUMA node."""
 
     numa_node: int
     limits: dict[str, str | int]
 
 
 class ShutdownGracePeriodByPodPriority(_Config, frozen=True):
-    """Seconds that pods of at least this priority get at node shutdown."""
+    """Grace period at node shutdown of pods with at least this priority."""
 
     priority: int
     shutdown_grace_period_seconds: int
 
 
 class MemorySwapConfiguration(_Config, frozen=True):
-    """Swap use of containers."""
+    """Swap usage of containers."""
 
     swap_behavior: str = ""
 
 
 class CrashLoopBackOffConfig(_Config, frozen=True):
-    """Upper end of the container restart back-off."""
+    """Maximum of the container restart back-off."""
 
     max_container_restart_period: Duration = "300s"
 
 
 class UserNamespaces(_Config, frozen=True):
-    """Size of the id range that each pod with its own user namespace gets."""
+    """Size of the id range of each pod with its own user namespace."""
 
     ids_per_pod: int = msgspec.field(default=65536, name="idsPerPod")
 
@@ -98,7 +98,8 @@ class KubeletConfiguration(_Config, frozen=True):
     kind: str = KIND
     api_version: str = API_VERSION
     enable_server: bool | None = None
-    """None: if the agent has a cluster, or another field of the server is set (``kubelet/compose/node_port.py``)."""
+    """None: enabled if the agent has a cluster, or another field of the server is set (see
+    ``kubelet/compose/kubelet_api.py``)."""
     static_pod_path: str = ""
     pod_logs_dir: str = "/var/log/pods"
     sync_frequency: Duration = "1m"

@@ -1,7 +1,7 @@
-"""In-place resize of pods (KEP-1287, pod level: KEP-5419): what is wished, what is allotted, what is applied.
+"""In-place resize of pods (KEP-1287, pod level: KEP-5419): requested, allocated and applied resources.
 
-A pod's spec says what is wished. Admission allots it, at once or later; workers only ever see pods with the resources
-that they were allotted. The pod runtime applies the allotment to what runs, and remembers what it has not applied yet.
+A pod's spec has the requested resources. Admission allocates them, at once or later; workers only see pods with their
+allocated resources. The pod runtime applies the allocation to running containers, and records what is not applied yet.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from pykubelet.models.scalars import Quantity
 
 
 class Retry(StrEnum):
-    """What has the node look again at sizes that pods wait for; the reference's words."""
+    """Trigger of a retry of deferred resizes; values are those of the Go kubelet."""
 
     POD_UPDATED = "pod_updated"
     PODS_ADDED = "pods_added"
@@ -34,26 +34,26 @@ class ResizeReason(StrEnum):
     """Reasons of the conditions PodResizePending and PodResizeInProgress."""
 
     DEFERRED = "Deferred"
-    """It would fit on the node, but not beside what is there now: it is tried again."""
+    """It would fit on the node, but not with the present pods: it is retried."""
     INFEASIBLE = "Infeasible"
-    """It can never be done here."""
+    """It can never be done on this node."""
     ERROR = "Error"
-    """It was allotted, and applying it failed; it is tried again."""
+    """It was allocated, and applying it failed; it is retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a pod has been given: the resources of its containers and, if it has any, of the pod as a whole."""
+    """Allocated resources of a pod: of its containers and, if it has any, of the pod level."""
 
     containers: Mapping[str, ResourceRequirements]
     pod: ResourceRequirements | None = None
     generation: int | None = None
-    """Of the spec that was allotted."""
+    """Generation of the spec that was allocated."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingResize:
-    """A wish that could not be granted yet."""
+    """A requested resize that could not be allocated yet."""
 
     reason: ResizeReason
     message: str
@@ -64,16 +64,16 @@ class PendingResize:
 
 @dataclass(frozen=True, slots=True)
 class ResizeProgress:
-    """A resize that is allotted and not wholly applied."""
+    """A resize that is allocated and not completely applied."""
 
     generation: int | None
     error: str = ""
-    """Why the last attempt failed; empty if there was none, or it did not fail."""
+    """Why the last attempt failed; empty: there was none, or it did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeState:
-    """What the status says about a pod's resize."""
+    """The resize of a pod, as its status reports it."""
 
     pending: PendingResize | None = None
     progress: ResizeProgress | None = None
@@ -83,34 +83,34 @@ NOT_RESIZING = ResizeState()
 
 
 class Allocations(Protocol):
-    """The record of what pods were allotted; it outlives the agent (``actuate/podruntime/allocation_store.py``)."""
+    """The durable store of allocated resources (``actuate/podruntime/allocation_store.py``)."""
 
     def get(self, uid: PodUID) -> Allocation | None:
-        """What the pod was allotted; None if nothing is on record, which means all that its spec says."""
+        """Return the pod's allocation; None: no record, which means the resources of its spec."""
 
     def set(self, pod: Pod) -> None:
-        """Allot what this pod's spec says."""
+        """Allocate the resources of this pod's spec."""
 
     def progress(self, uid: PodUID) -> ResizeProgress | None:
-        """Whether something allotted has not been applied yet."""
+        """Return the resize that is allocated and not completely applied, or None."""
 
     def applied(self, uid: PodUID) -> Mapping[str, Size]:
-        """By container name: the sizes of those that run with another size than allotted."""
+        """Return, by container name, the sizes of containers that run with another size than allocated."""
 
 
 def allocation_of(pod: Pod) -> Allocation:
-    """All that the pod's spec asks for."""
+    """Return the resources of the pod's spec as an allocation."""
     containers = {c.name: requirements(c) for c in (*pod.spec.init_containers, *pod.spec.containers)}
     return Allocation(containers, pod.spec.resources, pod.metadata.generation)
 
 
-def with_allocation(pod: Pod, allotment: Allocation | None) -> Pod:
-    """The pod with the resources that it was allotted; the very same object where that is what its spec says."""
-    if allotment is None:
+def with_allocation(pod: Pod, allocation: Allocation | None) -> Pod:
+    """Return the pod with its allocated resources; the same object if they are those of its spec."""
+    if allocation is None:
         return pod
-    init = tuple(_allotted(c, allotment) for c in pod.spec.init_containers)
-    ordinary = tuple(_allotted(c, allotment) for c in pod.spec.containers)
-    whole = pod.spec.resources if same_resources(pod.spec.resources, allotment.pod) else allotment.pod
+    init = tuple(_with_allocated(c, allocation) for c in pod.spec.init_containers)
+    ordinary = tuple(_with_allocated(c, allocation) for c in pod.spec.containers)
+    whole = pod.spec.resources if same_resources(pod.spec.resources, allocation.pod) else allocation.pod
     unchanged = all(a is b for a, b in zip(init, pod.spec.init_containers, strict=True)) and all(
         a is b for a, b in zip(ordinary, pod.spec.containers, strict=True)
     )
@@ -120,7 +120,7 @@ def with_allocation(pod: Pod, allotment: Allocation | None) -> Pod:
 
 
 def same_resources(a: ResourceRequirements | None, b: ResourceRequirements | None) -> bool:
-    """Whether two requirements come to the same, however they are written. Raises Invalid."""
+    """Whether two requirements have the same amounts, however they are written. Raises Invalid."""
     if a is b:
         return True
     a, b = a or NO_RESOURCES, b or NO_RESOURCES
@@ -128,14 +128,14 @@ def same_resources(a: ResourceRequirements | None, b: ResourceRequirements | Non
 
 
 def container_size(pod: Pod, container: Container) -> Size:
-    """The size of a container of this pod. Raises Invalid for what is no quantity."""
+    """Return the size of a container of this pod. Raises Invalid for a malformed quantity."""
     own, whole = requirements(container), pod.spec.resources or NO_RESOURCES
     requests, limits, shared = amounts(own.requests), amounts(own.limits), amounts(whole.limits)
     return Size(requests.cpu, limits.cpu or shared.cpu, requests.memory, limits.memory or shared.memory)
 
 
 def sized(container: Container, size: Size) -> Container:
-    """The container with this CPU and memory, everything else as it is."""
+    """Return the container with this CPU and memory, and otherwise unchanged."""
     own = requirements(container)
     requests = _put(own.requests, size.cpu_request, size.memory_request)
     limits = _put(own.limits, size.cpu_limit, size.memory_limit)
@@ -143,7 +143,7 @@ def sized(container: Container, size: Size) -> Container:
 
 
 def resize_summary(pod: Pod, generation: int | None, error: str = "") -> str:
-    """For events, as JSON: the containers with their resources, the generation of the spec, and what went wrong."""
+    """Return JSON for events: the containers with their resources, the generation of the spec, the error."""
     summary: dict[str, object] = {}
     if pod.spec.init_containers:
         summary["initContainers"] = [_summary(c) for c in pod.spec.init_containers]
@@ -159,7 +159,7 @@ def _summary(container: Container) -> dict[str, object]:
 
 
 def _put(before: Mapping[str, Quantity], cpu: MilliCPU, memory: Bytes) -> dict[str, Quantity]:
-    """An amount of zero is written only where there was one: no CPU request means as much as the limit."""
+    """Set CPU and memory; zero only if the name was set before, since no CPU request means that of the limit."""
     result = dict(before)
     for name, amount, text in ((CPU, cpu, from_milli(cpu)), (MEMORY, memory, from_bytes(memory))):
         if amount or name in before:
@@ -167,8 +167,8 @@ def _put(before: Mapping[str, Quantity], cpu: MilliCPU, memory: Bytes) -> dict[s
     return result
 
 
-def _allotted(container: Container, allotment: Allocation) -> Container:
-    given = allotment.containers.get(container.name)
+def _with_allocated(container: Container, allocation: Allocation) -> Container:
+    given = allocation.containers.get(container.name)
     if given is None or same_resources(container.resources, given):
         return container
     return replace(container, resources=given)

@@ -47,7 +47,7 @@ def _reply(driver: pb.CgroupDriver.ValueType) -> pb.RuntimeConfigResponse:
         ("systemd", None, "systemd"),
     ],
 )
-async def test_the_runtime_has_the_say(
+async def test_cgroup_driver_of_the_runtime_takes_precedence(
     tmp_path: Path, configured: str, reply: pb.RuntimeConfigResponse | None, used: str
 ) -> None:
     server = grpc.aio.server()
@@ -61,6 +61,6 @@ async def test_the_runtime_has_the_say(
     assert settings.config.cgroup_driver == used
 
 
-async def test_an_absent_runtime_changes_nothing(tmp_path: Path) -> None:
+async def test_unavailable_runtime_changes_nothing(tmp_path: Path) -> None:
     settings = _settings(tmp_path / "none.sock", "systemd")
     assert await with_runtime_driver(settings) == settings

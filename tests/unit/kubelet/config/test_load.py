@@ -53,8 +53,8 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be over 1"),
         ("staticPodURLHeader: {a: [b]}\n", "staticPodURLHeader: has no effect without staticPodURL"),
         ("address: localhost\n", "address: 'localhost' is not an IP address"),
-        ("port: 10355\nreadOnlyPort: 10355\n", "readOnlyPort: must be another one than port"),
-        ("tlsCertFile: /a\n", "tlsPrivateKeyFile: give both it and tlsCertFile"),
+        ("port: 10355\nreadOnlyPort: 10355\n", "readOnlyPort: must differ from port"),
+        ("tlsCertFile: /a\n", "tlsPrivateKeyFile: must be set together with tlsCertFile"),
         ("authorization: {mode: RBAC}\n", "authorization.mode: 'RBAC' is not known"),
         ("authentication: {webhook: {cacheTTL: 2}}\n", "authentication.webhook.cacheTTL: expected `str`"),
         ("authentication: {webhook: {cacheTTL: soon}}\n", "authentication.webhook.cacheTTL: 'soon' is not a duration"),
@@ -96,7 +96,7 @@ def test_bad_durations(text: str) -> None:
         parse_duration(text)
 
 
-def test_fields_that_are_not_acted_upon_are_told(tmp_path: Path) -> None:
+def test_fields_without_effect_are_reported(tmp_path: Path) -> None:
     file = write(tmp_path / "c.yaml", "maxOpenFiles: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
     assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxOpenFiles"]
     assert without_effect(load_configuration(None)) == []
@@ -142,7 +142,7 @@ volumeStatsAggPeriod: 0s
 
 
 def test_the_file_that_kubeadm_writes_sets_only_what_it_means_to(tmp_path: Path) -> None:
-    """It has every duration in it; those that nobody has set are zero."""
+    """It contains all durations; those that are not set are zero."""
     found = load_configuration(write(tmp_path / "config.yaml", KUBEADM))
     default = load_configuration(None)
     changed = {name for name in found.__struct_fields__ if getattr(found, name) != getattr(default, name)}

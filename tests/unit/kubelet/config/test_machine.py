@@ -30,7 +30,7 @@ def test_a_machine_without_a_route_has_its_loopback(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("flags", [["10.0.0"], ["10.0.0.1,10.0.0.2"], ["10.0.0.1,fd00::1,fd00::2"]])
-def test_what_is_no_address_is_named(flags: list[str]) -> None:
+def test_malformed_address_is_named(flags: list[str]) -> None:
     with pytest.raises(Invalid, match="--node-ip"):
         machine.node_ips(flags)
 

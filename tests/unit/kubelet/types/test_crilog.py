@@ -76,7 +76,7 @@ def test_times(stamp: str, shown: str, time_ns: int) -> None:
         "２016-10-06T00:17:09Z stdout F x".encode(),
     ],
 )
-def test_what_is_no_record(line: bytes) -> None:
+def test_malformed_lines_are_no_records(line: bytes) -> None:
     assert parse_record(line) is None
 
 

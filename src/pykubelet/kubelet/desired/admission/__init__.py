@@ -1,9 +1,10 @@
-"""Admission: whether a pod that a source brings may run on this node.
+"""Admission: whether a new pod may run on this node.
 
-The sync loop asks for each pod that is new to it, before its worker is told. A pod that is turned away gets the phase
-Failed and a reason, and is never started. ``decide.py`` has the rules in their order, ``decide_node.py`` selectors,
-affinity and taints, ``decide_fit.py`` resources and ports, ``decide_preempt.py`` who makes room for a critical pod.
-Pods that run may wish for another size: ``resizes.py`` and ``decide_resize.py``.
+The sync loop calls it for each new pod, before the pod's worker starts. A rejected pod gets the phase Failed and a
+reason, and is never started. ``decide.py`` has the rules in their order, ``decide_node.py`` selectors, affinity and
+taints, ``decide_fit.py`` resources and ports, ``decide_preempt.py`` the selection of pods that a critical pod preempts;
+``resizes.py`` and ``decide_resize.py`` are the in-place resize of pods. Imports no other stage. Start reading in
+``manager.py``.
 """
 
 from pykubelet.kubelet.desired.admission.manager import Admission, AdmissionDeps

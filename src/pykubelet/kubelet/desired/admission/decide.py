@@ -1,7 +1,7 @@
-"""The rules of admission in the reference's order (pure): the first that fails gives reason and message.
+"""The rules of admission in the order of the Go kubelet (pure): the first that fails gives reason and message.
 
-Pressure; sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor. Too few
-resources do not keep a critical pod out: others make room for it, if they can.
+Pressure; sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor. A critical
+pod for which resources are insufficient preempts other pods, if possible.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _UNCONFINED = ("Unconfined", "unconfined")
 def decide(
     pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts, sysctl_refusal: str | None = None
 ) -> Verdict:
-    """Whether the pod may run beside the `others`. ``sysctl_refusal`` says what is wrong with its sysctls."""
+    """Decide whether the pod may run with the `others`. ``sysctl_refusal``: why its sysctls are forbidden, or None."""
     if _is_kept_out_by_pressure(pod, wanted, node):
         return Verdict(Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ")
     if sysctl_refusal is not None:
@@ -42,13 +42,13 @@ def decide(
     if mismatch.reason and (wanted.critical or not short):
         verdict = mismatch
     elif short:
-        verdict = _make_room(wanted, others, short)
+        verdict = _preempt(wanted, others, short)
     return verdict if not verdict.admitted else _app_armor(pod, node, verdict)
 
 
 def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
-    """A node that is short of something takes only critical pods; short of memory alone, also those that ask for some,
-    and best-effort ones that tolerate the taint."""
+    """Whether node pressure keeps the pod out. A node under pressure admits only critical pods; under memory pressure
+    alone, also pods with requests or limits, and best-effort pods that tolerate the taint."""
     if not node.conditions or wanted.critical:
         return False
     if node.conditions == (_MEMORY_PRESSURE,):
@@ -57,13 +57,13 @@ def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
     return True
 
 
-def for_want_of_room(verdict: Verdict) -> bool:
-    """Whether the pod could be admitted once others have gone."""
+def is_for_shortage(verdict: Verdict) -> bool:
+    """Whether the pod could be admitted after other pods have ended."""
     return verdict.reason.startswith("OutOf") or verdict.reason in ("UnexpectedAdmissionError", "NodePorts")
 
 
 def _system(pod: Pod, node: NodeFacts) -> Verdict:
-    """What no room can mend."""
+    """Check the rules that do not depend on other pods."""
     if pod.metadata.labels.get(_OS_LABEL, OS) != OS:
         return Verdict(
             "PodOSSelectorNodeLabelDoesNotMatch",
@@ -95,7 +95,7 @@ def _predicate(name: str, text: str) -> Verdict:
     return Verdict(name, f"Predicate {name} failed: {text}")
 
 
-def _make_room(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]) -> Verdict:
+def _preempt(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]) -> Verdict:
     if not wanted.critical:
         return Verdict(short[0].reason, str(short[0]))
     found = victims(wanted, others, short)
@@ -112,7 +112,7 @@ def _app_armor(pod: Pod, node: NodeFacts, verdict: Verdict) -> Verdict:
 
 
 def _is_confined(pod: Pod, container: AnyContainer) -> bool:
-    """Whether the container asks for an AppArmor profile; its own field comes before the pod's and the annotation."""
+    """Whether the container has an AppArmor profile; its own field comes before the pod's and the annotation."""
     own, shared = container.security_context, pod.spec.security_context
     profile = (own.app_armor_profile if own else None) or (shared.app_armor_profile if shared else None)
     if profile is not None:

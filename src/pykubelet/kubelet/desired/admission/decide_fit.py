@@ -1,4 +1,4 @@
-"""Whether a pod fits beside those that are there: counts, resources, ports (pure). The scheduler's own arithmetic."""
+"""Whether a pod fits on the node with the others: counts, resources, ports (pure), computed as by the scheduler."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _NATIVE = "kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of which too little is left; CPU in thousandths, others in their units."""
+    """A resource of which too little is free; CPU in milli-CPU, others in their units."""
 
     name: str
     requested: int
@@ -31,7 +31,7 @@ class Shortage:
 
     @property
     def missing(self) -> int:
-        """How much has to be given back before the pod fits."""
+        """The amount to be freed before the pod fits."""
         return self.requested - (self.capacity - self.used)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Shortage:
 
 
 def needs_of(pod: Pod) -> Needs:
-    """What the pod takes. Raises Invalid for a request that is no quantity."""
+    """Return the pod's needs. Raises Invalid for a malformed quantity."""
     return Needs(
         uid=ref_of(pod).uid,
         requests=pod_requests(pod),
@@ -54,9 +54,9 @@ def needs_of(pod: Pod) -> Needs:
 
 
 def shortages(wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> tuple[Shortage, ...]:
-    """What the node has too little of, the number of pods first, then CPU, memory and the rest.
+    """Return the resources of which the node has too little: pods, CPU, memory, then the others.
 
-    Extended resources that the node does not have are not its concern: they may be the cluster's.
+    Extended resources that the node does not have are ignored: they may belong to the cluster.
     """
     found = []
     if len(others) + 1 > node.max_pods:
@@ -76,19 +76,19 @@ def shortages(wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> tuple[
 
 
 def amount_of(needs: Needs, name: str) -> int:
-    """A pod's request in the unit of `Shortage`; the number of pods is one."""
+    """Return a pod's request in the unit of `Shortage`; 1 for the resource ``pods``."""
     if name == PODS:
         return 1
     return needs.requests.cpu if name == CPU else needs.requests.amount(name).value
 
 
 def ports_taken(wanted: Needs, others: Iterable[Needs]) -> bool:
-    """Whether another pod has one of the node's ports that this one wants."""
+    """Whether another pod uses one of the pod's host ports."""
     return any(_conflict(mine, theirs) for other in others for theirs in other.ports for mine in wanted.ports)
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource belongs to a device plugin or a cluster, as ``example.com/gpu``."""
+    """Whether a resource belongs to a device plugin or a cluster, such as ``example.com/gpu``."""
     return "/" in name and _NATIVE not in name and not name.startswith("requests.")
 
 

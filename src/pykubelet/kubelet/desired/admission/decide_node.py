@@ -1,6 +1,6 @@
-"""Whether a pod may be on a node of these labels and taints (pure).
+"""Whether a pod may run on a node with given labels and taints (pure).
 
-The rules are the API's: "Assigning Pods to Nodes" and "Taints and Tolerations" of the Kubernetes documentation.
+Rules: "Assigning Pods to Nodes" and "Taints and Tolerations" of the Kubernetes documentation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ NO_EXECUTE = "NoExecute"
 
 
 def matches_node(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether the pod's node selector and its required node affinity hold."""
+    """Whether the node matches the pod's node selector and required node affinity."""
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -20,13 +20,13 @@ def matches_node(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def untolerated(pod: Pod, taints: Iterable[Taint], effect: str = NO_EXECUTE) -> Taint | None:
-    """The first taint of that effect which the pod does not tolerate."""
+    """Return the first taint of the effect that the pod does not tolerate."""
     found = (taint for taint in taints if taint.effect == effect)
     return next((taint for taint in found if not any(_tolerates(t, taint) for t in pod.spec.tolerations)), None)
 
 
 def _term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """One term: all of its requirements. A term without any matches no node."""
+    """Whether all requirements of a term match. A term without requirements matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": name}
@@ -37,7 +37,7 @@ def _term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def _requirement(requirement: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
-    """Operators unknown to the API match nothing, so that a pod is rather turned away than misplaced."""
+    """Whether a requirement matches. Unknown operators match nothing: better to reject a pod than to misplace it."""
     value = values.get(requirement.key)
     match requirement.operator:
         case "In":

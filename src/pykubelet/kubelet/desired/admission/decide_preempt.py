@@ -1,8 +1,8 @@
-"""Who makes room for a critical pod (pure).
+"""Which pods a critical pod preempts (pure).
 
-Pods of the lower classes go first, and as few as can be: guaranteed ones only for what best-effort and burstable ones
-together do not give back, burstable ones only for what is then missing beside the best-effort ones. Within a class
-that pod goes next which gives back most of what is missing; of two alike the one that asks for less.
+As few pods as possible are preempted, of the lowest QoS classes first: guaranteed ones only for what best-effort and
+burstable ones together do not free, burstable ones only for what is then missing besides the best-effort ones. Within a
+class the pod that frees most of what is missing is next; among equal ones, that with the smaller requests.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from pykubelet.kubelet.types.qos import QosClass
 
 
 def may_preempt(preemptor: Needs, other: Needs) -> bool:
-    """Whether one pod may push the other out: critical ones those that are not, else by priority."""
+    """Whether one pod may preempt the other: a critical one any that is not critical, else by priority."""
     if preemptor.critical and not other.critical:
         return True
     if preemptor.priority is None or other.priority is None:
@@ -23,7 +23,7 @@ def may_preempt(preemptor: Needs, other: Needs) -> bool:
 
 
 def victims(preemptor: Needs, others: Iterable[Needs], short: Iterable[Shortage]) -> tuple[Needs, ...] | str:
-    """The pods to push out; or why that does not help, as text for the pod's message."""
+    """Return the pods to preempt; or, as text for the pod's message, why preemption does not help."""
     missing = {each.name: each.missing for each in short}
     classes: dict[QosClass, list[Needs]] = {qos: [] for qos in QosClass}
     for other in others:
@@ -48,7 +48,7 @@ def victims(preemptor: Needs, others: Iterable[Needs], short: Iterable[Shortage]
 
 
 def _pick(pods: Sequence[Needs], missing: Mapping[str, int]) -> tuple[Needs, ...]:
-    """Pods that give back what is missing, which all of them together do."""
+    """Select pods that free what is missing; all of them together are known to do so."""
     left, picked = list(pods), []
     while missing and left:
         amounts = missing
@@ -60,14 +60,14 @@ def _pick(pods: Sequence[Needs], missing: Mapping[str, int]) -> tuple[Needs, ...
 
 
 def _distance(pod: Needs, missing: Mapping[str, int]) -> float:
-    """How far from enough the pod's requests are: 0 for enough of everything, 1 for each resource of which it has
-    nothing."""
+    """Return the distance of the pod's requests from what is missing: 0 if they cover all of it; each resource that
+    the pod does not request counts 1."""
     lacking = ((amount, amount - amount_of(pod, name)) for name, amount in missing.items())
     return sum((rest / amount) ** 2 for amount, rest in lacking if rest > 0)
 
 
 def _less(missing: Mapping[str, int], pods: Iterable[Needs]) -> dict[str, int]:
-    """What is still missing without these pods."""
+    """Return what is still missing after these pods have ended."""
     gone = tuple(pods)
     left = {name: amount - sum(amount_of(pod, name) for pod in gone) for name, amount in missing.items()}
     return {name: amount for name, amount in left.items() if amount > 0}

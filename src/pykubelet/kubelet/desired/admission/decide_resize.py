@@ -1,6 +1,6 @@
-"""In which order wishes for another size are granted, what a pod holds meanwhile, and what never fits (pure).
+"""Order of requested resizes, needs of a pod during a resize, and infeasible resizes (pure).
 
-Rules: KEP-1287. A pod that shrinks keeps its room until its containers have given it back.
+Rules: KEP-1287. A pod that shrinks keeps its resources until its containers have released them.
 """
 
 from collections.abc import Mapping, Set
@@ -18,20 +18,20 @@ from pykubelet.kubelet.types.size import Size
 from pykubelet.models.core_v1 import Container, Pod
 
 
-def rank(wished: Pod, allotted: Pod, since: Seconds) -> tuple[bool, int, bool, Seconds]:
-    """A key to sort wishes by: first those that take no more, then by priority, by QoS class, and by waiting time."""
-    new, old = pod_requests(wished), pod_requests(allotted)
+def rank(requested: Pod, allocated: Pod, since: Seconds) -> tuple[bool, int, bool, Seconds]:
+    """Return a sort key of resizes: first those that do not grow, then by priority, QoS class and waiting time."""
+    new, old = pod_requests(requested), pod_requests(allocated)
     grows = new.amount(CPU).nano > old.amount(CPU).nano or new.amount(MEMORY).nano > old.amount(MEMORY).nano
-    guaranteed = pod_qos(wished) is QosClass.GUARANTEED
-    return grows, -(wished.spec.priority or 0), not guaranteed, since
+    guaranteed = pod_qos(requested) is QosClass.GUARANTEED
+    return grows, -(requested.spec.priority or 0), not guaranteed, since
 
 
-def held(allotted: Pod, applied: Mapping[str, Size]) -> Needs:
-    """What a pod takes of the node while a resize is under way: what it was allotted, or what still runs, if more."""
-    needs = needs_of(allotted)
-    spec = allotted.spec
+def needs_during_resize(allocated: Pod, applied: Mapping[str, Size]) -> Needs:
+    """Return a pod's needs during a resize: for each resource the larger of the allocated and the applied amount."""
+    needs = needs_of(allocated)
+    spec = allocated.spec
     running = replace_struct(
-        allotted,
+        allocated,
         spec=replace_struct(
             spec,
             init_containers=tuple(_as_it_runs(c, applied) for c in spec.init_containers),
@@ -45,10 +45,10 @@ def held(allotted: Pod, applied: Mapping[str, Size]) -> Needs:
     return replace(needs, requests=Amounts(most))
 
 
-def swap_is_in_the_way(wished: Pod, allotted: Pod, swapping: Set[str]) -> str:
-    """Why a container of ``swapping`` cannot get another memory request while it runs; empty if none wants one."""
-    before = {c.name: c for c in (*allotted.spec.init_containers, *allotted.spec.containers)}
-    for container in (*wished.spec.init_containers, *wished.spec.containers):
+def swap_prevents_resize(requested: Pod, allocated: Pod, swapping: Set[str]) -> str:
+    """Return why a container of ``swapping`` cannot be resized in memory while it runs; empty: no such resize."""
+    before = {c.name: c for c in (*allocated.spec.init_containers, *allocated.spec.containers)}
+    for container in (*requested.spec.init_containers, *requested.spec.containers):
         old = before.get(container.name)
         if container.name not in swapping or old is None or _restarts_for_memory(container):
             continue
@@ -59,7 +59,7 @@ def swap_is_in_the_way(wished: Pod, allotted: Pod, swapping: Set[str]) -> str:
 
 
 def never_fits(wanted: Needs, node: NodeFacts) -> str:
-    """Why the node is too small for the pod alone; empty if it is not."""
+    """Return why the node is too small even for this pod alone; empty: it is large enough."""
     for name in (CPU, MEMORY):
         asked = wanted.requests.cpu if name == CPU else wanted.requests.memory
         there = node.allocatable.cpu if name == CPU else node.allocatable.memory

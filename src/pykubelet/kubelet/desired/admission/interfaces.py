@@ -1,16 +1,16 @@
-"""What admission needs of others."""
+"""Interfaces of the other stages that admission calls."""
 
 from typing import Protocol
 
 
 class Meter(Protocol):
-    """The reference's metrics of admission."""
+    """Metrics of admission, as the Go kubelet has them."""
 
     def admission_rejected(self, reason: str) -> None:
-        """A pod was turned away."""
+        """Count a rejected pod."""
 
     def preempted(self, signal: str) -> None:
-        """A pod was pushed out for want of a resource."""
+        """Count a pod that was preempted for a resource."""
 
     def resize_accepted(self, trigger: str) -> None:
-        """A pod was given a size that it had to wait for, when that had the node look again."""
+        """Count a deferred resize that was allocated, by the trigger of the retry."""

@@ -1,4 +1,4 @@
-"""Applies the rules to each pod as it comes, remembers the verdicts, and tells about those turned away."""
+"""`Admission`: applies the rules to each new pod, records the verdicts, and reports rejected pods."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.desired.admission.decide import decide, for_want_of_room
+from pykubelet.kubelet.desired.admission.decide import decide, is_for_shortage
 from pykubelet.kubelet.desired.admission.decide_fit import needs_of
-from pykubelet.kubelet.desired.admission.decide_resize import held, never_fits, swap_is_in_the_way
+from pykubelet.kubelet.desired.admission.decide_resize import needs_during_resize, never_fits, swap_prevents_resize
 from pykubelet.kubelet.desired.admission.interfaces import Meter
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.desired.admission.types import Needs, NodeFacts
@@ -26,25 +26,25 @@ _TERMINAL = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDeps:
-    """What admission asks and tells."""
+    """Dependencies of `Admission`."""
 
     node: Callable[[], NodeFacts]
     sysctl_refusal: Callable[[Pod], str | None]
     active: Callable[[], Iterable[Pod]]
-    """Pods that take room: wanted, let in, and not ended."""
+    """Returns the pods whose requests count: listed by a source, admitted, and not ended."""
     events: EventRecorder
     meter: Meter
-    allotments: Allocations
+    allocations: Allocations
     clock: Clock
     swapping: Callable[[Pod], frozenset[str]] = lambda pod: frozenset()
-    """The pod's containers that may swap."""
+    """Returns the names of the pod's containers that may swap."""
 
 
 class Admission:
-    """Called by the sync loop only, from one thread; never waits.
+    """The admission of pods. Called by the sync loop only, from one thread; never waits.
 
-    A pod that an earlier agent let in is let in again, whatever has become of the node since: it may be running. It is
-    known by what it has on disk, so a pod turned away leaves nothing there.
+    A pod that an earlier run of the agent admitted is admitted again, even if the node has changed, since it may be
+    running. It is recognized by its directory on disk; a rejected pod has none.
     """
 
     def __init__(self, deps: AdmissionDeps) -> None:
@@ -55,75 +55,75 @@ class Admission:
         self._waiting: dict[PodUID, Pod] = {}
         asked = self._judge_resize, self._infeasible, self._forget_needs
         told = deps.meter.resize_accepted
-        self._resizes = Resizes(ResizeDeps(deps.allotments, *asked, deps.events, deps.clock, told))
+        self._resizes = Resizes(ResizeDeps(deps.allocations, *asked, deps.events, deps.clock, told))
 
     def admitted_before(self, uids: Iterable[PodUID]) -> None:
-        """Take note of the pods that an earlier agent let in; before the first pod comes."""
+        """Set the pods that an earlier run of the agent admitted; called before the first pod arrives."""
         self._before = frozenset(uids)
 
     def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Pods that came together in the order in which they are let in: those let in before, then the oldest."""
+        """Sort pods of one update in the order of admission: those admitted before, then the oldest."""
         return sorted(pods, key=lambda pod: (PodUID(pod.metadata.uid) not in self._before, _created(pod)))
 
     def admit(self, pod: Pod) -> Verdict:
-        """Whether the pod may run, with what it was allotted. Asked again about the same pod it says the same."""
+        """Decide whether the pod may run with its allocated resources. The same pod gets the same verdict again."""
         uid = ref_of(pod).uid
         known = self._verdicts.get(uid)
         if known is None:
-            allotted = self.allotted(pod)
-            known = self._verdicts[uid] = self._judge(allotted)
-            self._tell(pod, known)
+            allocated = self.allocated(pod)
+            known = self._verdicts[uid] = self._judge(allocated)
+            self._report(pod, known)
             if known.admitted:
-                self._deps.allotments.set(allotted)
-            elif is_static(pod) and for_want_of_room(known):
+                self._deps.allocations.set(allocated)
+            elif is_static(pod) and is_for_shortage(known):
                 self._waiting[uid] = pod
         return known
 
-    def allotted(self, pod: Pod) -> Pod:
-        """The pod as it is to be run: with what it was allotted, whatever its spec says now."""
-        return with_allocation(pod, self._deps.allotments.get(ref_of(pod).uid))
+    def allocated(self, pod: Pod) -> Pod:
+        """Return the pod with its allocated resources instead of those of its spec."""
+        return with_allocation(pod, self._deps.allocations.get(ref_of(pod).uid))
 
     def updated(self, pod: Pod) -> Pod:
-        """A pod that was let in has come or changed. Gives it as it is to be run; `grant` sees to what it wishes."""
+        """Return a new or changed admitted pod with its allocated resources; `grant` handles a requested resize."""
         uid = ref_of(pod).uid
         verdict = self._verdicts.get(uid)
         if verdict is not None and not verdict.admitted:
             return pod
         try:
-            allotted = self.allotted(pod)
+            allocated = self.allocated(pod)
         except Invalid as error:
-            _log.warning("pod has impossible resources", extra={"pod": str(ref_of(pod)), "error": str(error)})
+            _log.warning("admission: pod has invalid resources", extra={"pod": str(ref_of(pod)), "error": str(error)})
             return pod
-        if allotted is pod or _is_ending(pod):
+        if allocated is pod or _is_ending(pod):
             self._resizes.drop(uid)
         else:
-            self._resizes.wish(pod)
-        return allotted
+            self._resizes.request(pod)
+        return allocated
 
     def grant(self, trigger: Retry = Retry.PERIODIC) -> list[Resized]:
-        """Give pods the size that they wish for, as far as there is room; the pods that this changes."""
+        """Allocate requested resizes that fit; return the pods that this changes."""
         return self._resizes.grant(trigger) if self._resizes.waiting else []
 
     def pending_resize(self, uid: PodUID) -> PendingResize | None:
-        """Why the pod has another size than it wishes for."""
+        """Return the pod's resize that is not allocated yet, or None."""
         return self._resizes.pending(uid)
 
     def reconsider(self) -> Iterator[Pod]:
-        """Static pods that were turned away for want of room, and that there is room for now; a pod has just gone.
+        """Yield static pods that were rejected for insufficient resources and fit now that a pod has been removed.
 
-        Nobody would make them anew, as a controller does with other pods. Each is let in before the next is judged.
+        No controller re-creates static pods, as happens with other pods. Each is admitted before the next is decided.
         """
         for uid, pod in tuple(self._waiting.items()):
             verdict = self._judge(pod)
             if verdict.admitted and not verdict.preempts:
                 del self._waiting[uid]
                 self._verdicts[uid] = verdict
-                self._deps.allotments.set(pod)
-                _log.info("pod admitted after all", extra={"pod": str(ref_of(pod))})
+                self._deps.allocations.set(pod)
+                _log.info("admission: rejected pod admitted", extra={"pod": str(ref_of(pod))})
                 yield pod
 
     def forget(self, uid: PodUID) -> None:
-        """The pod is no longer wanted; should it come again, it is judged again."""
+        """Forget a pod that its source no longer lists; if it is listed again, it is decided again."""
         self._verdicts.pop(uid, None)
         self._needs.pop(uid, None)
         self._waiting.pop(uid, None)
@@ -136,7 +136,7 @@ class Admission:
         return self._judge_resize(pod)
 
     def _judge_resize(self, pod: Pod) -> Verdict:
-        """Whether the pod fits as it stands, whatever it had before."""
+        """Decide whether the pod fits with the resources of its spec, regardless of its allocation."""
         uid = ref_of(pod).uid
         try:
             wanted = needs_of(pod)
@@ -146,28 +146,29 @@ class Admission:
         return decide(pod, wanted, others, self._deps.node(), self._deps.sysctl_refusal(pod))
 
     def _infeasible(self, pod: Pod) -> str:
-        allotted = self.allotted(pod)
-        swapping = self._deps.swapping(pod) | self._deps.swapping(allotted)
-        return swap_is_in_the_way(pod, allotted, swapping) or never_fits(needs_of(pod), self._deps.node())
+        allocated = self.allocated(pod)
+        swapping = self._deps.swapping(pod) | self._deps.swapping(allocated)
+        return swap_prevents_resize(pod, allocated, swapping) or never_fits(needs_of(pod), self._deps.node())
 
     def _needs_of(self, pod: Pod) -> Needs:
         uid = ref_of(pod).uid
-        if self._deps.allotments.progress(uid) is not None:
+        if self._deps.allocations.progress(uid) is not None:
             self._forget_needs(uid)
-            return held(self.allotted(pod), self._deps.allotments.applied(uid))
+            return needs_during_resize(self.allocated(pod), self._deps.allocations.applied(uid))
         needs = self._needs.get(uid)
         if needs is None:
-            needs = self._needs[uid] = needs_of(self.allotted(pod))
+            needs = self._needs[uid] = needs_of(self.allocated(pod))
         return needs
 
     def _forget_needs(self, uid: PodUID) -> None:
         self._needs.pop(uid, None)
 
-    def _tell(self, pod: Pod, verdict: Verdict) -> None:
+    def _report(self, pod: Pod, verdict: Verdict) -> None:
         ref = ref_of(pod)
         if not verdict.admitted:
             _log.info(
-                "pod not admitted", extra={"pod": str(ref), "reason": verdict.reason, "message_": verdict.message}
+                "admission: pod rejected",
+                extra={"pod": str(ref), "reason": verdict.reason, "message_": verdict.message},
             )
             self._deps.events.event(ref, WARNING, verdict.reason, verdict.message)
             self._deps.meter.admission_rejected(verdict.reason)
@@ -179,7 +180,7 @@ class Admission:
 
 
 def _is_ending(pod: Pod) -> bool:
-    """Whether its worker would only take it down, so that there is nothing to let in."""
+    """Whether the pod's worker would only stop it, so that its needs do not matter."""
     return pod.metadata.deletion_timestamp is not None or pod.status.phase in _TERMINAL
 
 

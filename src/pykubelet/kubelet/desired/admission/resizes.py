@@ -1,7 +1,7 @@
-"""Wishes of pods for another size: granted at once, later, or never (KEP-1287).
+"""Requested resizes of pods: allocated at once, later, or never (KEP-1287).
 
-Workers run pods as they were allotted; a wish changes that only here. One that does not fit now waits until somebody
-else gives room back, and what it waits for is shown in the pod's condition PodResizePending.
+Workers run pods with their allocated resources, which change only here. A resize that does not fit now is deferred
+until other pods free resources; the pod's condition PodResizePending shows the cause.
 """
 
 import logging
@@ -31,63 +31,63 @@ _PENDING: Final = "PodResizePending"
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """A pod whose allotment or whose condition has changed, as it is to be run."""
+    """A pod whose allocation or resize condition has changed, with its allocated resources."""
 
     pod: Pod
     preempts: tuple[PodUID, ...] = ()
-    """Pods that have to go for it; only for critical pods."""
+    """Pods to be preempted for it; only for critical pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeDeps:
-    """What it acts through."""
+    """Dependencies of `Resizes`."""
 
-    allotments: Allocations
+    allocations: Allocations
     judge: Callable[[Pod], Verdict]
-    """Whether the pod fits as its spec says, in place of what it has."""
+    """Decides whether the pod fits with the resources of its spec instead of its allocation."""
     infeasible: Callable[[Pod], str]
-    """Why the node can never give that; empty if it can."""
-    allotted: Callable[[PodUID], None]
-    """The pod was given another size."""
+    """Returns why the resize can never be done on this node; empty: it can."""
+    allocated: Callable[[PodUID], None]
+    """Called with a pod whose allocation has changed."""
     events: EventRecorder
     clock: Clock
     accepted: Callable[[str], None]
-    """A pod was given a size that it had to wait for; the argument says what the wait ended with."""
+    """Called when a deferred resize was allocated, with the trigger of the retry."""
 
 
 class Resizes:
-    """The wishes that are not granted yet. Called by `Admission` only."""
+    """The requested resizes that are not allocated yet. Called by `Admission` only."""
 
     def __init__(self, deps: ResizeDeps) -> None:
         self._deps = deps
-        self._wishes: dict[PodUID, Pod] = {}
+        self._requested: dict[PodUID, Pod] = {}
         self._pending: dict[PodUID, PendingResize] = {}
         self._moments = Moments(deps.clock)
 
     def pending(self, uid: PodUID) -> PendingResize | None:
-        """Why the pod does not have what its spec says."""
+        """Return why the pod's allocation differs from its spec, or None."""
         return self._pending.get(uid)
 
     @property
     def waiting(self) -> bool:
-        """Whether any wish may be granted later."""
-        return bool(self._wishes)
+        """Whether a resize may still be allocated later."""
+        return bool(self._requested)
 
-    def wish(self, pod: Pod) -> None:
-        """The pod wants another size than it has; `grant` looks at it."""
+    def request(self, pod: Pod) -> None:
+        """Record the resize that the pod's spec requests; `grant` decides about it."""
         uid = ref_of(pod).uid
-        self._wishes[uid] = pod
+        self._requested[uid] = pod
         if uid not in self._pending:
             self._recall(pod)
 
     def drop(self, uid: PodUID) -> None:
-        """The pod has what it wants, or wants nothing any more."""
+        """Forget the pod's resize: its allocation equals its spec, or it is ending."""
         self._moments.forget(uid)
-        self._wishes.pop(uid, None)
+        self._requested.pop(uid, None)
         self._pending.pop(uid, None)
 
     def grant(self, trigger: Retry) -> list[Resized]:
-        """Grant what fits now, in the order of :func:`decide_resize.rank`; gives the pods concerned."""
+        """Allocate the resizes that fit now, in the order of :func:`decide_resize.rank`; return the changed pods."""
         changed = [self._try(uid, trigger) for uid in self._in_order()]
         return [resized for resized in changed if resized is not None]
 
@@ -95,14 +95,14 @@ class Resizes:
         now = self._deps.clock.monotonic()
 
         def key(uid: PodUID) -> tuple[bool, int, bool, float]:
-            pod, pending = self._wishes[uid], self._pending.get(uid)
+            pod, pending = self._requested[uid], self._pending.get(uid)
             since = self._moments.monotonic(uid, pending.since) if pending is not None else now
-            return rank(pod, self._as_allotted(pod), since)
+            return rank(pod, self._as_allocated(pod), since)
 
-        return sorted(self._wishes, key=key)
+        return sorted(self._requested, key=key)
 
     def _try(self, uid: PodUID, trigger: Retry) -> Resized | None:
-        pod = self._wishes[uid]
+        pod = self._requested[uid]
         reason, message = ResizeReason.INFEASIBLE, self._deps.infeasible(pod)
         if not message:
             verdict = self._deps.judge(pod)
@@ -110,17 +110,17 @@ class Resizes:
                 waited = self._pending.get(uid)
                 if waited is not None and waited.reason is ResizeReason.DEFERRED:
                     self._deps.accepted(trigger)
-                return self._allot(uid, pod, verdict)
+                return self._allocate(uid, pod, verdict)
             reason, message = ResizeReason.DEFERRED, verdict.message
         else:
-            del self._wishes[uid]
+            del self._requested[uid]
         return self._wait(uid, pod, reason, message)
 
-    def _allot(self, uid: PodUID, pod: Pod, verdict: Verdict) -> Resized:
+    def _allocate(self, uid: PodUID, pod: Pod, verdict: Verdict) -> Resized:
         self.drop(uid)
-        self._deps.allotments.set(pod)
-        self._deps.allotted(uid)
-        _log.info("pod resize allotted", extra={"pod": str(ref_of(pod)), "uid": uid})
+        self._deps.allocations.set(pod)
+        self._deps.allocated(uid)
+        _log.info("pod resize: allocated", extra={"pod": str(ref_of(pod)), "uid": uid})
         text = f"Pod resize started: {resize_summary(pod, pod.metadata.generation)}"
         self._deps.events.event(ref_of(pod), NORMAL, Reason.RESIZE_STARTED, text)
         return Resized(pod, verdict.preempts)
@@ -128,7 +128,7 @@ class Resizes:
     def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> Resized | None:
         before, generation = self._pending.get(uid), pod.metadata.generation
         since = before.since if before is not None else self._deps.clock.now()
-        self._moments.monotonic(uid, since)  # from here on, though the clock may jump before they are put in order
+        self._moments.monotonic(uid, since)  # recorded now, since the wall clock may jump before the resizes are sorted
         now = self._pending[uid] = PendingResize(reason, message, generation, since)
         if before == now:
             return None
@@ -136,13 +136,13 @@ class Resizes:
             kind = Reason.RESIZE_INFEASIBLE if reason is ResizeReason.INFEASIBLE else Reason.RESIZE_DEFERRED
             text = f"Pod resize {reason}: {resize_summary(pod, generation, message)}"
             self._deps.events.event(ref_of(pod), WARNING, kind, text)
-        return Resized(self._as_allotted(pod))
+        return Resized(self._as_allocated(pod))
 
-    def _as_allotted(self, pod: Pod) -> Pod:
-        return with_allocation(pod, self._deps.allotments.get(ref_of(pod).uid))
+    def _as_allocated(self, pod: Pod) -> Pod:
+        return with_allocation(pod, self._deps.allocations.get(ref_of(pod).uid))
 
     def _recall(self, pod: Pod) -> None:
-        """After a restart of the agent the pod's own status says how long it has been waiting."""
+        """Restore a pending resize from the pod's own status after a restart of the agent."""
         for condition in pod.status.conditions:
             if condition.type == _PENDING and condition.reason in tuple(ResizeReason):
                 at = condition.last_transition_time

@@ -1,4 +1,4 @@
-"""The node, and what pods ask of it, as admission sees them."""
+"""Values of admission: the node, and what pods need of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from pykubelet.models.core_v1 import Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What pods are measured against."""
+    """Properties of the node that admission checks."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -19,16 +19,16 @@ class NodeFacts:
     allocatable: Amounts = field(default_factory=Amounts)
     max_pods: int = 110
     app_armor: bool = False
-    """The kernel enforces AppArmor profiles."""
+    """Whether the kernel enforces AppArmor profiles."""
     conditions: tuple[str, ...] = ()
-    """What the node runs short of: ``MemoryPressure``, ``DiskPressure``, ``PIDPressure``."""
+    """Pressure conditions: ``MemoryPressure``, ``DiskPressure``, ``PIDPressure``."""
     strict_groups: bool | None = None
-    """The runtime knows the supplemental groups policy Strict; None while it has not been asked."""
+    """Whether the runtime supports the supplemental groups policy Strict; None before its first reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node that a pod takes."""
+    """A host port of a pod."""
 
     ip: str
     """Empty or 0.0.0.0: on all addresses."""
@@ -38,7 +38,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one pod takes of the node; reckoned once, since it is compared with every pod that comes."""
+    """What a pod needs of the node; computed once, since it is compared with every new pod."""
 
     uid: PodUID
     requests: Amounts

@@ -1,8 +1,9 @@
-"""Manifests: from the bytes of a file or a URL to checked objects, with every problem named.
+"""Manifests: reads the bytes of a file or a URL into validated objects, and reports every problem.
 
 ``tree`` (text to values with lines) → ``walk`` (values to typed objects, strictly) → ``defaults`` → ``validate``;
-``parse`` runs them all, ``static`` then makes a node's static pod of a pod. Everything but ``check`` is pure.
-Called by ``desired.sources`` and by ``pykubelet check``.
+``parse`` runs them all; ``static`` then turns a manifest's pod into a static pod of the node. All modules but ``check``
+are pure. Called by ``desired.sources`` and by ``pykubelet check``. Imports ``models`` and ``base``. Start reading in
+``parse.py``.
 """
 
 from pykubelet.kubelet.desired.manifest.check import CheckResult, check_file, read_manifest

@@ -1,4 +1,4 @@
-"""Checks a manifest file on its own: what ``pykubelet check FILE`` shows, and how a file is read safely."""
+"""Checks a single manifest file, as for ``pykubelet check FILE``, and reads manifest files safely."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from pykubelet.kubelet.desired.manifest.types import MAX_BYTES, Manifest, Proble
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a file holds and what is wrong with it; ``ok`` when it can be used as it is.
+    """The objects of a file and its problems; ``ok`` if it has no problem.
 
     ``path`` is for people: a name that is not UTF-8 is in it with backslash escapes.
     """
@@ -27,7 +27,7 @@ class CheckResult:
 
 
 def check_file(path: str | os.PathLike[str]) -> CheckResult:
-    """Read and check a manifest file; what keeps it from being read is a problem too. Never raises."""
+    """Read and check a manifest file; a failure to read it is a problem too. Never raises."""
     name = printable(os.fspath(path))
     try:
         manifest = parse(read_manifest(os.fspath(path)), name)
@@ -40,7 +40,7 @@ def check_file(path: str | os.PathLike[str]) -> CheckResult:
 
 
 def read_manifest(path: str) -> bytes:
-    """The bytes of a manifest file, symbolic links followed, as ConfigMap volumes use them.
+    """Read the bytes of a manifest file; symbolic links are followed, since ConfigMap volumes use them.
 
     Raises NotFound, Invalid (not a regular file, too large) or Transient (the disk or permissions).
     A pipe or device is never read: opening it with O_NONBLOCK does not wait, and its kind is looked at first.
@@ -59,7 +59,7 @@ def read_manifest(path: str) -> bytes:
             what = "a directory" if stat.S_ISDIR(mode) else "a pipe, socket or device"
             raise Invalid(f"is {what}, not a regular file")
         with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)  # one more than allowed, so that the reader sees that it is too large
+            return file.read(MAX_BYTES + 1)  # one byte more, so that the parser detects a file above the limit
     except OSError as error:
         raise Transient(f"cannot be read: {error.strerror}") from error
     finally:

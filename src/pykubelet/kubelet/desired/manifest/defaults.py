@@ -1,4 +1,4 @@
-"""The values that the API server would fill in, for pods that never see one. Pure.
+"""The defaults that the API server would set, for pods of manifests. Pure.
 
 Rules of the core/v1 defaulting of Kubernetes 1.36. Image names are left as they are written.
 """
@@ -35,7 +35,7 @@ def with_defaults(value: core.Secret) -> core.Secret: ...
 @overload
 def with_defaults(value: LocalObject) -> LocalObject: ...
 def with_defaults(value: LocalObject) -> LocalObject:
-    """The object with every default filled in, and a Secret's ``stringData`` merged into ``data``."""
+    """Return the object with all defaults set, and a Secret's ``stringData`` merged into ``data``."""
     match value:
         case core.Pod():
             return replace(value, api_version="v1", kind="Pod", spec=_pod_spec(value.spec))
@@ -55,14 +55,14 @@ def with_defaults(value: LocalObject) -> LocalObject:
 
 
 def image_tag(image: str) -> str:
-    """The tag of an image name: ``latest`` if it has neither tag nor digest, empty if only a digest."""
+    """Return the tag of an image name: ``latest`` if it has neither tag nor digest, empty if it has only a digest."""
     name, _, digest = image.partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")
     return tag if colon else "" if digest else "latest"
 
 
 def default_pull_policy(image: str) -> str:
-    """Always for ``:latest``, which moves, else IfNotPresent."""
+    """Return the default pull policy: Always for the tag ``latest``, else IfNotPresent."""
     return "Always" if image_tag(image) == "latest" else "IfNotPresent"
 
 

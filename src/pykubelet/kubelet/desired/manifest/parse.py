@@ -1,8 +1,7 @@
-"""A manifest's text to the objects in it, checked and with defaults filled in. Pure.
+"""Parses a manifest's text into objects, validated and with defaults set. Pure.
 
-This is where a pod begins its way through the node: ``sources`` hands in bytes, and gets typed objects that
-every later stage may trust, plus every problem found. An object with a problem is left out; the others of the
-same file are not.
+A pod's way through the node begins here: ``sources`` passes bytes, and receives typed objects that every later stage
+may trust, with every problem found. An object with a problem is left out; the others of the same file are used.
 """
 
 import hashlib
@@ -58,7 +57,7 @@ def parse(data: bytes, origin: str) -> Manifest:
     report = Report(origin)
     try:
         objects = _objects(data, report)
-    except Exception as error:  # a fault of ours costs this manifest, not the node
+    except Exception as error:  # a defect of the agent must not affect other manifests
         objects = ()
         report.add(Problem(origin, fault_message(error)))
     problems = sorted(report.problems, key=lambda problem: problem.line)
@@ -77,7 +76,7 @@ def _objects(data: bytes, report: Report) -> tuple[ManifestObject, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an object stands: its document, its node, the kind its list implies, and the path to it there."""
+    """Position of an object: its document, its node, the kind that its list implies, and the path to it."""
 
     document: int
     node: Node
@@ -86,10 +85,10 @@ class _Place:
 
 
 class _ManifestReader:
-    """Collects the objects of one manifest, by key."""
+    """The reader of the objects of one manifest, by key."""
 
     def __init__(self, report: Report, damaged: frozenset[int]) -> None:
-        """``damaged`` are documents with problems already: they are checked, but give no objects."""
+        """``damaged`` are documents with earlier problems: they are checked, but their objects are not used."""
         self.report = report
         self.damaged = damaged
         self.objects: dict[ObjectKey, ManifestObject] = {}
@@ -99,11 +98,11 @@ class _ManifestReader:
         for place in self._places(document):
             try:
                 self._object(place)
-            except Exception as error:  # a fault of ours costs this object, not the others
+            except Exception as error:  # a defect of the agent must not affect other objects
                 self._problem(place, Finding("", fault_message(error)), place.node)
 
     def _places(self, document: Document) -> Iterator[_Place]:
-        """The objects of a document: itself, or the items of a list."""
+        """Yield the objects of a document: itself, or the items of a list."""
         root = document.root
         kind = _text(root, "kind")
         if not isinstance(root, MapNode) or kind not in _LISTS:
@@ -161,7 +160,7 @@ class _ManifestReader:
             self.objects[key] = ManifestObject(key, value, digest, place.node.line)
 
     def _model(self, place: _Place) -> type[LocalObject] | Finding:
-        """The type that kind and apiVersion name, or why there is none for a node."""
+        """Return the type for kind and apiVersion, or why a node does not support it."""
         if not isinstance(place.node, MapNode):
             return Finding("", "must be a Kubernetes object: a mapping with apiVersion, kind and metadata")
         kind = _text(place.node, "kind") or place.kind
@@ -195,7 +194,7 @@ class _ManifestReader:
 
 
 def _digest(value: LocalObject) -> str:
-    """A hash of what the manifest says, taken before defaults so that a new release's defaults change no uid."""
+    """Return a hash of the manifest's content without defaults, so that a new release's defaults change no uid."""
     plain = replace(value, api_version="", kind="", **({"status": PodStatus()} if isinstance(value, Pod) else {}))
     return hashlib.sha256(codec.encode_stable(plain)).hexdigest()
 
@@ -221,7 +220,7 @@ def _within(path: str, outer: str) -> bool:
 
 
 def _line_of(path: str, lines: Mapping[str, tuple[int, int]], node: Node) -> tuple[int, int]:
-    """The place of a field, or of the nearest field around it that is written down."""
+    """Return the position of a field, or of its nearest parent that the manifest contains."""
     while path:
         if path in lines:
             return lines[path]
@@ -237,13 +236,13 @@ def _child(node: Node, name: str) -> Node | None:
 
 
 def _text(node: Node | None, name: str) -> str:
-    """A text field of a mapping; empty if it is not there or not text."""
+    """Return a text field of a mapping; empty if it is absent or not text."""
     child = _child(node, name) if node is not None else None
     return child.text if isinstance(child, ScalarNode) and not is_null(child) else ""
 
 
 def _key(node: Node, name: str) -> Node:
-    """Where a field is written down; the object itself if it is not."""
+    """Return the position of a field; that of the object if the field is absent."""
     return node.entries[name][0] if isinstance(node, MapNode) and name in node.entries else node
 
 

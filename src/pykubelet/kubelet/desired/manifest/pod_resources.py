@@ -16,20 +16,20 @@ _NONE: Final = core.ResourceRequirements()
 
 
 def requests_of(resources: core.ResourceRequirements) -> Resources:
-    """What is asked for."""
+    """Return the requests."""
     return resources.requests
 
 
 def limits_of(resources: core.ResourceRequirements) -> Resources:
-    """What may be used at most."""
+    """Return the limits."""
     return resources.limits
 
 
 def aggregate(spec: core.PodSpec, pick: Callable[[core.ResourceRequirements], Resources]) -> dict[str, int]:
-    """What a pod needs at its peak, in nano units by resource: the larger of running and of starting up.
+    """Return a pod's peak needs in nano units by resource: the larger of running and of initialization.
 
-    Sidecars run beside the containers; each other init container runs beside the sidecars before it (KEP-753).
-    Quantities that cannot be read count as nothing: validation reports them.
+    Sidecars run along with the containers; each other init container runs along with the sidecars before it (KEP-753).
+    Malformed quantities count as zero: validation reports them.
     """
     running: dict[str, int] = {}
     for container in spec.containers:
@@ -48,7 +48,7 @@ def aggregate(spec: core.PodSpec, pick: Callable[[core.ResourceRequirements], Re
 
 
 def pod_level_defaults(spec: core.PodSpec) -> core.ResourceRequirements | None:
-    """The pod's own resources completed: only where some are given at pod level."""
+    """Return the pod-level resources with defaults, if the pod has any."""
     own = spec.resources
     if own is None or not (own.limits or own.requests):
         return own

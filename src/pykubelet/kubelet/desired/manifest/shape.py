@@ -1,4 +1,4 @@
-"""What the models expect, in a form the strict reader can follow: fields by JSON name, and their types. Pure."""
+"""The schema of the models for the strict reader: fields by JSON name, and their types. Pure."""
 
 import types
 import typing
@@ -15,7 +15,7 @@ from pykubelet.models.scalars import KubeStruct, MicroTime
 
 
 class Kind(Enum):
-    """How a value is read."""
+    """Kind of a type, which determines how a value is read."""
 
     OBJECT = auto()
     LIST = auto()
@@ -43,7 +43,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of an object: its Python attribute, whether the model needs it, and its type."""
+    """A field of an object: its Python attribute, whether the model requires it, and its type."""
 
     attribute: str
     required: bool
@@ -64,7 +64,7 @@ _SCALARS: Final[Mapping[object, Kind]] = {
 
 @cache
 def fields_of(model: type[KubeStruct]) -> Mapping[str, Field]:
-    """The fields of a model by the name they have in a manifest."""
+    """Return the fields of a model by their names in a manifest."""
     return {
         info.encode_name: Field(info.name, info.required, _shape(info.type)) for info in msgspec.structs.fields(model)
     }

@@ -1,7 +1,7 @@
-"""What makes a manifest's pod a static pod of this node: its name, uid, node and annotations. Pure.
+"""Conversion of a manifest's pod to a static pod of this node: name, uid, node and annotations. Pure.
 
-Rules of the reference's ``config`` package: a pod from a file or a URL is named ``NAME-NODENAME``, has a uid that
-is a hash of its content and place, so that a changed manifest is a new pod, and tolerates every NoExecute taint.
+Rules of the Go kubelet's ``config`` package: a pod from a file or a URL is named ``NAME-NODENAME``, has a uid that is a
+hash of its content and origin, so that a changed manifest is a new pod, and tolerates every NoExecute taint.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ MAX_NAME = 253
 
 
 def adopt(pod: core.Pod, digest: str, source: Source, origin: str, node_name: str) -> core.Pod:
-    """The static pod that a manifest's pod becomes on this node.
+    """Return the static pod for a manifest's pod.
 
     ``digest`` is the hash of the manifest's content, ``origin`` the path or URL it comes from; both and the
     node's name go into the uid, unless the manifest names a uid itself. ``kubernetes.io/config.seen`` is set
@@ -36,12 +36,12 @@ def adopt(pod: core.Pod, digest: str, source: Source, origin: str, node_name: st
 
 
 def static_uid(digest: str, source: Source, origin: str, node_name: str) -> str:
-    """32 hex digits: the same for the same manifest in the same place, after a restart too."""
+    """Return a uid of 32 hex digits, the same for the same manifest of the same origin, also after a restart."""
     place = f"host:{node_name}\nfile:{origin}" if source is Source.FILE else f"url:{origin}"
     return hashlib.sha256(f"{digest}\n{place}".encode()).hexdigest()[:32]
 
 
 def _tolerating(tolerations: tuple[core.Toleration, ...]) -> tuple[core.Toleration, ...]:
-    """The tolerations with one for all NoExecute taints, so that node trouble does not evict the pod."""
+    """Return the tolerations plus one for all NoExecute taints, so that taints of the node do not evict the pod."""
     everything = core.Toleration(operator="Exists", effect="NoExecute")
     return tolerations if everything in tolerations else (*tolerations, everything)

@@ -1,8 +1,8 @@
-"""Text to value trees that remember their lines: the first step of reading a manifest. Pure.
+"""Parses text into trees of values with their lines, the first step of reading a manifest. Pure.
 
-YAML is read from libyaml's event stream rather than through PyYAML's composer, so that hostile input meets our
-limits before it costs memory or stack: nothing here recurses with the depth of the input but what
-``MAX_DEPTH`` bounds. JSON is read the same way, as it is nearly YAML; where it is not (surrogate escapes),
+YAML is read from libyaml's event stream rather than through PyYAML's composer, so that limits apply before hostile
+input costs memory or stack: recursion is bounded by ``MAX_DEPTH``. JSON is read the same way, since it is nearly YAML;
+where it is not (surrogate escapes),
 Python's JSON reader takes over, without lines.
 """
 
@@ -62,11 +62,11 @@ class Document:
 
 
 class _UnreadableError(Exception):
-    """Reading cannot go on; the problem is reported already."""
+    """The rest of the text cannot be read; the problem has been reported."""
 
 
 def read_documents(data: bytes, report: Report) -> list[Document]:
-    """The documents of a text. Problems go to ``report``; documents before a syntax error are still given."""
+    """Return the documents of a text. Problems go to ``report``; documents before a syntax error are returned."""
     text = _decode(data, report)
     if text is None:
         return []
@@ -113,7 +113,7 @@ def _position(text: str, offset: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Frame:
-    """A collection that is still open."""
+    """A collection whose end has not been read yet."""
 
     node: ListNode | MapNode
     key: ScalarNode | None = None
@@ -121,7 +121,7 @@ class _Frame:
 
 
 class _Reader:
-    """Builds trees from YAML events, one document after the other."""
+    """The builder of trees from YAML events, one document after the other."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -169,7 +169,7 @@ class _Reader:
                 self.merge(frame.node, source)
 
     def place(self, node: Node, anchor: str | None) -> None:
-        """Put a node where it belongs: as the root, an item, a key or a value."""
+        """Add a node to its parent as the root, an item, a key or a value."""
         self.count(node)
         if anchor:
             self.anchors[anchor] = node
@@ -253,7 +253,7 @@ def is_null(node: Node) -> bool:
 
 
 def shown(text: str) -> str:
-    """A text in quotes, cut to a length that fits a message."""
+    """Quote a text, truncated to a length suitable for a message."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
@@ -286,7 +286,7 @@ def _syntax_problem(error: yaml.YAMLError, origin: str, index: int) -> Problem:
 
 
 def _read_json(text: str, report: Report) -> Document | None:
-    """The document if the text is JSON; None if it is not, and the YAML reader's complaint stands."""
+    """Return the document if the text is JSON; None if not, so that the YAML reader's problem is reported."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     reader = _Reader(report)

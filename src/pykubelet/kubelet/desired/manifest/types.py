@@ -1,4 +1,4 @@
-"""What a manifest gives: objects, and problems that say where, what and how to mend it."""
+"""The content of a manifest: objects, and problems with position, cause and remedy."""
 
 import traceback
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from pykubelet.base.text import printable
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 
 MAX_BYTES: Final = 10 * 1024 * 1024
-"""Largest manifest read, from a file or a URL; the reference has the same cap."""
+"""Maximum size of a manifest in bytes, from a file or a URL; the same as upstream."""
 
 MAX_NODES: Final = 250_000
-"""Most values in one manifest, aliases counted as often as they are used (against YAML bombs)."""
+"""Maximum number of values in a manifest; aliases count as often as they are used (against YAML bombs)."""
 
 MAX_DEPTH: Final = 64
-"""Deepest nesting; a pod needs less than 20."""
+"""Maximum depth of nesting; a pod needs less than 20."""
 
 MAX_PROBLEMS: Final = 100
-"""Problems reported per manifest; more would only hide the first ones."""
+"""Maximum number of problems reported per manifest; more would hide the first ones."""
 
 LocalObject: TypeAlias = Pod | ConfigMap | Secret
 """The kinds that a manifest may hold."""
@@ -27,7 +27,7 @@ LocalObject: TypeAlias = Pod | ConfigMap | Secret
 
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
-    """Names one object of the node's manifests, across versions of it."""
+    """Key of an object of the node's manifests, the same for all its versions."""
 
     kind: str
     namespace: str
@@ -39,7 +39,7 @@ class ObjectKey:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken rule in one object: the field's path, what is wrong, what to do (may be empty)."""
+    """A violated rule in an object: the field's path, the message, the remedy (may be empty)."""
 
     field: str
     message: str
@@ -48,9 +48,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a manifest, or an object in it, cannot be used. ``str`` gives one line for people.
+    """Why a manifest, or an object in it, cannot be used. ``str`` returns one line for display.
 
-    Every text in it can be shown, logged and sent, whatever the manifest wrote into it.
+    All its texts are safe to show, log and send, whatever the manifest contains.
     """
 
     origin: str
@@ -82,7 +82,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ManifestObject:
-    """An object that passed all checks, defaults filled in; ``line`` is where it begins in the file.
+    """A valid object with defaults set; ``line`` is its first line in the file.
 
     ``digest`` is a hash of its content as written: a static pod's uid comes from it.
     """
@@ -95,7 +95,7 @@ class ManifestObject:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of one file or URL: the good objects in their order, and what is wrong with the rest."""
+    """The content of a file or URL: the valid objects in their order, and the problems of the others."""
 
     origin: str
     objects: tuple[ManifestObject, ...] = ()
@@ -107,13 +107,14 @@ class Manifest:
 
 
 def key_of(value: LocalObject) -> ObjectKey:
-    """The object's key; objects without a namespace are in ``default``."""
+    """Return the object's key; objects without a namespace are in ``default``."""
     meta = value.metadata
     return ObjectKey(type(value).__name__, meta.namespace or "default", meta.name)
 
 
 def fault_message(error: Exception) -> str:
-    """What is told of a manifest that our own code fails on. Not the error's text, which may hold a secret."""
+    """Return the message for a manifest on which the agent's own code fails, without the error's text, which may
+    contain a secret."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"
     return f"cannot be checked: {type(error).__name__} in {where}; this is a bug of pykubelet, report it"
@@ -121,7 +122,7 @@ def fault_message(error: Exception) -> str:
 
 @dataclass(slots=True)
 class Report:
-    """Collects the problems of one manifest, up to a cap."""
+    """The problems of one manifest, up to a maximum number."""
 
     origin: str
     problems: list[Problem] = field(default_factory=list)
@@ -134,7 +135,7 @@ class Report:
         if len(self.problems) < MAX_PROBLEMS - 1:
             self.problems.append(problem)
         elif not self.full:
-            self.problems.append(Problem(self.origin, "there are more problems than can be shown", "mend these first"))
+            self.problems.append(Problem(self.origin, "there are more problems than can be shown", "fix these first"))
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self.problems)

@@ -1,4 +1,4 @@
-"""Value trees to typed objects, strictly: the second step of reading a manifest. Pure.
+"""Converts trees of values to typed objects strictly, the second step of reading a manifest. Pure.
 
 Unknown fields and wrong types are all reported, each with its line, path and remedy, where a decoder would stop
 at the first. Scalars are read as Kubernetes' own YAML reader does: YAML 1.1 booleans, octal file modes such as
@@ -34,7 +34,7 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 class _Missing:
-    """Stands for a value that is absent or could not be read."""
+    """Placeholder of a value that is absent or could not be read."""
 
 
 MISSING: Final = _Missing()
@@ -45,10 +45,10 @@ class TooLargeError(Exception):
 
 
 class Walker:
-    """Reads one object. ``findings`` and ``lines`` (field path to line and column) grow while it goes."""
+    """The reader of one object; it fills ``findings`` and ``lines`` (field path to line and column)."""
 
     def __init__(self, budget: int = MAX_NODES) -> None:
-        """``budget`` is how many values may still be read, aliases counted as often as they are used."""
+        """``budget`` is the number of values that may still be read; aliases count as often as they are used."""
         self.findings: list[Finding] = []
         self.lines: dict[str, tuple[int, int]] = {}
         self.budget = budget
@@ -66,7 +66,7 @@ class Walker:
         }
 
     def read_object(self, node: Node, model: type[KubeStruct]) -> KubeStruct | None:
-        """The object in a tree; None if it cannot be made even without the fields that are wrong.
+        """Return the object of a tree; None if it cannot be built even without the invalid fields.
 
         Raises TooLargeError. The object is only sound when ``findings`` is empty afterwards.
         """
@@ -96,7 +96,7 @@ class Walker:
         return self._readers[shape.kind](node, path)
 
     def _name_of(self, node: Node) -> str:
-        """What a value is, for a message about a wrong type."""
+        """Describe a value, for a message about a wrong type."""
         match node:
             case MapNode():
                 return "a mapping"
@@ -128,7 +128,7 @@ class Walker:
             self.lines[where] = (key.line, key.column)
             field = fields.get(name)
             if field is None:
-                # Guessing costs; nobody reads the hundredth guess.
+                # Suggestions are expensive, and the hundredth is of no use.
                 remedy = _suggest(name, fields) if len(self.findings) < MAX_PROBLEMS else ""
                 self._fail(where, "unknown field", remedy)
                 continue
@@ -177,7 +177,7 @@ class Walker:
         return values
 
     def _any(self, node: Node, path: str) -> object:
-        """A value of no declared type: read by its own looks."""
+        """Read a value without a declared type by its syntax."""
         match node:
             case MapNode():
                 named = ((name, child, f"{path}.{printable(name)}") for name, (_, child) in node.entries.items())
@@ -190,7 +190,7 @@ class Walker:
         return self._text(value, path) if isinstance(value, str) else value
 
     def _text(self, text: str, path: str) -> str | _Missing:
-        """The text, if it is one that programs can take: what is not never gets into an object."""
+        """Return the text if it is valid for programs; invalid texts are reported and not put into an object."""
         if "\x00" in text:
             return self._fail(path, "contains a NUL character", "take it away; programs cannot take it as text")
         if not encodable(text):
@@ -239,7 +239,7 @@ class Walker:
     def _time(self, node: ScalarNode, path: str) -> object:
         try:
             moment = msgspec.convert(node.text, datetime)
-        except ValueError:  # of msgspec, and of an encoder that meets half a surrogate pair
+        except ValueError:  # of msgspec, or of the encoder for half a surrogate pair
             return self._fail(path, f"{shown(node.text)} is not a time", "write it like 2006-01-02T15:04:05Z")
         if moment.tzinfo is None:
             return self._fail(path, f"{shown(node.text)} has no time zone", "end it with Z")
@@ -279,7 +279,7 @@ _KNOWN_TAGS: Final = frozenset({"!", *(_TAG + name for name in ("str", "int", "f
 
 
 def plain_value(node: ScalarNode) -> str | int | float | bool | None:
-    """What a scalar stands for by its looks, unless it is quoted."""
+    """Return the value of a scalar by its syntax, unless it is quoted."""
     text = node.text
     if node.tag in ("!", _TAG + "str") or not (node.plain or node.tag):
         return text
@@ -295,7 +295,7 @@ def plain_value(node: ScalarNode) -> str | int | float | bool | None:
         if _FLOAT.fullmatch(text):
             return float(text.replace("_", ""))
     elif text.isdecimal():
-        return math.inf  # a number nobody can mean; the readers call it too large or not whole
+        return math.inf  # absurdly large; the callers report it as too large or not whole
     return text
 
 
@@ -313,11 +313,11 @@ def _indent_advice(node: Node) -> str:
 
 
 def _suggest(name: str, fields: Mapping[str, Field]) -> str:
-    """The field that was probably meant."""
+    """Return the known field that an unknown one probably means."""
     lower = {each.lower(): each for each in fields}
     if name.lower() in lower:
         return f"did you mean {lower[name.lower()]}?"
-    import difflib  # only needed for mistakes, and not small
+    import difflib  # large, and only needed for errors
 
     close = difflib.get_close_matches(name[:64], fields, n=1, cutoff=0.6)
     if close:

@@ -1,7 +1,8 @@
-"""ConfigMaps and Secrets of this node: who has them, and which pods use them.
+"""ConfigMaps, Secrets and the other API objects that pods of this node refer to.
 
-:class:`LocalObjects` holds those of the manifests, filled by ``desired.sources``, read by volumes, environment and
-image pulls; an API-server backed store will offer the same :class:`Objects`.
+:class:`LocalObjects` has those of manifests, filled by ``desired.sources``; ``cluster.py`` adds those of the API server
+behind the same interface :class:`Objects`, and tokens, certificates and storage objects. Volumes, environment variables
+and image pulls read them. Imports no other stage. Start reading in ``local.py``, or ``cluster.py`` for node mode.
 """
 
 from pykubelet.kubelet.desired.objects.interfaces import Objects

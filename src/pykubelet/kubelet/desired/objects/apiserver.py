@@ -1,9 +1,9 @@
-"""ConfigMaps and Secrets of the API server, each followed by a watch of its own, and only while a pod uses it.
+"""ConfigMaps and Secrets of the API server, each with a watch of its own while a pod uses it.
 
-A node may read what its pods refer to and nothing else, so there is no watching of whole collections. An immutable
-object is read once. A few ConfigMaps are followed for a while longer, since the next pod of a namespace is likely to
-refer to the same ones (every pod with a token does: ``kube-root-ca.crt``); Secrets are let go of at once. What a pod
-refers to is known when the sync loop hears of it, before its worker starts.
+A node may read only objects that its pods refer to, so whole collections cannot be watched. An immutable object is read
+once. A few ConfigMaps are watched for some time after their last pod, since the next pod of a namespace is likely to
+refer to the same ones (every pod with a token refers to ``kube-root-ca.crt``); watches of Secrets end at once. A pod's
+references are known when the sync loop receives the pod, before its worker starts.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final[Seconds] = 10.0
-"""How long a pod waits for its objects before that counts as a failure, which is told and tried again."""
+"""Time that a pod waits for its objects before it fails with a transient error."""
 _FIRST_DELAY: Final = 0.05
-"""The API server allows a node to read an object a moment after the pod that uses it has come."""
+"""Delay of the first retry: the API server permits a node to read an object shortly after the pod that uses it."""
 LINGER: Final[Seconds] = 120.0
-"""How long a ConfigMap is followed that no pod uses any more."""
+"""Time that a ConfigMap is watched after its last pod."""
 _MAX_LINGERING: Final = 16
-"""Each costs a connection."""
+"""Maximum number of watched ConfigMaps without a pod; each needs a connection."""
 
 
 @dataclass(slots=True)
 class _Followed:
-    """One object in use."""
+    """A watched object."""
 
     users: set[PodUID] = field(default_factory=set)
     read: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,7 +49,7 @@ class _Followed:
 
 
 class ApiObjects:
-    """The objects of the API server; what it does not have is looked for among those of manifests."""
+    """The objects of the API server, and those of manifests for pods that are not the API server's."""
 
     def __init__(self, client: ApiClient, local: Objects, clock: Clock) -> None:
         self._client = client
@@ -57,13 +57,13 @@ class ApiObjects:
         self._clock = clock
         self._followed: dict[ObjectKey, _Followed] = {}
         self._idle: dict[ObjectKey, Seconds] = {}
-        """Of those followed that no pod uses: since when; the first is the one that has been so for longest."""
+        """Watched objects without a pod, with the time since which they have none; the oldest is first."""
         self._of_pod: dict[PodUID, frozenset[ObjectKey]] = {}
         self._subscribers: dict[object, Changed] = {}
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Follow what is in use until cancelled."""
+        """Watch used objects until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             guard = Guard("objects", self._clock.monotonic)
@@ -77,15 +77,15 @@ class ApiObjects:
                         self._drop(key)
 
     def use(self, pod: Pod) -> None:
-        """A pod of the API server is wanted (new or changed): follow what it refers to."""
+        """Watch the objects that a new or changed pod of the API server refers to."""
         self._set(ref_of(pod).uid, references(pod))
 
     def release(self, uid: PodUID) -> None:
-        """The pod is gone. Repeatable."""
+        """Forget a removed pod. Idempotent."""
         self._set(uid, frozenset())
 
     async def ready(self, uid: PodUID) -> None:
-        """Wait until all that the pod refers to has been read once. Raises Transient when that takes too long."""
+        """Wait until all objects of the pod have been read once. Raises Transient after 10 s."""
         waiting = [key for key in self._of_pod.get(uid, ()) if not self._followed[key].read.is_set()]
         if not waiting:
             return
@@ -99,21 +99,21 @@ class ApiObjects:
             raise Transient(f"not read from the API server yet: {', '.join(map(self._explain, late))}") from error
 
     def follows(self, key: ObjectKey) -> bool:
-        """Whether the object is followed, used or not."""
+        """Whether the object is watched, used or not."""
         return key in self._followed
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
-        """The ConfigMap; raises NotFound."""
+        """Return the ConfigMap; raises NotFound."""
         found = self._find(ObjectKey(CONFIG_MAP, namespace, name))
         return found if isinstance(found, ConfigMap) else self._local.get_config_map(namespace, name)
 
     def get_secret(self, namespace: str, name: str) -> Secret:
-        """The Secret; raises NotFound."""
+        """Return the Secret; raises NotFound."""
         found = self._find(ObjectKey("Secret", namespace, name))
         return found if isinstance(found, Secret) else self._local.get_secret(namespace, name)
 
     def subscribe(self, callback: Changed) -> Callable[[], None]:
-        """Have changes told from now on; call the result to end it."""
+        """Call ``callback`` with changes from now on; call the result to unsubscribe."""
         token = object()
         self._subscribers[token] = callback
         ends = self._local.subscribe(callback)
@@ -125,7 +125,7 @@ class ApiObjects:
         return unsubscribe
 
     def _find(self, key: ObjectKey) -> ConfigMap | Secret | None:
-        """The object; None: nobody of the API server's pods uses it. Raises NotFound."""
+        """Return the object; None if no pod of the API server uses it. Raises NotFound."""
         followed = self._followed.get(key)
         if followed is None or not followed.users:
             return None
@@ -148,7 +148,7 @@ class ApiObjects:
         for key in before - keys:
             self._followed[key].users.discard(uid)
             if not self._followed[key].users:
-                self._put_by(key)
+                self._release_watch(key)
         for key in keys - before:
             if self._idle.pop(key, None) is not None and not self._is_current(key):
                 self._drop(key)
@@ -157,8 +157,8 @@ class ApiObjects:
                 self._start(key, self._followed[key])
             self._followed[key].users.add(uid)
 
-    def _put_by(self, key: ObjectKey) -> None:
-        """Nobody uses the object any more."""
+    def _release_watch(self, key: ObjectKey) -> None:
+        """Drop the object or let it linger, since no pod uses it any more."""
         if key.kind != CONFIG_MAP or not self._is_current(key):
             self._drop(key)
             return
@@ -167,7 +167,7 @@ class ApiObjects:
             self._drop(next(iter(self._idle)))
 
     def _is_current(self, key: ObjectKey) -> bool:
-        """Whether the object is there and a watch that works would tell of a change."""
+        """Whether the object exists and its watch works."""
         followed = self._followed[key]
         if followed.value is None or followed.value.immutable or followed.reflector is None:
             return False

@@ -1,7 +1,7 @@
-"""All that pods of a cluster need of the API server beside their own object, behind one door.
+"""`ClusterObjects`: all objects of the API server that pods need besides their own.
 
-Objects in use, services, runtime classes and tokens. Made in node mode only; the other stages see it through their
-ports.
+ConfigMaps, Secrets, services, runtime classes, tokens, certificates and storage objects. Built in node mode only; the
+other stages use it through their own interfaces.
 """
 
 import asyncio
@@ -37,21 +37,21 @@ _log = logging.getLogger(__name__)
 _EVERYTHING: Final = Select()
 
 
-class PodsTouched(Protocol):
-    """Told of pods that something changed for which is no ConfigMap or Secret (a token)."""
+class PodsChanged(Protocol):
+    """Called with pods for which an object other than a ConfigMap or Secret (for example a token) has changed."""
 
     def __call__(self, uids: frozenset[PodUID], /) -> None: ...
 
 
 class ClusterObjects:
-    """Implements ``Objects`` and what the actuating stage asks of a cluster. One thread."""
+    """``Objects`` of a cluster, and the cluster interfaces of the stage actuate. For one thread."""
 
     def __init__(self, client: ApiClient, local: Objects, clock: Clock) -> None:
-        self._touched: list[PodsTouched] = []
+        self._touched: list[PodsChanged] = []
         self._objects = ApiObjects(client, local, clock)
         self._tokens = ServiceAccountTokens(client, clock, self._renewed)
         self.storage = StorageObjects(client, self._tokens, self._touch, clock)
-        """Claims and all that belongs to them."""
+        """Claims, volumes, attachments and CSI drivers."""
         self._trust = TrustBundles(client, self._touch, clock, PATIENCE)
         self._certificates = PodCertificates(client, self._touch, clock, PATIENCE)
         self._services: Mapping[Key, Service] = {}
@@ -62,7 +62,7 @@ class ClusterObjects:
         self._class_watch = Reflector(client, Query(RUNTIME_CLASSES.all(), _EVERYTHING), self._take_classes, clock)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         return {
             "api-objects": self._objects.run(),
             "services": self._service_watch.run(),
@@ -74,36 +74,36 @@ class ClusterObjects:
         }
 
     def use(self, pod: Pod) -> None:
-        """A pod is wanted, new or changed; those of manifests have their objects beside them."""
+        """Watch the objects of a new or changed pod; static pods use those of manifests."""
         if not is_static(pod):
             self._objects.use(pod)
 
     def expect(self, pod: Pod) -> None:
-        """A pod has been let in and is going to be started: what it alone needs is asked for now."""
+        """Request the tokens of an admitted pod ahead of time."""
         ending = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
         if not ending and not is_static(pod):
             self._tokens.expect(pod)
 
     def release(self, uid: PodUID) -> None:
-        """A pod is gone from its source. Repeatable."""
+        """Forget a pod that its source no longer lists. Idempotent."""
         self._objects.release(uid)
         self._tokens.release(uid)
         self._trust.release(uid)
         self._certificates.release(uid)
 
     def node_seen(self, node: Node) -> None:
-        """The API server told of the node's object."""
+        """Take over a new version of the Node object."""
         self.storage.node_seen(node)
         self._certificates.node_seen(node)
 
     async def ready(self, pod: Pod) -> None:
-        """Wait until all that the pod needs has been read; at once for a static pod. Raises base errors."""
+        """Wait until all objects of the pod have been read; returns at once for a static pod. Raises base errors."""
         if is_static(pod):
             return
         if not self._services_read.is_set():
-            await _first(self._services_read, "services", self._service_watch.fault)
+            await _wait_read(self._services_read, "services", self._service_watch.fault)
         if pod.spec.runtime_class_name and not self._classes_read.is_set():
-            await _first(self._classes_read, "runtime classes", self._class_watch.fault)
+            await _wait_read(self._classes_read, "runtime classes", self._class_watch.fault)
         await asyncio.gather(
             self._objects.ready(ref_of(pod).uid),
             self._tokens.ready(pod),
@@ -112,40 +112,40 @@ class ClusterObjects:
         )
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
-        """The ConfigMap; raises NotFound."""
+        """Return the ConfigMap; raises NotFound."""
         return self._objects.get_config_map(namespace, name)
 
     def get_secret(self, namespace: str, name: str) -> Secret:
-        """The Secret; raises NotFound."""
+        """Return the Secret; raises NotFound."""
         return self._objects.get_secret(namespace, name)
 
     def subscribe(self, callback: Changed) -> Callable[[], None]:
-        """Have changes of ConfigMaps and Secrets told from now on; call the result to end it."""
+        """Call ``callback`` with changed ConfigMaps and Secrets from now on; call the result to unsubscribe."""
         return self._objects.subscribe(callback)
 
-    def on_pods(self, callback: PodsTouched) -> None:
-        """Have other changes told by the pods that they concern."""
+    def on_pods(self, callback: PodsChanged) -> None:
+        """Call ``callback`` with the pods concerned by changes of other objects."""
         self._touched.append(callback)
 
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
-        """A token for a projected volume; Transient if there is none."""
+        """Return the token for a projected volume; raises Transient if there is none yet."""
         return self._tokens.token(pod, projection)
 
     def trust_anchors(self, source: ClusterTrustBundleProjection) -> bytes:
-        """Certificates for a projected volume, as PEM; NotFound, Invalid, Transient."""
+        """Return the certificates for a projected volume as PEM; raises NotFound, Invalid, Transient."""
         return self._trust.anchors(source)
 
     def pod_certificate(self, pod: Pod, volume: str, index: int) -> tuple[bytes, bytes]:
-        """Key and certificates of a source of a projected volume, in PEM; Transient, Permanent."""
+        """Return key and certificates for a source of a projected volume as PEM; raises Transient, Permanent."""
         found = self._certificates.credentials(pod, volume, index)
         return found.key, found.chain
 
     def services(self) -> Iterable[Service]:
-        """All services of the cluster."""
+        """Return all services of the cluster."""
         return self._services.values()
 
     def runtime_handler(self, name: str) -> str:
-        """The handler of a RuntimeClass; raises NotFound."""
+        """Return the handler of a RuntimeClass; raises NotFound."""
         found = self._classes.get(("", name))
         if found is None:
             if not self._classes_read.is_set():
@@ -169,7 +169,7 @@ class ClusterObjects:
             callback(uids)
 
 
-async def _first(read: asyncio.Event, what: str, fault: object) -> None:
+async def _wait_read(read: asyncio.Event, what: str, fault: object) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
             await read.wait()

@@ -1,4 +1,4 @@
-"""Certificates in PEM: which ones a clusterTrustBundle source shows (KEP-3257), and a pod's own chain. Pure."""
+"""Selection of the certificates of a clusterTrustBundle source (KEP-3257), and parsing of PEM. Pure."""
 
 import base64
 import binascii
@@ -16,9 +16,9 @@ _LINE: Final = 64
 
 
 def anchors(bundles: Iterable[ClusterTrustBundle], source: ClusterTrustBundleProjection) -> bytes:
-    """The certificates as PEM, each once, in an order of no meaning. NotFound when there is no bundle, unless optional.
+    """Return the certificates as PEM, each once, in arbitrary order.
 
-    Invalid for a source that names neither a bundle nor a signer.
+    Raises NotFound if no bundle matches, unless it is optional; Invalid for a source without bundle and signer.
     """
     if source.name is not None:
         chosen = [bundle for bundle in bundles if bundle.metadata.name == source.name]
@@ -39,12 +39,12 @@ def anchors(bundles: Iterable[ClusterTrustBundle], source: ClusterTrustBundlePro
 
 
 def chain(text: str) -> bytes:
-    """The certificates of a PEM text in their order, without what stands between them. Invalid for rubbish."""
+    """Return the certificates of a PEM text in their order, without other text. Raises Invalid if malformed."""
     return b"".join(_pem(body) for body in _bodies(text))
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector fits; none fits nothing, an empty one everything (the API's rule)."""
+    """Whether a label selector matches; None matches nothing, an empty one everything (the API's rule)."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in selector.match_labels.items()):

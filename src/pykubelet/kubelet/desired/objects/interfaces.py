@@ -1,4 +1,4 @@
-"""What other stages may rely on, whether objects come from manifests or, later, from an API server."""
+"""The interface of a store of objects, from manifests or from an API server."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,13 +11,13 @@ Changed = Callable[[frozenset[ObjectKey]], None]
 
 
 class Objects(Protocol):
-    """A store of ConfigMaps and Secrets, in memory."""
+    """A store of ConfigMaps and Secrets in memory."""
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
-        """The ConfigMap; raises NotFound with what to do."""
+        """Return the ConfigMap; raises NotFound with a remedy."""
 
     def get_secret(self, namespace: str, name: str) -> Secret:
-        """The Secret, ``string_data`` merged into ``data``; raises NotFound with what to do."""
+        """Return the Secret, ``string_data`` merged into ``data``; raises NotFound with a remedy."""
 
     def subscribe(self, callback: Changed) -> Callable[[], None]:
-        """Have changes told from now on; call the result to end it."""
+        """Call ``callback`` with changes from now on; call the result to unsubscribe."""

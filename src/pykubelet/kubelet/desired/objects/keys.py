@@ -1,4 +1,4 @@
-"""Keys of the kinds that pods may ask for, each with an empty signing request that proves its possession."""
+"""Generation of keys for pod certificates, each with an empty signing request that proves its possession."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -22,7 +22,7 @@ _KINDS: Final[Mapping[str, Callable[[], _Key]]] = {
 
 
 def new_key_and_request(kind: str) -> tuple[bytes, bytes]:
-    """The key as PKCS #8 in PEM, and a PKCS #10 request without names in DER. Takes up to seconds. Invalid."""
+    """Return a key (PKCS #8, PEM) and a request without names (PKCS #10, DER). Takes up to seconds. Raises Invalid."""
     if kind not in _KINDS:
         raise Invalid(f'unknown key type "{kind}"; possible are {", ".join(_KINDS)}')
     key = _KINDS[kind]()

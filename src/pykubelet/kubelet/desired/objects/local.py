@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that manifests give: the store of a node without an API server."""
+"""`LocalObjects`: the ConfigMaps and Secrets of manifests, the store of a node without an API server."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -12,9 +12,9 @@ _PRECEDENCE = tuple(Source)
 
 
 class LocalObjects:
-    """Holds what each source gives; of equal names the file's wins over the URL's.
+    """The objects of each source; with equal names, the file's takes precedence over the URL's.
 
-    To be used from the event loop's thread only; the getters are plain look-ups and never wait.
+    Use it from the event loop's thread only; no method waits.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class LocalObjects:
         self._subscribers: dict[object, Changed] = {}
 
     def replace(self, source: Source, objects: Iterable[ConfigMap | Secret]) -> None:
-        """These are all objects of that source now; subscribers hear of every difference."""
+        """Replace all objects of a source; subscribers are called with the differences."""
         self._by_source[source] = {key_of(each): each for each in objects}
         merged: dict[ObjectKey, ConfigMap | Secret] = {}
         for each in reversed(_PRECEDENCE):
@@ -35,21 +35,21 @@ class LocalObjects:
                 callback(changed)
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
-        """The ConfigMap; raises NotFound."""
+        """Return the ConfigMap; raises NotFound."""
         found = self._objects.get(ObjectKey("ConfigMap", namespace, name))
         if isinstance(found, ConfigMap):
             return found
         raise self._missing("ConfigMap", namespace, name)
 
     def get_secret(self, namespace: str, name: str) -> Secret:
-        """The Secret, ``string_data`` merged into ``data``; raises NotFound."""
+        """Return the Secret, ``string_data`` merged into ``data``; raises NotFound."""
         found = self._objects.get(ObjectKey("Secret", namespace, name))
         if isinstance(found, Secret):
             return found
         raise self._missing("Secret", namespace, name)
 
     def subscribe(self, callback: Changed) -> Callable[[], None]:
-        """Have changes told from now on; call the result to end it."""
+        """Call ``callback`` with changes from now on; call the result to unsubscribe."""
         token = object()
         self._subscribers[token] = callback
 
@@ -59,7 +59,7 @@ class LocalObjects:
         return unsubscribe
 
     def keys(self) -> tuple[ObjectKey, ...]:
-        """Every object there is."""
+        """Return the keys of all objects."""
         return tuple(self._objects)
 
     def _missing(self, kind: str, namespace: str, name: str) -> NotFound:

@@ -1,7 +1,7 @@
-"""Certificates for pods (KEP-4317): for each source the agent makes a key and asks a signer, by an object at the API.
+"""Pod certificates (KEP-4317): for each source the agent creates a key and a PodCertificateRequest for a signer.
 
-Keys stay in memory; after a restart of the agent every pod gets a new one. A certificate is renewed when its signer
-says so. A request that was denied, or that failed, is final for its pod.
+Keys stay in memory; after a restart of the agent every pod gets a new one. A certificate is renewed at the time that
+its signer sets. A denied or failed request is final for its pod.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY: Final = 30.0
+_CHECK_SECONDS: Final = 30.0
 _JITTER: Final = 300.0
-_MOST: Final = 3600.0
-"""A certificate that is due as soon as it is issued is renewed with delays that grow to this."""
+_MAX_DELAY: Final = 3600.0
+"""Maximum of the growing delays with which a certificate is renewed that is due as soon as it is issued."""
 _ISSUED: Final = "Issued"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One source of one projected volume of one pod."""
+    """A source of a projected volume of a pod."""
 
     ref: PodRef
     volume: str
@@ -60,21 +60,21 @@ class Credentials:
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one place."""
+    """State of the certificate of one place."""
 
     pod: Pod
     source: PodCertificateProjection
     current: Credentials | None = None
     key: bytes = b""
     request: str = ""
-    """Name of the request that is under way; empty if there is none."""
+    """Name of the pending request; empty: no request is pending."""
     refusal: str = ""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when there is a certificate, or a refusal."""
+    """Set when the request has been issued, denied or has failed."""
 
 
 class PodCertificates:
-    """All certificates of this node's pods."""
+    """The certificates of this node's pods."""
 
     def __init__(
         self, client: ApiClient, touched: Callable[[frozenset[PodUID]], None], clock: Clock, patience: Seconds
@@ -85,29 +85,29 @@ class PodCertificates:
         self._patience = patience
         self._entries: dict[Place, _Entry] = {}
         self._requests: Mapping[Key, PodCertificateRequest] = {}
-        """As last watched."""
+        """The requests of this node, as of the watch."""
         self._node: Node | None = None
         self._node_known = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._at_once = Backoff(_LOOK_EVERY, _MOST)
+        self._at_once = Backoff(_CHECK_SECONDS, _MAX_DELAY)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         return {"pod-certificate-requests": self._follow(), "pod-certificates": self._renew()}
 
     def node_seen(self, node: Node) -> None:
-        """The node's object, which requests name."""
+        """Take over the Node object, which requests name."""
         self._node = node
         self._node_known.set()
 
     def release(self, uid: PodUID) -> None:
-        """The pod is gone. Repeatable."""
+        """Forget a removed pod. Idempotent."""
         for place in [place for place in self._entries if place.ref.uid == uid]:
             del self._entries[place]
             self._at_once.reset(place)
 
     async def ready(self, pod: Pod) -> None:
-        """Wait for the certificates that the pod's volumes show. Transient when that takes long, Permanent if never."""
+        """Wait for the certificates of the pod's volumes. Raises Transient after the patience has passed."""
         waiting = []
         for place, source in _wanted_by(pod):
             entry = self._entries.setdefault(place, _Entry(pod, source))
@@ -126,7 +126,7 @@ class PodCertificates:
             ) from error
 
     def credentials(self, pod: Pod, volume: str, index: int) -> Credentials:
-        """Key and certificates of one source. Transient if they are not issued, Permanent if they never will be."""
+        """Return key and certificates of a source. Raises Transient if not issued yet, Permanent if refused."""
         entry = self._entries.get(Place(ref_of(pod), volume, index))
         if entry is None or (entry.current is None and not entry.refusal):
             raise Transient("credential bundle is not issued yet")
@@ -142,7 +142,7 @@ class PodCertificates:
             raise Transient("the node is not registered yet; certificates of pods name it")
         ref, account = place.ref, entry.pod.spec.service_account_name or "default"
         found = await self._client.get(SERVICE_ACCOUNTS.at(ref.namespace, account))
-        # Only here: cryptography is not small, and few pods want it.
+        # Imported here: cryptography needs much memory, and few pods use it.
         from pykubelet.kubelet.desired.objects.keys import new_key_and_request
 
         key, request = await blocking.call("keys", new_key_and_request, entry.source.key_type)
@@ -166,8 +166,8 @@ class PodCertificates:
         )
         made = await self._client.create(POD_CERTIFICATE_REQUESTS.all(ref.namespace), value)
         entry.key, entry.request = key, made.metadata.name
-        # A quick signer's answer may have been watched before the name was known here.
-        self._look()
+        # The watch may have delivered a quick signer's result before the name was known here.
+        self._process_results()
 
     async def _follow(self) -> None:
         await self._wanted.wait()
@@ -178,10 +178,10 @@ class PodCertificates:
 
     def _take(self, requests: Mapping[Key, PodCertificateRequest]) -> None:
         self._requests = requests
-        self._look()
+        self._process_results()
 
-    def _look(self) -> None:
-        """Take up the answers to requests that are under way."""
+    def _process_results(self) -> None:
+        """Process the results of pending requests."""
         renewed = set()
         for place, entry in self._entries.items():
             request = self._requests.get((place.ref.namespace, entry.request)) if entry.request else None
@@ -191,7 +191,7 @@ class PodCertificates:
             self._touched(frozenset(renewed))
 
     def _settle(self, place: Place, entry: _Entry, request: PodCertificateRequest) -> bool:
-        """Take up what became of a request; whether it is decided."""
+        """Process the result of a request; return whether it has one."""
         decided = next((c for c in request.status.conditions if c.type in (_ISSUED, "Denied", "Failed")), None)
         if decided is None:
             return False
@@ -206,22 +206,22 @@ class PodCertificates:
         return True
 
     def _wait(self, place: Place, status: PodCertificateRequestStatus) -> Seconds:
-        """How long a new certificate is used before another one is asked for; the node's clock may be wrong."""
+        """Return the seconds until a new certificate is renewed; the node's clock may be wrong."""
         begin = status.begin_refresh_at.timestamp() if status.begin_refresh_at else 0.0
         wait = begin - self._clock.now()
         if status.not_before is not None:
-            wait = min(wait, begin - status.not_before.timestamp())  # it begins later by our clock, which is behind
+            wait = min(wait, begin - status.not_before.timestamp())  # the node's clock is behind
         if wait <= 0:
             return self._at_once.next(place, self._clock.monotonic())
         self._at_once.reset(place)
         return wait
 
     async def _renew(self) -> None:
-        """Ask anew for what is due, until cancelled; what cannot be renewed stays in use."""
+        """Renew due certificates until cancelled; one that cannot be renewed stays in use."""
         await self._wanted.wait()
         guard = Guard("pod-certificates", self._clock.monotonic)
         while True:
-            await self._clock.sleep(_LOOK_EVERY)
+            await self._clock.sleep(_CHECK_SECONDS)
             now = self._clock.monotonic()
             for place, entry in list(self._entries.items()):
                 due = entry.current is not None and entry.current.refresh_at <= now

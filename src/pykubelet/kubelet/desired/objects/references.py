@@ -1,4 +1,4 @@
-"""Which ConfigMaps and Secrets a pod uses. Pure."""
+"""The ConfigMaps and Secrets that a pod refers to. Pure."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ SECRET = "Secret"
 
 
 def references(pod: core.Pod) -> frozenset[ObjectKey]:
-    """Every ConfigMap and Secret that the pod's environment, volumes and image pulls refer to, optional ones too."""
+    """Return all ConfigMaps and Secrets of the pod's environment, volumes and image pulls, optional ones included."""
     namespace = pod.metadata.namespace or "default"
     named = _of_spec(pod.spec)
     return frozenset(ObjectKey(kind, namespace, name) for kind, name in named if name)

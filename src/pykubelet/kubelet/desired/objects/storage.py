@@ -1,7 +1,7 @@
-"""What pods with persistent volumes need of the API server: claims, volumes, attachments, drivers' objects and secrets.
+"""Storage objects of the API server: claims, volumes, attachments, CSIDrivers, and secrets of volumes.
 
-A node may read a claim, a volume or an attachment by its name, and only those that its pods use; it may not follow
-them. So they are read when a pod needs them. CSIDriver objects are few and followed, from the first that is needed on.
+A node may read claims, volumes and attachments that its pods use by name, but may not watch them, so they are read when
+a pod needs them. CSIDriver objects are few; all are watched as soon as one is needed.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from pykubelet.models.scalars import time_from_unix
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest, VolumeAttachment
 
 ATTACH_PATIENCE: Final[Seconds] = 120.0
-"""How long a pod waits for a volume to be attached before that is told as a failure and tried again."""
+"""Time that a pod waits for a volume to be attached before it fails with a transient error."""
 
 
 class StorageObjects:
-    """Implements what the volume manager asks of a cluster. One thread."""
+    """The cluster interface of the volume manager. For one thread."""
 
     def __init__(
         self,
@@ -56,35 +56,35 @@ class StorageObjects:
         self._node_news = asyncio.Event()
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         return {"csi-drivers": self._follow_drivers()}
 
     def node_seen(self, node: Node) -> None:
-        """The API server told of the node's object, whose status says what is attached."""
+        """Take over a new version of the Node object, whose status lists the attached volumes."""
         self._in_use = frozenset(node.status.volumes_in_use)
         self._attached = frozenset(volume.name for volume in node.status.volumes_attached)
         self._node_news.set()
         self._node_news = asyncio.Event()
 
     async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        """A claim as it is now. NotFound, Transient."""
+        """Read a claim. Raises NotFound, Transient."""
         return await self._client.get(PERSISTENT_VOLUME_CLAIMS.at(namespace, name))
 
     async def volume(self, name: str) -> PersistentVolume:
-        """A volume as it is now. NotFound, Transient."""
+        """Read a volume. Raises NotFound, Transient."""
         return await self._client.get(PERSISTENT_VOLUMES.at("", name))
 
     async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
-        """Change a claim's status by a strategic merge patch; Conflict if that names an old version."""
+        """Change a claim's status by a strategic merge patch; raises Conflict if the patch names an old version."""
         target = PERSISTENT_VOLUME_CLAIMS.at(claim.metadata.namespace, claim.metadata.name, "status")
         return await self._client.patch(target, patch, PatchKind.STRATEGIC)
 
     async def secret(self, namespace: str, name: str) -> Secret:
-        """A Secret that a volume names, as it is now. NotFound, Transient."""
+        """Read a Secret that a volume names. Raises NotFound, Transient."""
         return await self._client.get(SECRETS.at(namespace, name))
 
     async def driver(self, name: str) -> CSIDriver | None:
-        """The driver's object; None if there is none. Transient if they cannot be read."""
+        """Return the CSIDriver, or None if it does not exist. Raises Transient if the drivers cannot be read."""
         self._wanted.set()
         if not self._read.is_set():
             try:
@@ -96,7 +96,7 @@ class StorageObjects:
         return self._drivers.get(("", name))
 
     async def wait_attached(self, unique_name: str, attachment: str) -> None:
-        """Wait until the node's status lists the volume as in use and as attached. Transient says what is missing."""
+        """Wait until the node's status lists the volume as in use and as attached. Raises Transient with the cause."""
         try:
             async with asyncio.timeout(self._patience):
                 while unique_name not in self._in_use or unique_name not in self._attached:
@@ -106,12 +106,12 @@ class StorageObjects:
             raise Transient(f"volume not attached according to node status: {unique_name}: {why}") from error
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
-        """What the controller said when it attached the volume. NotFound, Transient."""
+        """Read the metadata that the controller set when it attached the volume. Raises NotFound, Transient."""
         attachment = await self._client.get(VOLUME_ATTACHMENTS.at("", name))
         return attachment.status.attachment_metadata if attachment.status is not None else {}
 
     async def driver_tokens(self, pod: Pod, requests: tuple[TokenRequest, ...]) -> str:
-        """Tokens of the pod's service account by audience, as JSON in the form of TokenRequestStatus."""
+        """Return tokens of the pod's service account by audience, as JSON in the form of TokenRequestStatus."""
         found = {}
         for request in requests:
             token, expires = await self._tokens.fetch(pod, request.audience, request.expiration_seconds)
@@ -120,7 +120,7 @@ class StorageObjects:
         return json.dumps(found, separators=(",", ":"))
 
     def touch(self, uids: frozenset[PodUID]) -> None:
-        """Have these pods looked at."""
+        """Wake the workers of these pods."""
         self._touched(uids)
 
     async def _follow_drivers(self) -> None:

@@ -1,6 +1,6 @@
-"""Tokens of service accounts for projected volumes: asked of the API server, bound to their pod, renewed in time.
+"""Service account tokens for projected volumes: requested of the API server, bound to their pod, renewed in time.
 
-(KEP-1205, KEP-542.) A token is renewed when four fifths of its life have passed, and after a day at the latest.
+(KEP-1205, KEP-542.) A token is renewed after four fifths of its lifetime, and after a day at the latest.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from pykubelet.models.core_v1 import Pod, ServiceAccountTokenProjection
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY: Final = 30.0
+_CHECK_SECONDS: Final = 30.0
 _RENEW_AT: Final = 0.8
 _MAX_AGE: Final = 24 * 3600.0
 _JITTER: Final = 10.0
 _DEFAULT_LIFE: Final = 3600
-_EARLY_AT_ONCE: Final = 4
-"""So many tokens are asked for before their pods' volumes are set up; of many pods at once the others come later."""
+_MAX_EARLY_REQUESTS: Final = 4
+"""Maximum number of concurrent requests ahead of time; the other tokens are requested with their pods' volumes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What makes a token another one."""
+class _TokenKey:
+    """The properties that identify a token."""
 
     ref: PodRef
     account: str
@@ -43,11 +43,11 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token and when to renew it; times are monotonic but for ``expires``."""
+    """A token and its times, which are monotonic except ``expires``."""
 
     value: bytes
     expires: Seconds
-    """Unix time, as the API server gave it."""
+    """Unix time of expiry, as the API server returned it."""
     ends_at: Seconds
     renew_at: Seconds
 
@@ -59,8 +59,8 @@ class ServiceAccountTokens:
         self._client = client
         self._clock = clock
         self._renewed = renewed
-        self._tokens: dict[_Wanted, _Token] = {}
-        self._early: dict[_Wanted, asyncio.Task[None]] = {}
+        self._tokens: dict[_TokenKey, _Token] = {}
+        self._early: dict[_TokenKey, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -69,7 +69,7 @@ class ServiceAccountTokens:
             self._group = group
             guard = Guard("tokens", self._clock.monotonic)
             while True:
-                await self._clock.sleep(_LOOK_EVERY)
+                await self._clock.sleep(_CHECK_SECONDS)
                 now = self._clock.monotonic()
                 late = [key for key, token in self._tokens.items() if token.renew_at <= now]
                 for wanted in guard.due(late):
@@ -77,15 +77,15 @@ class ServiceAccountTokens:
                         await self._renew(wanted)
 
     def expect(self, pod: Pod) -> None:
-        """The pod is going to be started: ask for its tokens now, a few at a time, while other things are prepared."""
+        """Request the tokens of an admitted pod ahead of time, a few at a time, while other things are prepared."""
         for wanted in _wanted_by(pod):
-            busy = len(self._early) >= _EARLY_AT_ONCE
+            busy = len(self._early) >= _MAX_EARLY_REQUESTS
             if self._group is None or busy or wanted in self._early or wanted in self._tokens:
                 continue
             self._early[wanted] = self._group.create_task(self._fetch_early(wanted), name=f"token of {wanted.ref}")
 
     async def ready(self, pod: Pod) -> None:
-        """Get the tokens that the pod's volumes show, unless they are there. Raises the API server's error."""
+        """Get the missing tokens of the pod's volumes. Raises the API server's error."""
         for wanted in _wanted_by(pod):
             if (early := self._early.get(wanted)) is not None:
                 await asyncio.wait((early,))
@@ -94,7 +94,7 @@ class ServiceAccountTokens:
                 await self._ask(wanted)
 
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
-        """The token of one source of a projected volume. Raises Transient if there is none."""
+        """Return the token of a source of a projected volume. Raises Transient if there is none yet."""
         wanted = _key(pod, projection)
         token = self._tokens.get(wanted)
         if token is None:
@@ -102,8 +102,8 @@ class ServiceAccountTokens:
         return token.value
 
     async def fetch(self, pod: Pod, audience: str, life: int | None) -> tuple[bytes, Seconds]:
-        """A token for a storage driver and when it expires (Unix seconds); kept, and renewed as the others."""
-        wanted = _Wanted(ref_of(pod), pod.spec.service_account_name or "default", audience, life or _DEFAULT_LIFE)
+        """Return a token for a storage driver and its expiry (Unix seconds); it is renewed as the others are."""
+        wanted = _TokenKey(ref_of(pod), pod.spec.service_account_name or "default", audience, life or _DEFAULT_LIFE)
         token = self._tokens.get(wanted)
         if token is None or token.ends_at <= self._clock.monotonic():
             await self._ask(wanted)
@@ -111,31 +111,34 @@ class ServiceAccountTokens:
         return token.value, token.expires
 
     def release(self, uid: PodUID) -> None:
-        """The pod is gone. Repeatable."""
+        """Forget a removed pod. Idempotent."""
         for wanted in [key for key in self._tokens if key.ref.uid == uid]:
             del self._tokens[wanted]
         for wanted in [key for key in self._early if key.ref.uid == uid]:
             self._early.pop(wanted).cancel()
 
-    async def _fetch_early(self, wanted: _Wanted) -> None:
+    async def _fetch_early(self, wanted: _TokenKey) -> None:
         try:
             await self._ask(wanted)
         except PykubeletError as error:
-            # Told when the pod's volumes are set up, which asks again.
-            _log.debug("token not got early", extra={"pod": str(wanted.ref), "error": str(error)})
+            # The set-up of the pod's volumes requests the token again, and reports the error.
+            _log.debug(
+                "service account token: request ahead of time failed",
+                extra={"pod": str(wanted.ref), "error": str(error)},
+            )
         finally:
             self._early.pop(wanted, None)
 
-    async def _renew(self, wanted: _Wanted) -> None:
+    async def _renew(self, wanted: _TokenKey) -> None:
         try:
             await self._ask(wanted)
         except PykubeletError as error:
             told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
-            _log.warning("service account token not renewed, trying again", extra=told)
+            _log.warning("service account token: renewal failed; retrying", extra=told)
             return
         self._renewed(wanted.ref.uid)
 
-    async def _ask(self, wanted: _Wanted) -> None:
+    async def _ask(self, wanted: _TokenKey) -> None:
         ref = wanted.ref
         request = TokenRequest(
             api_version="authentication.k8s.io/v1",
@@ -151,20 +154,20 @@ class ServiceAccountTokens:
         answer = await self._client.create(target, request)
         end = answer.status.expiration_timestamp
         expires = end.timestamp() if end is not None else now + wanted.life
-        # By what was given, which may be more or less than what was asked for. A token lives on the API server's clock:
-        # ours may jump without its life becoming longer or shorter.
+        # The lifetime granted may differ from that requested. It runs on the API server's clock, so jumps of the
+        # node's clock do not change it.
         life = expires - now
         renew = begun + min(life * _RENEW_AT, _MAX_AGE) - random.random() * _JITTER
         self._tokens[wanted] = _Token(answer.status.token.encode(), expires, begun + life, renew)
 
 
-def _wanted_by(pod: Pod) -> Iterator[_Wanted]:
+def _wanted_by(pod: Pod) -> Iterator[_TokenKey]:
     for volume in pod.spec.volumes:
         for source in volume.projected.sources if volume.projected else ():
             if source.service_account_token is not None:
                 yield _key(pod, source.service_account_token)
 
 
-def _key(pod: Pod, projection: ServiceAccountTokenProjection) -> _Wanted:
+def _key(pod: Pod, projection: ServiceAccountTokenProjection) -> _TokenKey:
     life = projection.expiration_seconds or _DEFAULT_LIFE
-    return _Wanted(ref_of(pod), pod.spec.service_account_name or "default", projection.audience, life)
+    return _TokenKey(ref_of(pod), pod.spec.service_account_name or "default", projection.audience, life)

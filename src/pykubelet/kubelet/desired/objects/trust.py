@@ -1,4 +1,4 @@
-"""ClusterTrustBundles for projected volumes: all followed by one watch, from the first pod that wants one on."""
+"""ClusterTrustBundles for projected volumes, all followed by one watch as soon as a pod uses one."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -16,7 +16,7 @@ from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod
 
 
 class TrustBundles:
-    """The bundles and the pods that show them."""
+    """The bundles and the pods that use them."""
 
     def __init__(
         self,
@@ -34,15 +34,15 @@ class TrustBundles:
         self._watch = Reflector(client, Query(CLUSTER_TRUST_BUNDLES.all(), Select()), self._take, clock)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         return {"trust-bundles": self._follow()}
 
     def release(self, uid: PodUID) -> None:
-        """The pod is gone. Repeatable."""
+        """Forget a removed pod. Idempotent."""
         self._users.discard(uid)
 
     async def ready(self, pod: Pod) -> None:
-        """Wait until the bundles have been read, if the pod shows any. Raises Transient."""
+        """Wait until the bundles have been read, if the pod uses any. Raises Transient."""
         if not _wants(pod):
             return
         self._users.add(ref_of(pod).uid)
@@ -62,7 +62,7 @@ class TrustBundles:
             raise Transient(f"ClusterTrustBundles have not yet been read{reason}") from error
 
     def anchors(self, source: ClusterTrustBundleProjection) -> bytes:
-        """The certificates that a source shows, as PEM. NotFound, Invalid; Transient if nothing is read yet."""
+        """Return the certificates of a source as PEM. Raises NotFound, Invalid; Transient if not read yet."""
         if not self._read.is_set():
             raise Transient("ClusterTrustBundles have not yet been read")
         return anchors(self._bundles.values(), source)

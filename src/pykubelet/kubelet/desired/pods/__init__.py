@@ -1,6 +1,7 @@
-"""The pod manager: the desired pods of this node, as the sync loop was told.
+"""The pod manager: the desired pods of this node and their mirror pods.
 
-Written by ``control.sync``, read by the server, the CLI's socket and the wiring of objects to their pods.
+The sync loop writes it; the servers, node mode and the sources of objects read it. ``manager.py`` has the pods,
+``mirror.py`` and ``decide.py`` the mirror pods. Imports no other stage. Start reading in ``manager.py``.
 """
 
 from pykubelet.kubelet.desired.pods.decide import is_mirror_of

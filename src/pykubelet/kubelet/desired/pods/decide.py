@@ -1,4 +1,4 @@
-"""Which mirror pods have to be made and which taken away, from what is wanted and what the API server has. Pure."""
+"""Which mirror pods to create and to delete, from the desired pods and those of the API server. Pure."""
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """What to do at the API server, deletions first."""
+    """Changes of mirror pods at the API server, deletions first."""
 
     delete: tuple[Pod, ...] = ()
-    """Mirror pods that are outdated, marked for deletion by somebody, or of no pod."""
+    """Mirror pods that are outdated, marked for deletion, or without a static pod."""
     create: tuple[Pod, ...] = ()
-    """Static pods without a mirror, once the deletions are done."""
+    """Static pods without a mirror pod after the deletions."""
 
 
 def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
-    """Whether a mirror pod shows this very version of a static pod: same name, and the hash of the same content."""
+    """Whether a mirror pod shows the current version of a static pod: the same name and hash."""
     shown = mirror.metadata.annotations.get(ANNOTATION_MIRROR)
     return (
         is_static(pod)
@@ -33,7 +33,8 @@ def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
 
 
 def plan_mirrors(pods: Iterable[Pod], mirrors: Iterable[Pod], ending: Container[PodFullName]) -> MirrorPlan:
-    """``ending`` are static pods that nobody wants any more and that are still being stopped: theirs stay till then."""
+    """Compare static pods with mirror pods. ``ending`` are removed static pods that are still being stopped; their
+    mirror pods stay until then."""
     static = {ref_of(pod).full_name: pod for pod in pods if is_static(pod)}
     shown = {ref_of(mirror).full_name: mirror for mirror in mirrors}
     delete, create = [], []
@@ -51,7 +52,7 @@ def plan_mirrors(pods: Iterable[Pod], mirrors: Iterable[Pod], ending: Container[
 
 
 def mirror_for(pod: Pod, node: Node) -> Pod:
-    """The mirror pod of a static pod, to be created; it belongs to the node and goes with it."""
+    """Return the mirror pod to create for a static pod; the Node object owns it, so it is deleted with the node."""
     meta = pod.metadata
     owner = OwnerReference(
         api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid, controller=True

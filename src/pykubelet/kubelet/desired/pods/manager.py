@@ -1,4 +1,4 @@
-"""The desired pods, by uid and by name: what the node should run, as the sources last said."""
+"""`PodManager`: the desired pods of the node, by uid and by name, as of the sources' last updates."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ from pykubelet.models.core_v1 import Pod
 
 
 class PodManager:
-    """Holds desired pods, written by the sync loop and read by everybody; plain look-ups, one thread.
+    """The desired pods. The sync loop writes it, all stages read it, all from one thread.
 
-    A mirror pod is the API server's picture of a static pod: of the same full name, with a uid of its own. Mirror
-    pods are kept apart, so that none is ever run; their uids translate to those of the pods they show.
+    A mirror pod is the API server's copy of a static pod, with the same full name and a uid of its own. Mirror pods
+    are stored separately, so that they are never run; `resolve` translates their uids to those of their static pods.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class PodManager:
         self._users: dict[ObjectKey, set[PodUID]] = {}
 
     def set(self, pod: Pod) -> None:
-        """Add a pod or replace the one of the same uid."""
+        """Add a pod or mirror pod, or replace the one with the same uid."""
         ref = ref_of(pod)
         if is_mirror(pod):
             self._mirrors[ref.uid] = pod
@@ -36,7 +36,7 @@ class PodManager:
         self._index(ref.uid, references(pod))
 
     def remove(self, uid: PodUID) -> None:
-        """Forget a pod or mirror pod; unknown ones are fine."""
+        """Forget a pod or mirror pod; unknown ones are ignored."""
         for pods, by_name in ((self._pods, self._by_name), (self._mirrors, self._mirror_by_name)):
             pod = pods.pop(uid, None)
             # The name may belong to the next pod already: a changed static pod has a new uid and the old name.
@@ -46,51 +46,51 @@ class PodManager:
             self._index(uid, frozenset())
 
     def by_uid(self, uid: PodUID) -> Pod | None:
-        """The pod with that uid; mirror pods are not found."""
+        """Return the pod with this uid, or None; mirror pods are not found."""
         return self._pods.get(uid)
 
     def by_full_name(self, full_name: PodFullName) -> Pod | None:
-        """The pod of that ``NAME_NAMESPACE``."""
+        """Return the pod with this ``NAME_NAMESPACE``, or None."""
         uid = self._by_name.get(full_name)
         return self._pods.get(uid) if uid is not None else None
 
     def by_name(self, namespace: str, name: str) -> Pod | None:
-        """The pod of that name."""
+        """Return the pod with this name, or None."""
         return self.by_full_name(PodFullName(f"{name}_{namespace}"))
 
     def pods(self) -> tuple[Pod, ...]:
-        """All desired pods, without mirror pods."""
+        """Return all desired pods, without mirror pods."""
         return tuple(self._pods.values())
 
     def uids(self) -> tuple[PodUID, ...]:
-        """The uids of all desired pods."""
+        """Return the uids of all desired pods."""
         return tuple(self._pods)
 
     def using(self, keys: Iterable[ObjectKey]) -> frozenset[PodUID]:
-        """The pods that refer to one of these ConfigMaps or Secrets."""
+        """Return the pods that refer to one of these ConfigMaps or Secrets."""
         return frozenset(uid for key in keys for uid in self._users.get(key, ()))
 
     def mirror_of(self, pod: Pod) -> Pod | None:
-        """The mirror pod of a static pod; it may be outdated (see `decide.is_mirror_of`)."""
+        """Return the mirror pod of a static pod, or None; it may be outdated (see `decide.is_mirror_of`)."""
         uid = self._mirror_by_name.get(ref_of(pod).full_name)
         return self._mirrors.get(uid) if uid is not None else None
 
     def pod_of_mirror(self, mirror: Pod) -> Pod | None:
-        """The static pod that a mirror pod shows; None if it is gone."""
+        """Return the static pod of a mirror pod; None if it was removed."""
         return self.by_full_name(ref_of(mirror).full_name)
 
     def resolve(self, uid: PodUID) -> PodUID:
-        """The uid of the pod that runs: for a mirror pod's uid that of its static pod."""
+        """Return the uid of the static pod for the uid of a mirror pod, else the uid itself."""
         mirror = self._mirrors.get(uid)
         pod = self.pod_of_mirror(mirror) if mirror is not None else None
         return PodUID(pod.metadata.uid) if pod is not None else uid
 
     def mirrors(self) -> tuple[Pod, ...]:
-        """All mirror pods."""
+        """Return all mirror pods."""
         return tuple(self._mirrors.values())
 
     def orphaned_mirrors(self) -> tuple[PodFullName, ...]:
-        """Names of mirror pods whose static pod is gone: they are to be deleted at the API server."""
+        """Return the names of mirror pods whose static pod was removed."""
         return tuple(name for name in self._mirror_by_name if name not in self._by_name)
 
     def _index(self, uid: PodUID, keys: frozenset[ObjectKey]) -> None:

@@ -1,7 +1,7 @@
-"""Mirror pods: static pods shown at the API server, so that people see them there.
+"""Mirror pods: the copies of static pods at the API server, by which clients see them.
 
-Level-triggered: whenever a static pod or a mirror comes, changes or goes, all are compared and the difference is made
-good. Nothing here changes what runs; the API server may be away for as long as it likes.
+Level-triggered: after each change of a static pod or a mirror pod, all are compared and the differences applied.
+Nothing here changes what runs, whether the API server is available or not.
 """
 
 import asyncio
@@ -30,34 +30,34 @@ _MAX_DELAY: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class MirrorDeps:
-    """All that it acts through."""
+    """Dependencies of `MirrorPods`."""
 
     client: ApiClient
     pods: PodManager
     node: Callable[[], Node | None]
-    """The node's object, which owns the mirrors; None while it is not registered."""
+    """Returns the Node object, which owns the mirror pods; None while the node is not registered."""
     listed: Callable[[], bool]
-    """Whether the API server's pods have been read: before that, no mirror is known to be missing."""
+    """Whether the API server's pods have been read; before that, a missing mirror pod is unknown."""
     ending: Callable[[], Container[PodFullName]]
-    """Names of static pods that are being stopped."""
+    """Returns the names of static pods that are being stopped."""
     clock: Clock
 
 
 class MirrorPods:
-    """Keeps the mirrors. :meth:`poke` returns at once."""
+    """The reconciliation of mirror pods. :meth:`poke` returns at once."""
 
     def __init__(self, deps: MirrorDeps) -> None:
         self._deps = deps
         self._rounds = Guard("mirrors.rounds", deps.clock.monotonic)
         self._pods = Guard("mirrors.pods", deps.clock.monotonic)
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         self._not_before: dict[PodFullName, Seconds] = {}
-        """Names whose last attempt failed, and when to try again."""
+        """Names whose last attempt failed, with the time of the next one."""
 
     def poke(self) -> None:
-        """A static pod, a mirror pod or the node has changed."""
-        self._news.set()
+        """Reconcile soon: a static pod, a mirror pod or the node has changed."""
+        self._changed.set()
 
     async def run(self) -> None:
         """Reconcile whenever poked, until cancelled."""
@@ -66,18 +66,18 @@ class MirrorPods:
             waits = [at - now for at in self._not_before.values()]
             try:
                 async with asyncio.timeout(max(0.0, min(waits)) if waits else None):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 pass
-            self._news.clear()
+            self._changed.clear()
             with self._rounds.item("reconcile") as attempt:
                 await self.reconcile()
             if attempt.error is not None:
                 await self._deps.clock.sleep(self._rounds.delay("reconcile"))
-                self._news.set()
+                self._changed.set()
 
     async def reconcile(self) -> None:
-        """One comparison; errors are logged, and the pods concerned looked at again later."""
+        """Reconcile once; errors are logged, and the pods concerned retried with back-off."""
         deps = self._deps
         node = deps.node()
         if not deps.listed() or node is None:
@@ -111,21 +111,21 @@ class MirrorPods:
                 delay = _MAX_DELAY
             self._not_before[name] = now + delay
             told = {"pod": str(ref_of(pod)), "error": str(error), "delay_s": round(delay, 1)}
-            _log.warning("mirror pod not brought up to date", extra=told)
+            _log.warning("mirror pod: update failed", extra=told)
 
     async def _delete(self, mirror: Pod) -> None:
         meta = mirror.metadata
         try:
             await self._deps.client.delete(PODS.at(meta.namespace, meta.name), meta.uid, grace_seconds=0)
-            _log.info("mirror pod deleted", extra={"pod": str(ref_of(mirror)), "uid": meta.uid})
+            _log.info("mirror pod: deleted", extra={"pod": str(ref_of(mirror)), "uid": meta.uid})
         except Conflict:
-            pass  # another one has its name by now: the watch will show it
+            pass  # another pod has the name by now, which the watch will show
 
     async def _create(self, pod: Pod, node: Node) -> None:
         mirror = mirror_for(pod, node)
         try:
             await self._deps.client.create(PODS.all(mirror.metadata.namespace), mirror)
-            _log.info("mirror pod created", extra={"pod": str(ref_of(pod))})
+            _log.info("mirror pod: created", extra={"pod": str(ref_of(pod))})
         except AlreadyExists:
-            _log.debug("mirror pod is there already, or another pod of its name", extra={"pod": str(ref_of(pod))})
+            _log.debug("mirror pod: a pod with its name exists already", extra={"pod": str(ref_of(pod))})
             raise

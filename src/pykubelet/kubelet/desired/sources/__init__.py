@@ -1,7 +1,8 @@
-"""Where pods come from without a cluster: a directory of manifests and a URL, merged into one stream of changes.
+"""The sources of pods: a manifest directory, a URL and the API server, merged into one stream of changes.
 
-:class:`Sources` runs them; :class:`PodMux` compares and tells the sync loop; :class:`ManifestStates` remembers
-each manifest's problems for the CLI. Made and wired in ``kubelet/main.py``.
+:class:`Sources` runs those of manifests; :class:`PodMux` posts the differences to the sync loop;
+:class:`ManifestStates` records the problems of each manifest for the CLI. Imports no other stage. Start reading in
+``manager.py``, then ``files.py``.
 """
 
 from pykubelet.kubelet.desired.sources.manager import Sources, SourcesConfig, sources_config

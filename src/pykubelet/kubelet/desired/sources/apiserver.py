@@ -1,6 +1,6 @@
-"""The API server as a source of pods: those that are bound to this node, followed by a watch.
+"""The API server as a source of pods: a watch of the pods bound to this node.
 
-What comes is handed to the mux as this source's full set after each change, as the other sources do it.
+After each change it passes its full set of pods to the mux, as the other sources do.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from pykubelet.models.core_v1 import Pod
 
 
 class ApiServerSource:
-    """Follows the pods of one node; ``first`` is called once they have been read."""
+    """The pods of one node; ``first`` is called after they have been read for the first time."""
 
     def __init__(self, client: ApiClient, node_name: str, mux: PodMux, first: Callable[[], None], clock: Clock) -> None:
         self._mux = mux
@@ -24,15 +24,15 @@ class ApiServerSource:
         self._reflector = Reflector(client, query, self._deliver, clock)
 
     async def run(self) -> None:
-        """Follow until cancelled; an API server that is away takes no pod away."""
+        """Watch until cancelled; pods stay desired while the API server is unavailable."""
         await self._reflector.run()
 
     def listed(self) -> bool:
-        """Whether the API server's pods have been read at all."""
+        """Whether the API server's pods have been read at least once."""
         return self._reflector.listed
 
     def fault(self) -> str | None:
-        """Why the API server cannot be followed now; None if it can."""
+        """Return why the watch does not work now, or None."""
         return str(self._reflector.fault) if self._reflector.fault is not None else None
 
     def _deliver(self, pods: Mapping[Key, Pod]) -> None:

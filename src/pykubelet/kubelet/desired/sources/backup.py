@@ -1,6 +1,6 @@
-"""Copies of the last good manifests, so that one broken while the agent is down does not stop its pods.
+"""Copies of the last valid manifests, so that a manifest broken while the agent is down does not stop its pods.
 
-In memory the last good version is kept anyhow; this makes it outlive a restart of the agent. Blocks.
+The last valid version is in memory in any case; the copy survives a restart of the agent. Blocks.
 """
 
 import hashlib
@@ -25,26 +25,26 @@ class Backup:
         self._directory = directory
 
     def save(self, origin: str, data: bytes) -> None:
-        """Keep this version."""
+        """Write a copy of this version."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             make_place(self._file(origin))
             write_atomic(self._file(origin), data)
         except OSError as error:
-            _log.warning("cannot keep a copy of a manifest", extra={"manifest": origin, "error": str(error)})
+            _log.warning("manifest backup: write failed", extra={"manifest": origin, "error": str(error)})
 
     def load(self, origin: str) -> bytes | None:
-        """The version kept; None if there is none."""
+        """Read the copy; None if it does not exist or cannot be read."""
         try:
             return read_own(self._file(origin), _MAX_FILE, bytes)
         except FileNotFoundError:
             return None
         except (OSError, Invalid) as error:
-            _log.warning("cannot read the copy of a manifest", extra={"manifest": origin, "error": str(error)})
+            _log.warning("manifest backup: read failed", extra={"manifest": origin, "error": str(error)})
             return None
 
     def keep_only(self, origins: Iterable[str]) -> None:
-        """Remove the copies of all others: their manifests are gone."""
+        """Remove the copies of other manifests, which no longer exist."""
         wanted = {self._file(origin) for origin in origins}
         try:
             unwanted = [file for file in self._directory.iterdir() if file not in wanted and ASIDE not in file.name]
@@ -52,11 +52,11 @@ class Backup:
             return
         except OSError as error:
             _log.warning(
-                "cannot tidy the copies of manifests", extra={"directory": str(self._directory), "error": str(error)}
+                "manifest backup: cleanup failed", extra={"directory": str(self._directory), "error": str(error)}
             )
             return
         for file in unwanted:
-            with suppress(OSError):  # a directory, or immutable: no manifest has its name
+            with suppress(OSError):  # a directory or an immutable file, which no manifest uses
                 file.unlink(missing_ok=True)
 
     def _file(self, origin: str) -> Path:

@@ -1,4 +1,4 @@
-"""Decisions of the sources: which version of a manifest is in force, and what changed for the pods. Pure."""
+"""Decisions of the sources: which version of a manifest is effective, and the resulting changes of pods. Pure."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +27,10 @@ _ORDER: Final = (PodOp.REMOVE, PodOp.ADD, PodOp.UPDATE, PodOp.DELETE, PodOp.RECO
 
 
 def accept(previous: FileRecord | None, manifest: Manifest, digest: str) -> FileRecord:
-    """The record after a manifest was read.
+    """Return the record after a manifest was read.
 
-    A manifest without problems replaces all before it. One with problems takes nothing away: its good objects
-    are in force, and so are those of before that it does not replace.
+    A manifest without problems replaces the previous version. One with problems removes nothing: its valid objects are
+    effective, together with those of the previous version that it does not replace.
     """
     if previous is not None:
         manifest = _keep_immutable(previous, manifest)
@@ -42,7 +42,7 @@ def accept(previous: FileRecord | None, manifest: Manifest, digest: str) -> File
 
 
 def _keep_immutable(previous: FileRecord, manifest: Manifest) -> Manifest:
-    """Refuse changes of objects that said they would not change (KEP-1412)."""
+    """Reject changes of immutable objects (KEP-1412)."""
     before = {item.key: item.value for item in previous.wanted}
     changed = [item for item in manifest.objects if _breaks_promise(before.get(item.key), item.value)]
     if not changed:
@@ -63,7 +63,7 @@ def _keep_immutable(previous: FileRecord, manifest: Manifest) -> Manifest:
 
 
 def _breaks_promise(old: LocalObject | None, new: LocalObject) -> bool:
-    """Whether content changes, or the promise itself is taken back. Labels and annotations may change."""
+    """Whether an immutable object's content or its field ``immutable`` changes. Labels and annotations may change."""
     match old, new:
         case ConfigMap(immutable=True), ConfigMap():
             return not new.immutable or (old.data, old.binary_data) != (new.data, new.binary_data)
@@ -74,14 +74,14 @@ def _breaks_promise(old: LocalObject | None, new: LocalObject) -> bool:
 
 
 def unreadable(previous: FileRecord | None, origin: str, reason: str) -> FileRecord:
-    """The record after a manifest could not be read: what it gave before stays in force."""
+    """Return the record after a manifest could not be read: its previous objects stay effective."""
     wanted = previous.wanted if previous else ()
     manifest = Manifest(origin, problems=(Problem(origin, reason),))
     return FileRecord(manifest, "", wanted, frozenset(item.key for item in wanted))
 
 
 def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> SourceContent:
-    """All that a source wants, from its manifests in order of their names: of equal names the first wins."""
+    """Return the content of a source from its manifests in the order of their names; the first of equal names wins."""
     owner: dict[ObjectKey, FileRecord] = {}
     pods: list[Pod] = []
     objects: list[ConfigMap | Secret] = []
@@ -111,7 +111,7 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
 
 
 def _claim_uid(pod: Pod, item: ManifestObject, uids: dict[str, ObjectKey]) -> None:
-    """Uids that manifests name themselves may clash; a pod without one of its own would be lost. Raises Invalid."""
+    """Reserve a pod's uid, which a manifest may set itself. Raises Invalid if another pod has the same uid."""
     first = uids.setdefault(pod.metadata.uid, item.key)
     if first != item.key:
         raise Invalid(f"has the uid of {first}, {pod.metadata.uid!r}; take metadata.uid away from one of them")
@@ -123,19 +123,19 @@ def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A source's pods after a merge, and the updates that tell the change in the order to be told."""
+    """A source's pods after a merge, and the resulting updates in order."""
 
     pods: Mapping[PodUID, Pod] = field(default_factory=dict)
     updates: tuple[PodUpdate, ...] = ()
     given: Mapping[PodUID, Pod] = field(default_factory=dict)
-    """The pods as the source gave them, by which the next merge knows those that it gives again."""
+    """The pod objects as the source passed them, by whose identity the next merge recognizes unchanged ones."""
 
 
 def merge(known: Merged | None, wanted: Sequence[Pod], source: Source, seen: str) -> Merged:
-    """Compare what a source wants now with what it wanted before (None: it is heard for the first time).
+    """Compare a source's pods with its previous ones (None: this is its first set).
 
-    Removals come first, so that a changed static pod, which has a new uid, finds its name free. ``seen`` is the
-    time, in text, that new pods get as their first-seen annotation.
+    Removals come first, so that the name of a changed static pod, which has a new uid, is free. ``seen`` is the time
+    in text form that new pods get as their first-seen annotation.
     """
     before, shown = (known.pods, known.given) if known is not None else ({}, {})
     pods: dict[PodUID, Pod] = {}
@@ -146,7 +146,7 @@ def merge(known: Merged | None, wanted: Sequence[Pod], source: Source, seen: str
         if uid in pods:
             continue
         given[uid] = pod
-        if shown.get(uid) is pod:  # all but one, when a watch has told of a change
+        if shown.get(uid) is pod:  # after an event of a watch, this is true for all pods but one
             pods[uid] = before[uid]
             continue
         pods[uid], op = _compare(before.get(uid), pod, source, seen)
@@ -155,12 +155,12 @@ def merge(known: Merged | None, wanted: Sequence[Pod], source: Source, seen: str
     changes[PodOp.REMOVE] = [pod for uid, pod in before.items() if uid not in pods]
     updates = [PodUpdate(op, source, tuple(changes[op])) for op in _ORDER if changes[op]]
     if known is None and not any(changes[op] for op in (PodOp.ADD, PodOp.UPDATE, PodOp.DELETE)):
-        updates.insert(0, PodUpdate(PodOp.ADD, source, ()))  # says: this source is read, and wants nothing
+        updates.insert(0, PodUpdate(PodOp.ADD, source, ()))  # means that the source has been read and has no pods
     return Merged(pods, tuple(updates), given)
 
 
 def _compare(old: Pod | None, new: Pod, source: Source, seen: str) -> tuple[Pod, PodOp | None]:
-    """The pod to keep, marked with our own annotations, and what to say about it."""
+    """Return the pod with the agent's annotations, and the kind of its change."""
     own = {ANNOTATION_SOURCE: source.value, ANNOTATION_SEEN: seen}
     if old is not None:
         own |= {key: value for key, value in old.metadata.annotations.items() if key in _LOCAL}
@@ -173,7 +173,7 @@ def _compare(old: Pod | None, new: Pod, source: Source, seen: str) -> tuple[Pod,
 
 
 def _differ(old: Pod, new: Pod) -> bool:
-    """Whether something that the node acts on has changed."""
+    """Whether a field that the node acts on has changed."""
     return (
         old.spec != new.spec
         or old.metadata.labels != new.metadata.labels
@@ -185,7 +185,7 @@ def _differ(old: Pod, new: Pod) -> bool:
 
 
 def _gates(pod: Pod) -> Mapping[str, str]:
-    """The conditions that others set and the pod's readiness waits for (KEP-580)."""
+    """Return the status of the conditions that the pod's readiness gates name (KEP-580)."""
     if not pod.spec.readiness_gates:
         return {}
     wanted = {gate.condition_type for gate in pod.spec.readiness_gates}

@@ -1,8 +1,8 @@
-"""When to read a file that is being changed: soon, but not while it is half written. Pure.
+"""When to read a changed file: soon, but not while it is half written. Pure.
 
-A file that was moved into place is whole. One that was written in place is read when its writer has closed it:
-at once if it is new, a moment later if it gives pods already, since a second write may follow the first. A file
-that vanishes is given a moment to come back, as editors move the old version away before they write the new.
+A file that was moved into place is complete. One that was written in place is read when its writer has closed it: at
+once if it is new, after 0.1 s if it has objects already, since a second write may follow the first. A file that
+vanishes counts as removed after 0.5 s, since editors move the old version away before they write the new one.
 """
 
 import math
@@ -19,14 +19,14 @@ UNCLOSED: Final[Seconds] = 2.0
 """Quiet time after a write whose writer has not closed the file; it may never do so."""
 
 VANISHED: Final[Seconds] = 0.5
-"""How long a vanished file may take to come back."""
+"""Time in which a vanished file may reappear."""
 
 PATIENCE: Final[Seconds] = 10.0
-"""Longest wait for a file that is written again and again."""
+"""Maximum wait for a file that is written repeatedly."""
 
 
 class Change(Enum):
-    """What happened to a file."""
+    """Kind of change of a file."""
 
     MOVED_IN = auto()
     CLOSED = auto()
@@ -43,13 +43,13 @@ class _Wait:
 
 
 class PendingFiles:
-    """Files with changes that are not looked at yet. Times are monotonic seconds."""
+    """Changed files that have not been read yet. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
 
     def note(self, name: str, change: Change, *, known: bool, now: Seconds) -> None:
-        """A change was seen; ``known`` tells whether the file gives objects already."""
+        """Record a change; ``known``: the file has objects already."""
         delays = {
             Change.MOVED_IN: 0.0,
             Change.CLOSED: SETTLE if known else 0.0,
@@ -65,16 +65,16 @@ class PendingFiles:
         self._waits[name] = _Wait(since, due, change is Change.VANISHED)
 
     def take(self, now: Seconds) -> frozenset[str]:
-        """The files whose vanishing is certain now; all that is due is no longer pending afterwards."""
+        """Remove due files from the pending ones; return those that have vanished for good."""
         due = {name: wait for name, wait in self._waits.items() if wait.due <= now}
         for name in due:
             del self._waits[name]
         return frozenset(name for name, wait in due.items() if wait.vanished)
 
     def busy(self) -> frozenset[str]:
-        """The files that must not be read yet."""
+        """Return the files that must not be read yet."""
         return frozenset(self._waits)
 
     def next_due(self) -> Seconds:
-        """When the next file can be read; infinity if none is pending."""
+        """Return the time at which the next file can be read; infinity if no file is pending."""
         return min((wait.due for wait in self._waits.values()), default=math.inf)

@@ -1,4 +1,4 @@
-"""Reads a directory of manifests, or a single file. Blocks: it runs in a thread."""
+"""Reads a manifest directory or a single file. Blocks, so it is called in a thread."""
 
 import hashlib
 import os
@@ -16,12 +16,12 @@ from pykubelet.kubelet.desired.sources.decide import accept, unreadable
 from pykubelet.kubelet.desired.sources.types import FileRecord
 
 
-def look(
+def read_changed(
     path: Path, known: Mapping[str, FileRecord], busy: frozenset[str], backup: Backup | None
 ) -> dict[str, FileRecord]:
-    """A record for each file that is there, by name; none if the path is not there. Reads what has changed.
+    """Read changed files; return a record for each file by name, or no record if the path does not exist.
 
-    ``busy`` files are left as they are known, and not read if they are not.
+    ``busy`` files are not read; they keep their known record.
 
     Raises Transient if the directory itself cannot be read now.
     """
@@ -40,7 +40,7 @@ def look(
             continue
         try:
             record = _read(file, previous, backup)
-        except Exception as error:  # a fault of ours costs this file, not the others
+        except Exception as error:  # a defect of the agent must not affect other files
             record = unreadable(previous, printable(str(file)), fault_message(error))
         if record is not None:
             records[name] = record
@@ -48,12 +48,12 @@ def look(
 
 
 def is_manifest_name(name: str) -> bool:
-    """Whether a file of that name counts: not hidden, and no editor's copy (``web.yaml~``, ``#web.yaml#``)."""
+    """Whether a file name is that of a manifest: not hidden, not an editor's copy (``web.yaml~``, ``#web.yaml#``)."""
     return not (name.startswith((".", "#")) or name.endswith("~"))
 
 
 def _names(path: Path) -> dict[str, Path]:
-    """The files by name, sorted; subdirectories are not looked into."""
+    """Return the files by name, sorted; subdirectories are ignored."""
     if not stat.S_ISDIR(path.stat().st_mode):
         return {path.name: path}
     with os.scandir(path) as entries:
@@ -69,7 +69,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def _read(file: Path, previous: FileRecord | None, backup: Backup | None) -> FileRecord | None:
-    """The record of one file; None if it is gone."""
+    """Return the record of a file; None if it does not exist."""
     origin = printable(str(file))
     try:
         data = read_manifest(str(file))
@@ -92,6 +92,6 @@ def _read(file: Path, previous: FileRecord | None, backup: Backup | None) -> Fil
 
 
 def _from_backup(origin: str, backup: Backup | None) -> FileRecord | None:
-    """What the manifest gave when it was last good, before the agent was restarted."""
+    """Return the record of the last valid version, from before the agent's restart."""
     data = backup.load(origin) if backup is not None else None
     return accept(None, parse(data, origin), "") if data is not None else None

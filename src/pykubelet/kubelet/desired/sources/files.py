@@ -1,8 +1,8 @@
-"""The file source: a directory of manifests, or a single one, followed live.
+"""The file source: a manifest directory or a single manifest, watched with inotify.
 
-inotify says at once what changed; every 20 s all files are read anyhow, so that a lost event or a file system
-without inotify only costs time. What is in force when a file is broken or half written is decided in
-``decide.accept`` and ``decide_pending``.
+inotify reports changes at once; every 20 s all files are read in any case, so that a lost event or a file system
+without inotify only causes a delay. ``decide.accept`` and ``decide_pending`` decide what is effective while a file is
+broken or half written.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class FileSource:
-    """Delivers everything the manifests want, first when they have been read and then after each change.
+    """A source that delivers the content of its manifests, after the first read and after each change.
 
-    A directory that is not there wants nothing, which counts as read. One that cannot be read is not read: what it
-    gave before stays in force, and the agent does not clean up in its name.
+    A missing directory counts as read and empty. One that cannot be read does not count as read: its previous content
+    stays effective, and the agent does not clean up pods.
     """
 
     def __init__(self, config: FileSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock) -> None:
@@ -52,69 +52,71 @@ class FileSource:
         self._sooner = asyncio.Event()
         self._guard = Guard("sources.files", clock.monotonic)
         self._watches = Guard("sources.watch", clock.monotonic)
-        self._look_at = -math.inf
-        """Monotonic time of the next look at all files."""
+        self._rescan_at = -math.inf
+        """Monotonic time of the next read of all files."""
 
     async def run(self) -> None:
-        """Follow the files until cancelled."""
+        """Watch and read the files until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="file-source-watch")
             group.create_task(self._read(), name="file-source-read")
 
     def note(self, name: str, change: Change) -> None:
-        """A file was changed."""
+        """Record a change of a file."""
         record = self._records.get(name)
         known = record is not None and bool(record.wanted)
         self._pending.note(name, change, known=known, now=self._clock.monotonic())
         self._sooner.set()
 
     def waiting(self) -> frozenset[str]:
-        """The files with changes that are not taken up yet, since they may be half written."""
+        """Return the changed files that have not been read yet, since they may be half written."""
         return self._pending.busy()
 
-    def look_soon(self) -> None:
-        """Anything may have changed."""
-        self._look_at = -math.inf
+    def rescan_soon(self) -> None:
+        """Read all files soon: any of them may have changed."""
+        self._rescan_at = -math.inf
         self._sooner.set()
 
     async def _follow(self) -> None:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
         while True:
             with self._watches.item(str(self._config.path)) as attempt:
-                await watch(self._config.path, self.note, self.look_soon)
+                await watch(self._config.path, self.note, self.rescan_soon)
             if attempt.error is None:
                 backoff.reset("watch")
-            else:  # manifests are read every now and then
+            else:  # meanwhile, changes are found by the periodic read
                 await self._clock.sleep(backoff.next("watch", self._clock.monotonic()))
 
     async def _read(self) -> None:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
         while True:
             self._sooner.clear()
-            wait = min(self._look_at, self._pending.next_due()) - self._clock.monotonic()
+            wait = min(self._rescan_at, self._pending.next_due()) - self._clock.monotonic()
             if wait > 0:
                 await self._sleep(wait)
                 continue
             with self._guard.item(str(self._config.path)) as attempt:
-                await self.look()
+                await self.rescan()
             if attempt.error is None:
-                backoff.reset("look")
+                backoff.reset("read")
                 delay = self._config.rescan
             else:
                 self._fail(attempt.error)
-                delay = backoff.next("look", self._clock.monotonic())
-                self._look_at = math.inf
-            self._look_at = min(self._look_at, self._clock.monotonic() + delay)
+                delay = backoff.next("read", self._clock.monotonic())
+                self._rescan_at = math.inf
+            self._rescan_at = min(self._rescan_at, self._clock.monotonic() + delay)
 
-    async def look(self) -> None:
-        """Read what has changed, and deliver if that changes anything. Raises Transient."""
-        self._look_at = math.inf
+    async def rescan(self) -> None:
+        """Read changed files, and deliver the content if it has changed. Raises Transient."""
+        self._rescan_at = math.inf
         gone = self._pending.take(self._clock.monotonic())
         busy = self._pending.busy()
-        records = await blocking.call("manifests", disk.look, self._config.path, self._records, busy, self._backup)
+        records = await blocking.call(
+            "manifests", disk.read_changed, self._config.path, self._records, busy, self._backup
+        )
         for name, record in self._records.items():
             if name not in records and name not in gone:
-                # It may come back in a moment; the same holds for a file that was busy and is away now.
+                # It may reappear soon; the same holds for a file that was busy and has vanished.
                 records[name] = record
                 if name not in self._pending.busy():
                     self.note(name, Change.VANISHED)
@@ -132,7 +134,7 @@ class FileSource:
             self._deliver(content)
 
     def _fail(self, error: Exception) -> None:
-        """Show the problem; what is in force stays so."""
+        """Deliver the problem; the previous content stays effective."""
         origin = str(self._config.path)
         state = ManifestState(Source.FILE, origin, problems=(Problem(origin, str(error)),))
         known = assemble(self._records.values(), Source.FILE, self._config.node_name).states
@@ -140,7 +142,7 @@ class FileSource:
         self._delivered = None
 
     async def _sleep(self, seconds: Seconds) -> None:
-        """Sleep that long, or until something is noted."""
+        """Sleep for this time, or until a change is recorded."""
         async with asyncio.TaskGroup() as group:
             sleeper = group.create_task(self._clock.sleep(seconds), name="file-source-sleep")
             watcher = group.create_task(self._sooner.wait(), name="file-source-sooner")

@@ -1,7 +1,7 @@
-"""The URL source: a manifest fetched every 20 s, unchanged ones recognised by their ETag or their bytes.
+"""The URL source: a manifest fetched every 20 s, recognized as unchanged by its ETag or its bytes.
 
-A failed request, an error status, an empty answer or a broken manifest takes nothing away: what the URL gave
-before stays in force until it gives something good. To stop all its pods let it give a list without items.
+A failed request, an error status, an empty response or a broken manifest removes nothing: the previous content stays
+effective until the next valid one. To stop all its pods, return a list without items.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _NOT_MODIFIED: Final = 304
 
 
 class HttpSource:
-    """Delivers everything the URL wants, first when it has answered and then after each change."""
+    """A source that delivers the content of a URL, after the first response and after each change."""
 
     def __init__(
         self, config: HttpSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock, fetch: Fetch
@@ -46,18 +46,18 @@ class HttpSource:
         self._delivered: SourceContent | None = None
 
     async def run(self) -> None:
-        """Ask every period until cancelled."""
+        """Fetch every period until cancelled."""
         guard = Guard("sources.http", self._clock.monotonic)
         try:
             while True:
                 with guard.item(self._origin):
-                    await self.look()
+                    await self.poll()
                 await self._clock.sleep(self._config.period)
         finally:
             await self._fetch.close()
 
-    async def look(self) -> None:
-        """Ask once, and deliver if that changes anything."""
+    async def poll(self) -> None:
+        """Fetch once, and deliver the content if it has changed."""
         headers = self._config.headers
         if self._etag:
             headers += (("If-None-Match", self._etag),)
@@ -80,16 +80,16 @@ class HttpSource:
         else:
             try:
                 self._record = await blocking.call("manifests", self._parse, response.body)
-            except Exception as error:  # a fault of ours takes nothing away
+            except Exception as error:  # a defect of the agent must not remove pods
                 self._fail(fault_message(error))
                 return
-            # A manifest with problems is asked for again in full, so that its problems are not forgotten.
+            # A manifest with problems is fetched again without the ETag, so that its problems stay reported.
             self._etag = "" if self._record.manifest.problems else response.etag
             self._read = True
             self._publish()
 
     def _parse(self, body: bytes) -> FileRecord:
-        """The record after these bytes. Runs in a thread."""
+        """Return the record after these bytes. Runs in a thread."""
         digest = hashlib.sha256(body).hexdigest()
         previous = self._record
         if previous is not None and previous.digest == digest:
@@ -120,6 +120,6 @@ class HttpSource:
 
 
 def without_credentials(url: str) -> str:
-    """The URL as it may be shown: without the user and password it may contain, other bytes with escapes."""
+    """Return the URL for display: without user and password, and with unprintable characters escaped."""
     parts = urlsplit(url)
     return printable(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())

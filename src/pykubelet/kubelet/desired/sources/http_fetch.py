@@ -1,4 +1,4 @@
-"""Gets a manifest by HTTP: the edge to aiohttp, with the limits that a fetched manifest needs."""
+"""Fetches a manifest by HTTP with aiohttp, within limits of size, time and redirects."""
 
 import asyncio
 from typing import TYPE_CHECKING, Final
@@ -17,13 +17,13 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class AiohttpFetch:
-    """One session, kept open between requests. Proxy variables of the environment are not used."""
+    """A `Fetch` with one session, kept open between requests. Proxy variables of the environment are not used."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, url: str, headers: tuple[tuple[str, str], ...], timeout: Seconds) -> Response:
-        """The answer. A redirect to another host, port or scheme is refused: headers may hold credentials.
+        """Fetch a URL. A redirect to another host, port or scheme is refused, since headers may hold credentials.
 
         Raises Transient on any failure, the deadline (seconds for the whole exchange) included.
         """
@@ -32,7 +32,7 @@ class AiohttpFetch:
         from pykubelet.base.http_bounds import BoundedConnector
 
         if self._session is None:
-            # Compressed answers are not asked for, nor unpacked: a small one could become a huge one.
+            # Compressed responses are neither requested nor unpacked: a small one could expand to a huge one.
             self._session = aiohttp.ClientSession(
                 connector=BoundedConnector(),
                 trust_env=False,
@@ -61,7 +61,7 @@ class AiohttpFetch:
     async def _once(
         self, session: "aiohttp.ClientSession", url: str, headers: tuple[tuple[str, str], ...]
     ) -> Response | str:
-        """One request: the answer, or where it redirects to."""
+        """Send one request; return the response, or the target of a redirect."""
         sent = [*headers, ("Accept-Encoding", "identity")]
         async with session.get(url, headers=sent, allow_redirects=False) as response:
             if response.status in _REDIRECTS:

@@ -1,4 +1,4 @@
-"""What the sources need of others."""
+"""Interfaces that the sources call."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from pykubelet.kubelet.types.updates import PodUpdate, Source
 from pykubelet.models.core_v1 import ConfigMap, Secret
 
 PodSink = Callable[[PodUpdate], None]
-"""Takes the changes of pods, in order, without blocking (``SyncLoop.post``)."""
+"""Receives the changes of pods in order, without blocking (``SyncLoop.post``)."""
 
 
 class ObjectSink(Protocol):
-    """Takes the ConfigMaps and Secrets that manifests give (``desired.objects``)."""
+    """The receiver of the ConfigMaps and Secrets of manifests (``desired.objects``)."""
 
     def replace(self, source: Source, objects: Iterable[ConfigMap | Secret]) -> None:
-        """These are all objects of that source now."""
+        """Replace all objects of a source."""
 
 
 class ProblemSink(Protocol):
-    """Takes the state of each manifest, problems included (``ManifestStates``)."""
+    """The receiver of the state of each manifest, problems included (``ManifestStates``)."""
 
     def replace(self, source: Source, states: Iterable[ManifestState]) -> None:
-        """These are all manifests of that source now."""
+        """Replace the states of all manifests of a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An HTTP answer: ``etag`` empty if there was none; ``body`` at most the cap and one byte more."""
+    """An HTTP response: ``etag`` is empty if absent; ``body`` is at most one byte longer than the limit."""
 
     status: int
     body: bytes = b""
@@ -37,10 +37,10 @@ class Response:
 
 
 class Fetch(Protocol):
-    """Gets a URL (``http_fetch.AiohttpFetch``)."""
+    """The fetch of a URL (``http_fetch.AiohttpFetch``)."""
 
     async def get(self, url: str, headers: tuple[tuple[str, str], ...], timeout: Seconds) -> Response:
-        """The answer, redirects within the same host followed. Raises Transient if there is none in time."""
+        """Return the response, after redirects within the same host. Raises Transient, also after the timeout."""
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close all connections."""

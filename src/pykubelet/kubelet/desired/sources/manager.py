@@ -1,4 +1,4 @@
-"""Builds the configured sources and passes on what they deliver: objects first, then the pods that use them."""
+"""Builds the configured sources and passes on their content: objects first, then the pods that use them."""
 
 import asyncio
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from pykubelet.kubelet.types.updates import Source
 
 @dataclass(frozen=True, slots=True)
 class SourcesConfig:
-    """The sources of manifests; None: not used."""
+    """The sources of manifests; None: not configured."""
 
     files: FileSourceConfig | None = None
     http: HttpSourceConfig | None = None
 
     def names(self) -> frozenset[Source]:
-        """The sources in use: those that a PodMux must hear before it is ready."""
+        """Return the configured sources, which a PodMux must hear before it is ready."""
         given = ((Source.FILE, self.files), (Source.HTTP, self.http))
         return frozenset(source for source, config in given if config is not None)
 
 
 class Sources:
-    """Runs the sources of manifests. A source that fails for good ends :meth:`run`."""
+    """The sources of manifests. An unexpected exception in a source ends :meth:`run`."""
 
     def __init__(
         self, config: SourcesConfig, mux: PodMux, objects: ObjectSink, states: ProblemSink, clock: Clock
@@ -41,7 +41,7 @@ class Sources:
         self._clock = clock
 
     async def run(self, fetch: Fetch | None = None) -> None:
-        """Follow all sources until cancelled; returns at once if there are none. ``fetch`` is for tests."""
+        """Run all sources until cancelled; returns at once if there are none. ``fetch`` is for tests."""
         async with asyncio.TaskGroup() as group:
             if self._config.files is not None:
                 files = FileSource(self._config.files, self.deliver, self._clock)
@@ -51,7 +51,7 @@ class Sources:
                 group.create_task(http.run(), name="source-http")
 
     def deliver(self, content: SourceContent) -> None:
-        """Take the full content of one source."""
+        """Pass on the full content of a source."""
         self._states.replace(content.source, content.states)
         if content.read:
             self._objects.replace(content.source, content.objects)
@@ -59,7 +59,7 @@ class Sources:
 
 
 def sources_config(settings: Settings) -> SourcesConfig:
-    """The sources that the configuration names; copies of good manifests go below the root directory."""
+    """Return the configured sources; copies of valid manifests are written below the root directory."""
     config = settings.config
     backup = settings.root_dir / "manifests"
     files = http = None

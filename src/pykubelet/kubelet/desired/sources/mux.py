@@ -1,4 +1,4 @@
-"""Merges the sources into one stream of pod changes, and knows which sources have been heard."""
+"""Merges the sources into one stream of pod updates, and records which sources have been read."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,10 +11,10 @@ from pykubelet.models.core_v1 import Pod
 
 
 class PodMux:
-    """Each source hands in all its pods; the sink gets what changed, in order.
+    """The merge of the sources: each passes all its pods, and the sink receives the changes in order.
 
-    Until :meth:`all_ready` nobody may clean up pods that no source wants: a source that has not been read may
-    want them. To be used from the event loop's thread only; never blocks.
+    Before :meth:`all_ready`, orphaned pods must not be cleaned up: a source that has not been read yet may list them.
+    Use it from the event loop's thread only; never blocks.
     """
 
     def __init__(self, sources: Iterable[Source], sink: PodSink, clock: Clock) -> None:
@@ -24,7 +24,7 @@ class PodMux:
         self._merged: dict[Source, Merged] = {}
 
     def set(self, source: Source, pods: Sequence[Pod]) -> None:
-        """These are all pods of the source now."""
+        """Replace all pods of a source."""
         if source not in self._expected:
             raise ValueError(f"the source {source.value!r} was not announced")
         seen = datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z")
@@ -38,5 +38,5 @@ class PodMux:
         return self._expected <= self._merged.keys()
 
     def waiting_for(self) -> frozenset[Source]:
-        """The sources that have not been read yet."""
+        """Return the sources that have not been read yet."""
         return self._expected - self._merged.keys()

@@ -1,4 +1,4 @@
-"""Remembers the state of every manifest for the CLI, and tells people of new problems."""
+"""Records the state of every manifest for the CLI, and reports new problems."""
 
 import logging
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ _SHOWN: Final = 3
 
 
 class ManifestStates:
-    """The registry of manifests. A problem is logged and made an event once, until it changes."""
+    """The states of all manifests. A problem is logged and recorded as an event once, until it changes."""
 
     def __init__(self, events: EventRecorder) -> None:
         self._events = events
         self._states: dict[Source, dict[str, ManifestState]] = {}
 
     def replace(self, source: Source, states: Iterable[ManifestState]) -> None:
-        """These are all manifests of that source now."""
+        """Replace the states of all manifests of a source."""
         before = self._states.get(source, {})
         after = {state.origin: state for state in states}
         self._states[source] = after
@@ -30,24 +30,22 @@ class ManifestStates:
             if state.problems == old:
                 continue
             if state.problems:
-                self._tell(state)
+                self._report(state)
             else:
-                _log.info("manifest is good again", extra={"manifest": origin})
+                _log.info("manifest: valid again", extra={"manifest": origin})
 
     def states(self) -> tuple[ManifestState, ...]:
-        """Every manifest there is."""
+        """Return the states of all manifests."""
         return tuple(state for states in self._states.values() for state in states.values())
 
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is wrong now."""
+        """Return all current problems."""
         return tuple(problem for state in self.states() for problem in state.problems)
 
-    def _tell(self, state: ManifestState) -> None:
+    def _report(self, state: ManifestState) -> None:
         kept = [str(key) for key in state.kept]
         for problem in state.problems[:_SHOWN]:
-            _log.warning(
-                "manifest has a problem", extra={"manifest": state.origin, "problem": str(problem), "kept": kept}
-            )
+            _log.warning("manifest: invalid", extra={"manifest": state.origin, "problem": str(problem), "kept": kept})
         text = ". ".join(str(problem) for problem in state.problems[:_SHOWN])
         if len(state.problems) > _SHOWN:
             text += f". And {len(state.problems) - _SHOWN} more: run 'pykubelet check {state.origin}'"

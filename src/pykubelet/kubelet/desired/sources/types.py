@@ -1,4 +1,4 @@
-"""What the sources of manifests work with."""
+"""Configuration, records and states of the sources of manifests."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 
 RESCAN_SECONDS: Final = 20.0
-"""How often a directory or URL is looked at without a cause, as in the reference."""
+"""Interval of the periodic reads of a directory or URL, as upstream."""
 
 RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 20.0
@@ -19,18 +19,18 @@ HTTP_TIMEOUT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class FileSourceConfig:
-    """A directory of manifests, or a single one."""
+    """Configuration of a manifest directory or a single manifest."""
 
     path: Path
     node_name: str
     rescan: Seconds = RESCAN_SECONDS
     backup: Path | None = None
-    """A directory for copies of the last good manifests, so that a broken one survives a restart; None: no copies."""
+    """Directory for copies of the last valid manifests, for restarts with a broken manifest; None: no copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSourceConfig:
-    """A URL that gives a manifest."""
+    """Configuration of a URL that returns a manifest."""
 
     url: str
     node_name: str
@@ -38,41 +38,41 @@ class HttpSourceConfig:
     period: Seconds = RESCAN_SECONDS
     timeout: Seconds = HTTP_TIMEOUT_SECONDS
     backup: Path | None = None
-    """As for files."""
+    """Directory for a copy of the last valid manifest; None: no copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What is known of one manifest: the version last read, and the objects in force.
+    """A manifest: the version last read, and the effective objects.
 
-    They differ while the last version has problems: then objects of earlier versions stay in force.
+    They differ while the last version has problems: then objects of earlier versions stay effective.
     """
 
     manifest: Manifest
     digest: str
-    """Hash of the bytes last read; empty if they could not be read."""
+    """Hash of the bytes last read; empty if the last read failed."""
     wanted: tuple[ManifestObject, ...] = ()
     kept: frozenset[ObjectKey] = frozenset()
-    """Those in ``wanted`` that an earlier version gave."""
+    """The keys of objects in ``wanted`` from an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestState:
-    """One manifest for people: what it gives now and what is wrong with it."""
+    """The state of a manifest, as the CLI shows it: effective objects and problems."""
 
     source: Source
     origin: str
     objects: tuple[ObjectKey, ...] = ()
     kept: tuple[ObjectKey, ...] = ()
-    """Objects in force from an earlier version, since the last one has problems."""
+    """Effective objects of an earlier version, since the last one has problems."""
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContent:
-    """Everything that one source wants now.
+    """The full content of a source.
 
-    With ``read`` false the source could not be read: only ``states`` tells something, the rest stays as it was.
+    ``read`` false: the source could not be read, so only ``states`` is meaningful, and the rest stays as it was.
     """
 
     source: Source

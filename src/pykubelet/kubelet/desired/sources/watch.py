@@ -1,4 +1,4 @@
-"""inotify on a directory of manifests or a single one. The only place here that knows inotify."""
+"""inotify watch of a manifest directory or a single manifest; no other module of the sources uses inotify."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +10,14 @@ from pykubelet.kubelet.desired.sources.disk import is_manifest_name
 
 Note = Callable[[str, Change], None]
 DATA_LINK: Final = "..data"
-"""What a ConfigMap volume switches over to update all its files at once."""
+"""The symbolic link that a ConfigMap volume replaces to update all its files at once."""
 
 
 async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
-    """Report changes until the watch no longer fits the path (moved, removed, replaced); then start anew.
+    """Report changes until the watch no longer matches the path (moved, removed, replaced); then call it again.
 
-    ``everything`` is called when all files must be looked at: first when the watch stands, and whenever events
-    were lost. If there is nothing at ``path`` yet, its directory is watched. Raises Transient if there can be no
-    watch now.
+    ``everything`` is called when all files must be read: first when the watch is set up, and whenever events were
+    lost. If ``path`` does not exist yet, its directory is watched. Raises Transient if the watch cannot be set up.
     """
     from asyncinotify import Inotify, Mask  # costs memory only where a directory is watched
 

@@ -1,8 +1,8 @@
-"""PLEG, the pod lifecycle event generator: sees what happened to containers and tells the sync loop.
+"""PLEG, the pod lifecycle event generator: detects changes of containers and posts events to the sync loop.
 
-It owns the last known list of the runtime's pods. `kubelet/main.py` runs it and hands its events to the sync loop,
-which wakes the pods' workers; the workers read the state they act on from the runtime themselves, so an event is
-a hint that may come twice but must not be late. Next on the pod's way: control/sync.
+It owns the last known list of the runtime's pods. `kubelet/main.py` passes its events to the sync loop, which wakes the
+pods' workers. The workers read the state they act on from the runtime themselves, so an event is a hint: it may be
+duplicated but must not be late. Imports no other stage. Start reading in `manager.py`.
 """
 
 from pykubelet.kubelet.observe.pleg.interfaces import NoMetrics, PlegDeps, PlegMetrics

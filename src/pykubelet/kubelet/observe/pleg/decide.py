@@ -1,7 +1,7 @@
-"""What changed between two looks at the runtime, and what one runtime event changes. Pure.
+"""Differences between two lists of the runtime's pods, and the effect of a runtime event on the list. Pure.
 
-The events for a change of state are those of the reference (``pkg/kubelet/pleg``); a sandbox counts as a container that
-runs while it is ready.
+The events for a change of state are those of the Go kubelet (``pkg/kubelet/pleg``); a sandbox counts as a container
+that runs while the sandbox is ready.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ _Row = TypeVar("_Row", SandboxSummary, ContainerSummary)
 
 
 class Seen(Enum):
-    """How a container or sandbox looked."""
+    """Observed state of a container or sandbox."""
 
     RUNNING = "running"
     EXITED = "exited"
     UNKNOWN = "unknown"
-    """Created and not started, or in a state that the runtime cannot tell."""
+    """Created and not started, or in a state unknown to the runtime."""
     ABSENT = "absent"
 
 
@@ -45,8 +45,8 @@ _SEEN = {
 
 
 def diff_pod(uid: PodUID, old: RuntimePod | None, new: RuntimePod | None) -> list[PodLifecycleEvent]:
-    """The events of one pod; None where the runtime has nothing of it."""
-    before, after = _look(old), _look(new)
+    """Return the events of a pod; ``old`` or ``new`` is None where the runtime does not have the pod."""
+    before, after = _states(old), _states(new)
     return [
         PodLifecycleEvent(uid, kind, ContainerID(each))
         for each in dict.fromkeys((*before, *after))
@@ -55,7 +55,7 @@ def diff_pod(uid: PodUID, old: RuntimePod | None, new: RuntimePod | None) -> lis
 
 
 def transition(old: Seen, new: Seen) -> tuple[PodEventType, ...]:
-    """What a container's change of state is called."""
+    """Return the event types for a container's change of state."""
     if old is new:
         return ()
     match new:
@@ -74,12 +74,13 @@ def transition(old: Seen, new: Seen) -> tuple[PodEventType, ...]:
 
 
 def ids(pod: RuntimePod) -> tuple[str, ...]:
-    """Ids of everything the runtime has of the pod, sandboxes included."""
+    """Return the ids of the pod's sandboxes and containers."""
     return (*(s.id for s in pod.sandboxes), *(c.id for c in pod.containers))
 
 
 def after(pod: RuntimePod | None, event: RuntimeEvent) -> RuntimePod | None:
-    """The pod after an event that is about it, with all that the event says; None when nothing is left of it."""
+    """Return the pod after an event about it, with the state that the event carries; None if it has neither sandboxes
+    nor containers any more."""
     if event.seen is not None and event.kind is not RuntimeEventKind.DELETED:
         pod = event.seen if pod is None else _merged(pod, event.seen)
     pod = apply(pod, event) if pod is not None else None
@@ -87,7 +88,7 @@ def after(pod: RuntimePod | None, event: RuntimeEvent) -> RuntimePod | None:
 
 
 def apply(pod: RuntimePod, event: RuntimeEvent) -> RuntimePod:
-    """The pod after the event, as far as the event says it. A container that has ended never runs again."""
+    """Return the pod after the event's change of one container. A container that has ended never runs again."""
     match event.kind:
         case RuntimeEventKind.DELETED:
             return replace(
@@ -109,31 +110,31 @@ def apply(pod: RuntimePod, event: RuntimeEvent) -> RuntimePod:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The checks of one pod in transition. Times are monotonic seconds."""
+    """Schedule of the checks of a pod in transition. Times are monotonic seconds."""
 
     since: Seconds
-    """Its last known change, or the last time somebody announced one."""
+    """Time of its last known or announced change."""
     at: Seconds
-    """When to look next."""
+    """Time of the next check."""
 
 
 def first_check(now: Seconds, config: PlegConfig) -> Check:
-    """The first check of a pod of which a change is expected from now on."""
+    """Return the first check of a pod that is expected to change soon."""
     return Check(now, now + config.first_check)
 
 
 def next_check(check: Check, now: Seconds, config: PlegConfig) -> Check | None:
-    """The check after one that saw no change; None when the relist of all pods is as good.
+    """Return the check after one that saw no change; None when the relist of all pods comes as soon.
 
-    Intervals are proportional to the age of the last change: what happens soon is seen soon, what takes long is not
-    watched closely.
+    Intervals are proportional to the time since the last change: an early change is detected early, and a pod that
+    takes long is checked rarely.
     """
     interval = max(config.first_check, config.check_ratio * (now - check.since))
     return Check(check.since, now + interval) if interval < config.relist_period else None
 
 
 def count_running(pods: Mapping[PodUID, RuntimePod]) -> tuple[int, dict[ContainerState, int]]:
-    """Pods with a ready sandbox, and containers by state."""
+    """Count the pods with a ready sandbox, and the containers by state."""
     states = dict.fromkeys(ContainerState, 0)
     for pod in pods.values():
         for container in pod.containers:
@@ -142,7 +143,7 @@ def count_running(pods: Mapping[PodUID, RuntimePod]) -> tuple[int, dict[Containe
 
 
 def duration_text(seconds: Seconds) -> str:
-    """A duration as Go prints it (``3m0s``), to milliseconds: the health message is parsed by people's alerts."""
+    """Format a duration as Go does (``3m0s``), to milliseconds: alerts parse the health message."""
     millis = round(seconds * 1000)
     minutes, rest = divmod(millis, 60_000)
     hours, minutes = divmod(minutes, 60)
@@ -152,7 +153,7 @@ def duration_text(seconds: Seconds) -> str:
     return f"{hours}h{text}" if hours else text
 
 
-def _look(pod: RuntimePod | None) -> dict[str, Seen]:
+def _states(pod: RuntimePod | None) -> dict[str, Seen]:
     if pod is None:
         return {}
     sandboxes: dict[str, Seen] = {s.id: Seen.RUNNING if s.ready else Seen.EXITED for s in pod.sandboxes}
@@ -160,7 +161,8 @@ def _look(pod: RuntimePod | None) -> dict[str, Seen]:
 
 
 def _merged(pod: RuntimePod, seen: RuntimePod) -> RuntimePod:
-    """The pod with what is seen. Nothing is taken away and nothing that has ended lives again: events may be late."""
+    """Merge an event's view of a pod into the known one. Nothing is removed, and nothing that has ended runs again,
+    since events may be late."""
     boxes = {each.id: each for each in seen.sandboxes} | {each.id: each for each in pod.sandboxes if not each.ready}
     rows = {each.id: each for each in seen.containers}
     rows |= {each.id: each for each in pod.containers if each.state is ContainerState.EXITED}

@@ -1,4 +1,4 @@
-"""What PLEG needs of others; handed to it by ``kubelet/main.py``."""
+"""Interfaces of the other stages that PLEG calls; ``kubelet/compose/observers.py`` passes them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from pykubelet.kubelet.types.runtime import ContainerState, PodLifecycleEvent, R
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 
 ListPods: TypeAlias = Callable[[], Awaitable[Iterable[RuntimePod]]]
-"""All pods of the runtime, now. Raises errors of ``base.errors``."""
+"""Lists all pods of the runtime. Raises errors of ``base.errors``."""
 
 ListPod: TypeAlias = Callable[[PodUID], Awaitable[RuntimePod | None]]
-"""One pod, now; None if the runtime has nothing of it."""
+"""Lists one pod; None if the runtime does not have it."""
 
 WatchEvents: TypeAlias = Callable[[Callable[[RuntimeEvent], None]], Awaitable[None]]
-"""Calls the given function for every event of the runtime, and ends only with an error: ``Unsupported`` when the
-runtime has no events, ``Transient`` when the stream broke (what happened meanwhile is lost)."""
+"""Calls the given function for every event of the runtime, and ends only with an error: ``Unsupported`` if the
+runtime has no events, ``Transient`` if the stream broke (events until the next call are lost)."""
 
 
 class PlegMetrics(Protocol):
-    """Where PLEG reports how it does; the names are the reference's."""
+    """Metrics of PLEG; names are those of the Go kubelet."""
 
     def relist_duration(self, seconds: Seconds) -> None:
         """``kubelet_pleg_relist_duration_seconds``: one list of all pods, failed ones included."""
 
     def relist_interval(self, seconds: Seconds) -> None:
-        """``kubelet_pleg_relist_interval_seconds``: since the last successful list."""
+        """``kubelet_pleg_relist_interval_seconds``: time since the last successful list."""
 
     def pod_relist_duration(self, seconds: Seconds) -> None:
         """``kubelet_pleg_pod_relist_duration_seconds``: one check of a single pod."""
 
     def last_seen(self, unix_time: Seconds) -> None:
-        """``kubelet_pleg_last_seen_seconds``: when the last successful list began."""
+        """``kubelet_pleg_last_seen_seconds``: start of the last successful list."""
 
     def running(self, pods: int, containers: Mapping[ContainerState, int]) -> None:
         """``kubelet_running_pods`` (with a ready sandbox) and ``kubelet_running_containers`` by state."""
@@ -44,7 +44,7 @@ class PlegMetrics(Protocol):
 
 
 class NoMetrics:
-    """Reports to nobody."""
+    """Metrics that are discarded."""
 
     def relist_duration(self, seconds: Seconds) -> None: ...
 
@@ -61,12 +61,12 @@ class NoMetrics:
 
 @dataclass(frozen=True, slots=True)
 class PlegDeps:
-    """All that PLEG acts through."""
+    """Dependencies of PLEG."""
 
     list_pods: ListPods
     list_pod: ListPod
     watch_events: WatchEvents
     on_event: Callable[[PodLifecycleEvent], None]
-    """Must not block and not fail."""
+    """Called with each event; must not block or raise."""
     clock: Clock
     metrics: PlegMetrics

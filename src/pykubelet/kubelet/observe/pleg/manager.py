@@ -1,13 +1,14 @@
-"""`Pleg`: follows the runtime's events where it has some, and lists its pods as the net below.
+"""`Pleg`: follows the runtime's events where it sends them, and lists its pods as a safety net.
 
-Three ways to see a change, from the fastest to the surest:
+It detects changes in three ways, from the fastest to the most reliable:
 
-* an event of the runtime, which is applied to the last known list at once;
-* without events, checks of single pods in transition: close at first, rarer as time passes;
-* the list of all pods, every second without events, every ten with them, at once when an event cannot be placed.
+* an event of the runtime is applied to the last known list at once;
+* without events, single pods in transition are checked, frequently at first and more rarely as time passes;
+* all pods are listed every second without events, every ten seconds with them, and at once when an event cannot be
+  assigned to a pod.
 
-Lists and checks never overlap: there is one at work and at most one wanted. A runtime that is down or hangs
-delays them and turns PLEG unhealthy, but does not end it.
+Lists and checks never overlap: one runs at a time, and at most one is requested meanwhile. A runtime that is down or
+hangs delays them and makes PLEG unhealthy, but does not end it.
 """
 
 import asyncio
@@ -32,27 +33,27 @@ _log = logging.getLogger(__name__)
 
 
 class Pleg:
-    """See the module. Everything but `run` returns at once; to be called from the loop's thread."""
+    """The pod lifecycle event generator. All methods but `run` return at once; call them from the loop's thread."""
 
     def __init__(self, deps: PlegDeps, config: PlegConfig | None = None) -> None:
         self._deps = deps
         self._config = config or PlegConfig()
-        self._looks = Guard("pleg.looks", deps.clock.monotonic)
+        self._loop_guard = Guard("pleg.looks", deps.clock.monotonic)
         self._guard = Guard("pleg.pods", deps.clock.monotonic)
-        self._news = Guard("pleg.events", deps.clock.monotonic)
+        self._event_guard = Guard("pleg.events", deps.clock.monotonic)
         self._pods: dict[PodUID, RuntimePod] = {}
         self._owner: dict[str, PodUID] = {}
-        """Pod of each known container and sandbox."""
+        """The pod of each known container and sandbox, by id."""
         self._checks: dict[PodUID, Check] = {}
-        self._during_look: list[RuntimeEvent] | None = None
-        """Events since the look at work began, whose answer may be older than they are; None: no look at work."""
+        self._events_meanwhile: list[RuntimeEvent] | None = None
+        """Events since the running list or check began, whose reply may be older than they are; None: none runs."""
         self._relist_at: Seconds = -math.inf
         self._free_at: Seconds = -math.inf
         self._last_success: Seconds | None = None
         self._runtime_down = False
         self._stream_since: Seconds | None = None
-        self._tells_pods = False
-        """The runtime's events say how the whole pod is, so that nothing more needs to be asked."""
+        self._events_have_pods = False
+        """Whether the runtime's events carry the state of the whole pod, so that no list is needed."""
         self._sooner = asyncio.Event()
 
     @property
@@ -61,21 +62,21 @@ class Pleg:
         return MappingProxyType(self._pods)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Detect changes until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_for_ever(), name="pleg-relist")
-            group.create_task(self._watch_for_ever(), name="pleg-events")
+            group.create_task(self._relist_forever(), name="pleg-relist")
+            group.create_task(self._watch_forever(), name="pleg-events")
 
     def poke(self, uid: PodUID) -> None:
-        """The agent has changed something of the pod, or expects a change soon: look closely for a while."""
+        """Check the pod frequently for a while: the agent has changed it, or expects a change soon."""
         if self._trusts_events():
-            if not self._tells_pods:
+            if not self._events_have_pods:
                 self._relist_by(self._now() + self._config.batch_delay)
         else:
             self._set_check(uid, decide.first_check(self._now(), self._config))
 
     def healthy(self) -> str | None:
-        """None, or why PLEG cannot be relied on, in the reference's words."""
+        """Return None, or why PLEG is unhealthy, in the words of the Go kubelet."""
         if self._last_success is None:
             return "pleg has yet to be successful"
         elapsed = self._now() - self._last_success
@@ -86,13 +87,13 @@ class Pleg:
 
     # -- the runtime's events
 
-    async def _watch_for_ever(self) -> None:
+    async def _watch_forever(self) -> None:
         config = self._config
         backoff = Backoff(config.reconnect_first, config.reconnect_longest, jitter=0.1)
         while True:
-            self._stream_since, self._tells_pods = self._now(), False
+            self._stream_since, self._events_have_pods = self._now(), False
             delay = config.reconnect_longest
-            with self._looks.item("event stream"):
+            with self._loop_guard.item("event stream"):
                 delay = await self._watch(backoff)
             if self._trusts_events():
                 self._relist_by(self._now())
@@ -100,18 +101,18 @@ class Pleg:
             await self._deps.clock.sleep(delay)
 
     async def _watch(self, backoff: Backoff) -> Seconds:
-        """Follow the stream until it ends; the seconds after which to try again."""
+        """Follow the stream until it ends; return the seconds after which to reconnect."""
         try:
             await self._deps.watch_events(self._on_runtime_event)
             return backoff.next("stream", self._now())
         except Unsupported as error:
-            _log.info("the runtime sends no events, its pods are listed instead", extra={"error": str(error)})
+            _log.info("pleg: runtime sends no events; listing its pods instead", extra={"error": str(error)})
             return self._config.unsupported_retry
         except PykubeletError as error:
             delay = backoff.next("stream", self._now())
-            # A stream that never worked is no news; the lists tell of a runtime that is down.
+            # Only a stream that has worked is worth a warning; a runtime that is down is reported by the lists.
             level = logging.WARNING if self._trusts_events() else logging.DEBUG
-            _log.log(level, "the runtime's event stream broke", extra={"error": str(error), "delay_s": delay})
+            _log.log(level, "pleg: event stream of the runtime broke", extra={"error": str(error), "delay_s": delay})
             self._deps.metrics.stream_error()
             return delay
 
@@ -120,26 +121,26 @@ class Pleg:
         return since is not None and self._now() - since >= self._config.trust_after
 
     def _on_runtime_event(self, event: RuntimeEvent) -> None:
-        if self._during_look is not None:
-            self._during_look.append(event)
+        if self._events_meanwhile is not None:
+            self._events_meanwhile.append(event)
         uid = self._owner.get(event.container_id)
         if event.kind is not RuntimeEventKind.DELETED:
-            self._tells_pods = event.seen is not None
+            self._events_have_pods = event.seen is not None
             uid = event.seen.uid if event.seen is not None else uid
         if uid is not None:
             self._accept(uid, decide.after(self._pods.get(uid), event))
         elif event.kind in (RuntimeEventKind.DELETED, RuntimeEventKind.OOM):
-            pass  # What was not known need not be forgotten, and an OOM kill alone ends no container.
+            pass  # An unknown container need not be removed, and an OOM kill alone does not end a container.
         elif event.pod_uid is not None:
             self._set_check(event.pod_uid, Check(self._now(), self._now()))
         else:
-            # Who started a container looks after it; its end is news to everybody.
+            # The worker that started a container checks it itself; only the end of one is urgent.
             urgent = event.kind is RuntimeEventKind.STOPPED
             self._relist_by(self._now() + (0 if urgent else self._config.batch_delay))
 
-    # -- looks: lists of all pods and checks of one
+    # -- lists of all pods, and checks of one
 
-    async def _look_for_ever(self) -> None:
+    async def _relist_forever(self) -> None:
         while True:
             self._sooner.clear()
             now = self._now()
@@ -153,8 +154,8 @@ class Pleg:
                 await self._relist()
             else:
                 for uid in due:
-                    with self._looks.item(uid) as attempt:
-                        await self._look_at(uid)
+                    with self._loop_guard.item(uid) as attempt:
+                        await self._check_pod(uid)
                     if attempt.error is not None:
                         self._checks.pop(uid, None)  # the list of all pods shows it
             pause = (self._now() - now) * (1 / self._config.busy_share - 1)
@@ -165,7 +166,7 @@ class Pleg:
         self._relist_at = started + (config.relist_with_events if self._trusts_events() else config.relist_period)
         if self._last_success is not None:
             metrics.relist_interval(started - self._last_success)
-        self._during_look = []
+        self._events_meanwhile = []
         try:
             listed = await self._deps.list_pods()
         except PykubeletError as error:
@@ -175,22 +176,22 @@ class Pleg:
             self._accept_all(listed)
             self._note_success(started)
         finally:
-            self._during_look = None
+            self._events_meanwhile = None
             metrics.relist_duration(self._now() - started)
         self._plan_checks([uid for uid, check in self._checks.items() if check.at <= started])
 
-    async def _look_at(self, uid: PodUID) -> None:
+    async def _check_pod(self, uid: PodUID) -> None:
         started = self._now()
-        self._during_look = []
+        self._events_meanwhile = []
         try:
             pod = await self._deps.list_pod(uid)
         except PykubeletError as error:
-            # The list of all pods will tell whether the runtime is there.
-            _log.debug("check of a pod failed", extra={"uid": uid, "error": str(error)})
+            # The next list of all pods shows whether the runtime is down.
+            _log.debug("pleg: check of a pod failed", extra={"uid": uid, "error": str(error)})
         else:
-            self._accept(uid, self._caught_up(uid, pod))
+            self._accept(uid, self._with_events(uid, pod))
         finally:
-            self._during_look = None
+            self._events_meanwhile = None
             self._deps.metrics.pod_relist_duration(self._now() - started)
         if (check := self._checks.get(uid)) and check.at <= started:
             self._plan_checks([uid])
@@ -203,32 +204,32 @@ class Pleg:
 
     def _note_failure(self, error: PykubeletError) -> None:
         if not self._runtime_down:
-            _log.warning("cannot list the runtime's pods, retrying every second", extra={"error": str(error)})
+            _log.warning("pleg: cannot list pods of the runtime; retrying every second", extra={"error": str(error)})
         self._runtime_down = True
 
     def _note_success(self, started: Seconds) -> None:
         if self._runtime_down:
-            _log.info("the runtime's pods can be listed again")
+            _log.info("pleg: pods of the runtime can be listed again")
         self._runtime_down = False
         self._last_success = started
         self._deps.metrics.last_seen(self._deps.clock.now() - (self._now() - started))
         self._deps.metrics.running(*decide.count_running(self._pods))
 
-    # -- what was seen
+    # -- observed states
 
-    def _caught_up(self, uid: PodUID, pod: RuntimePod | None) -> RuntimePod | None:
-        """The pod of an answer, with the events that came while it was on its way."""
-        for event in self._during_look or ():
+    def _with_events(self, uid: PodUID, pod: RuntimePod | None) -> RuntimePod | None:
+        """Apply the events that arrived during a list or check to the pod that it returned."""
+        for event in self._events_meanwhile or ():
             if event.pod_uid in (None, uid):
                 pod = decide.after(pod, event)
         return pod
 
     def _accept_all(self, listed: Iterable[RuntimePod]) -> None:
         answer = {pod.uid: pod for pod in listed}
-        uids = answer.keys() | {event.seen.uid for event in self._during_look or () if event.seen is not None}
+        uids = answer.keys() | {event.seen.uid for event in self._events_meanwhile or () if event.seen is not None}
         for uid in [*(self._pods.keys() - uids), *sorted(uids)]:
             with self._guard.item(uid):
-                pod = self._caught_up(uid, answer.get(uid))
+                pod = self._with_events(uid, answer.get(uid))
                 if pod != self._pods.get(uid):
                     self._accept(uid, pod)
 
@@ -245,10 +246,10 @@ class Pleg:
     def _publish(self, events: Iterable[PodLifecycleEvent]) -> None:
         watch_closely = self._last_success is not None and not self._trusts_events()
         for event in events:
-            # As in the reference: nobody acts on a container that was only created.
+            # As upstream: no component acts on a container that was only created.
             if event.type is PodEventType.CONTAINER_CHANGED:
                 continue
-            with self._news.item(event.uid):
+            with self._event_guard.item(event.uid):
                 self._deps.on_event(event)
             pod = self._pods.get(event.uid)
             if watch_closely and pod is not None and pod.is_running:
@@ -269,7 +270,7 @@ class Pleg:
         self._sooner.set()
 
     async def _sleep(self, seconds: Seconds) -> None:
-        """Sleep that long, or until an earlier look is wanted."""
+        """Sleep for this time, or until an earlier list or check is requested."""
         async with asyncio.TaskGroup() as group:
             sleeper = group.create_task(self._deps.clock.sleep(seconds), name="pleg-sleep")
             watcher = group.create_task(self._sooner.wait(), name="pleg-sooner")

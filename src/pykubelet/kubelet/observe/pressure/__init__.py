@@ -1,9 +1,9 @@
-"""Pressure: what the node runs short of, and which pod has to go for it.
+"""Node pressure and eviction: which resource is short on the node, and which pod is evicted for it.
 
-Built by ``main.py``; admission and the node's status ask it for the conditions. Every ten seconds it looks at the
-machine's memory, disks and process ids, which costs next to nothing; only when a threshold is met, or pods with limits
-of local storage run, does it ask what each pod uses. ``decide.py`` has thresholds and conditions, ``decide_rank.py``
-the order in which pods go and what they are told, ``decide_limits.py`` the limits of single pods.
+Admission and the node's status read its conditions. Every ten seconds it reads the machine's memory, disks and process
+ids, which is cheap; only when a threshold is met, or pods with limits of local storage run, does it read the usage of
+each pod. ``decide.py`` has thresholds and conditions, ``decide_rank.py`` the order of eviction and its messages,
+``decide_limits.py`` the local storage limits of single pods. Imports no other stage. Start reading in ``manager.py``.
 """
 
 from pykubelet.kubelet.observe.pressure.interfaces import PressureDeps

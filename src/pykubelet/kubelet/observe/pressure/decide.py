@@ -1,4 +1,7 @@
-"""Thresholds, and the conditions that follow from them over time (pure). Rules of the reference's eviction manager."""
+"""Eviction thresholds, and the node conditions that follow from them over time (pure).
+
+The rules are those of the Go kubelet's eviction manager.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,20 +30,20 @@ DEFAULT_HARD: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PressureState:
-    """What is remembered between two looks. Times are monotonic seconds."""
+    """State between two checks. Times are monotonic seconds."""
 
     met: tuple[Threshold, ...] = ()
-    """Those that were acted upon last, and are over only when their reclaim is there too."""
+    """Thresholds acted upon by the last check; they stay met until their minimum reclaim is available too."""
     since: Mapping[Threshold, Seconds] = field(default_factory=dict)
-    """When each was first seen to be met."""
+    """Time at which each threshold was first met."""
     conditions: Mapping[Condition, Seconds] = field(default_factory=dict)
-    """When each condition was last seen."""
+    """Time at which each condition last held."""
 
 
 def thresholds(
     hard: Mapping[str, str], soft: Mapping[str, str], grace: Mapping[str, Seconds], reclaim: Mapping[str, str]
 ) -> tuple[Threshold, ...]:
-    """The configured thresholds; of hard ones the defaults if there are none. Invalid names what is wrong.
+    """Return the configured thresholds; without hard ones, the defaults. Raises Invalid with the field and the cause.
 
     A threshold of 0% or 100% turns its signal off.
     """
@@ -60,7 +63,7 @@ def thresholds(
 
 
 def amount(name: str, text: str) -> Amount:
-    """A quantity or a percentage. Raises Invalid."""
+    """Parse a quantity or a percentage. Raises Invalid."""
     if not text.endswith("%"):
         value = to_value(text)
         if value < 0:
@@ -69,7 +72,7 @@ def amount(name: str, text: str) -> Amount:
     try:
         share = float(text[:-1]) / 100
     except ValueError as error:
-        raise Invalid(f"{name}: {text!r} is no percentage") from error
+        raise Invalid(f"{name}: {text!r} is not a percentage") from error
     if not 0 <= share <= 1:
         raise Invalid(f"{name}: {text!r} must be from 0% to 100%")
     return Amount(share=share)
@@ -78,7 +81,7 @@ def amount(name: str, text: str) -> Amount:
 def met(
     all_of: Iterable[Threshold], seen: Mapping[Signal, Observation], *, with_reclaim: bool = False
 ) -> tuple[Threshold, ...]:
-    """The thresholds that are met now, whatever their grace. Signals that could not be read are left out."""
+    """Return the thresholds that are met now, regardless of their grace period. Unreadable signals are ignored."""
     found = []
     for threshold in all_of:
         now = seen.get(threshold.signal)
@@ -92,10 +95,10 @@ def met(
     return tuple(found)
 
 
-def looked(
+def next_state(
     state: PressureState, config: PressureConfig, seen: Mapping[Signal, Observation], now: Seconds
 ) -> PressureState:
-    """The state after a look: ``met`` are those to act upon, whose grace has passed; the most urgent first."""
+    """Return the state after a check: ``met`` has the thresholds whose grace period has passed, most urgent first."""
     unresolved = met(state.met, seen, with_reclaim=True)
     current = tuple(dict.fromkeys((*met(config.thresholds, seen), *unresolved)))
     since = {threshold: state.since.get(threshold, now) for threshold in current}
@@ -109,5 +112,5 @@ def looked(
 
 
 def conditions(state: PressureState, config: PressureConfig, now: Seconds) -> frozenset[Condition]:
-    """What the node has: seen now, or within the transition period."""
+    """Return the node conditions that hold now or held within the transition period."""
     return frozenset(c for c, last in state.conditions.items() if now - last < config.transition or last == now)

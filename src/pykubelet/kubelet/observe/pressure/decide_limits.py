@@ -1,4 +1,4 @@
-"""Pods that use more local storage than they may: of an emptyDir, of the pod, of a container (pure)."""
+"""Local storage limits of an emptyDir, of a pod and of a container, and their violations (pure)."""
 
 from pykubelet.kubelet.observe.pressure.decide_rank import STORAGE, quantity
 from pykubelet.kubelet.observe.pressure.types import Eviction, PodUse
@@ -7,17 +7,17 @@ from pykubelet.models.core_v1 import Pod
 from pykubelet.models.quantity import parse
 
 GRACE = 1
-"""Seconds that a pod gets which is evicted at once."""
+"""Grace period in seconds of a pod that is evicted at once."""
 
 
 def has_limits(pod: Pod) -> bool:
-    """Whether there is anything to hold the pod to."""
+    """Whether the pod has a limit of local storage."""
     limited = any(STORAGE in requirements(c).limits for c in (*pod.spec.containers, *pod.spec.init_containers))
     return limited or any(v.empty_dir is not None and v.empty_dir.size_limit for v in pod.spec.volumes)
 
 
 def exceeded(pod: Pod, use: PodUse) -> Eviction | None:
-    """The first limit that the pod exceeds."""
+    """Return the eviction for the first limit that the pod exceeds, or None."""
     for volume in pod.spec.volumes:
         if volume.empty_dir is not None and volume.empty_dir.size_limit:
             most = parse(volume.empty_dir.size_limit)

@@ -1,4 +1,4 @@
-"""The order in which pods go for the others' sake, and what they are told (pure)."""
+"""The order in which pods are evicted, and the messages of their evictions (pure)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,10 +12,10 @@ STORAGE = "ephemeral-storage"
 
 
 def ranked(pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resource) -> list[Pod]:
-    """The pods, those that go first at the front.
+    """Return the pods in the order of eviction.
 
-    Pods that use more than they asked for come first, then those of low priority, then those that use most beyond
-    their request. Of process ids nobody can ask for any. A pod of which nothing is known comes before all.
+    Pods whose usage exceeds their request come first, then those of low priority, then those with the largest excess.
+    There are no requests for process ids. A pod whose usage is unknown comes before all others.
     """
 
     def key(pod: Pod) -> tuple[bool, bool, int, int]:
@@ -30,7 +30,7 @@ def ranked(pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resourc
 
 
 def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None) -> str:
-    """What an evicted pod is told."""
+    """Return the message of an eviction."""
     resource = RESOURCE_OF[threshold.signal]
     text = f"The node was low on resource: {resource}. "
     if observed is not None:
@@ -41,7 +41,7 @@ def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observ
 
 
 def _blame(pod: Pod, use: PodUse, resource: Resource) -> Iterable[str]:
-    """The containers that use more than they asked for."""
+    """Yield a sentence for each container whose usage exceeds its request."""
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         known = use.containers.get(container.name)
         used = known and {Resource.MEMORY: known.memory, Resource.STORAGE: known.disk}.get(resource)
@@ -76,5 +76,5 @@ def _asked(pod: Pod, resource: Resource) -> int:
 
 
 def quantity(value: int, binary: bool) -> str:
-    """A number of bytes (``binary``), or of other things, as the API writes it."""
+    """Format a number of bytes (``binary``), or of something else, as the API does."""
     return str(Amount(value * NANO, Notation.BINARY if binary else Notation.DECIMAL))

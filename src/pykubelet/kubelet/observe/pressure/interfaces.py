@@ -1,4 +1,4 @@
-"""What pressure needs of others."""
+"""Interfaces of the other stages that the eviction of pods calls."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from pykubelet.models.core_v1 import Pod
 
 
 class Observer(Protocol):
-    """Reads the machine."""
+    """The reader of the machine's signals."""
 
     async def read(self) -> dict[Signal, Observation]:
-        """The signals that can be read now."""
+        """Return the signals that can be read now."""
 
 
 class Workers(Protocol):
     """The pod workers."""
 
     def active(self) -> Iterable[Pod]:
-        """Pods that run, and are not on their way out."""
+        """Return the pods that run and are not being terminated."""
 
     def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """End the pod for the node's sake."""
+        """Stop the pod and fail it with this reason."""
 
     def ended(self, uid: PodUID) -> bool:
         """Whether no container of the pod runs any more."""
 
 
 class Reclaimer(Protocol):
-    """Frees disk space without ending pods."""
+    """The reclaim of disk space without evictions."""
 
     async def reclaim(self) -> None:
         """Remove dead containers and unused images. Raises base errors."""
@@ -42,11 +42,11 @@ class Reclaimer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PressureDeps:
-    """What pressure sees and acts through."""
+    """Dependencies of `Pressure`."""
 
     observer: Observer
     usage: Callable[[], Awaitable[Summary]]
-    """What pods use; dear, so it is asked for only when it matters."""
+    """Measures the usage of pods; expensive, so it is called only when needed."""
     workers: Workers
     reclaimer: Reclaimer
     events: EventRecorder
@@ -54,4 +54,4 @@ class PressureDeps:
     evicted: Callable[[str], None]
     """Counts an eviction by its signal."""
     decided: Callable[[str, Seconds], None] = lambda signal, age: None
-    """Told how old the figures were by which a pod was chosen, by signal."""
+    """Called when a pod is selected, with the signal and the age of the figures in seconds."""

@@ -1,4 +1,4 @@
-"""Looks at the machine, keeps the conditions, and ends one pod at a time until there is enough again."""
+"""`Pressure`: reads the machine's signals, keeps the node conditions, and evicts one pod at a time until they end."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Seconds = 10.0
+CHECK_SECONDS: Seconds = 10.0
 CLEANUP_SECONDS: Seconds = 30.0
 
 
 class Pressure:
-    """The node's pressure. Critical pods, static ones among them, are never ended."""
+    """Node pressure and eviction. Critical pods, static ones included, are never evicted."""
 
     def __init__(self, deps: PressureDeps, config: PressureConfig) -> None:
         self._deps = deps
@@ -47,24 +47,24 @@ class Pressure:
         self._read_at: Seconds = 0.0
 
     def conditions(self) -> frozenset[Condition]:
-        """What the node runs short of."""
+        """Return the pressure conditions of the node."""
         return self._conditions
 
     async def run(self) -> None:
-        """Until cancelled. After an eviction it looks again as soon as the pod has ended."""
+        """Check every ten seconds until cancelled; after an eviction, as soon as the pod has ended."""
         while True:
             gone: Sequence[PodUID] = ()
             with self._rounds.item("look"):
-                gone = await self.look()
+                gone = await self.check()
             if gone:
                 await self._wait_for(gone)
             else:
-                await self._deps.clock.sleep(LOOK_SECONDS)
+                await self._deps.clock.sleep(CHECK_SECONDS)
 
-    async def look(self) -> Sequence[PodUID]:
-        """One round; the pods that are being ended for it."""
+    async def check(self) -> Sequence[PodUID]:
+        """Do one check; return the pods that it evicts."""
         seen = await self._observe()
-        evicted = await self._hold_to_limits() if self._config.local_storage else ()
+        evicted = await self._enforce_limits() if self._config.local_storage else ()
         if evicted or not self._state.met:
             return evicted
         threshold = self._state.met[0]
@@ -77,23 +77,23 @@ class Pressure:
     async def _observe(self) -> Mapping[Signal, Observation]:
         self._read_at = self._deps.clock.monotonic()
         seen, now = await self._deps.observer.read(), self._deps.clock.monotonic()
-        self._state = decide.looked(self._state, self._config, seen, now)
+        self._state = decide.next_state(self._state, self._config, seen, now)
         before, self._conditions = self._conditions, decide.conditions(self._state, self._config, now)
         if before != self._conditions:
-            _log.info("node conditions changed", extra={"conditions": sorted(self._conditions)})
+            _log.info("pressure: node conditions changed", extra={"conditions": sorted(self._conditions)})
         return seen
 
     async def _reclaim(self) -> bool:
-        """Free disk space; whether that was enough."""
+        """Free disk space; return whether that was enough."""
         try:
             await self._deps.reclaimer.reclaim()
         except PykubeletError as error:
-            _log.warning("disk space not reclaimed", extra={"error": str(error)})
+            _log.warning("pressure: reclaiming disk space failed", extra={"error": str(error)})
         seen = await self._deps.observer.read()
         return not decide.met(self._state.met, seen, with_reclaim=True)
 
-    async def _hold_to_limits(self) -> Sequence[PodUID]:
-        """End all pods that use more local storage than they may."""
+    async def _enforce_limits(self) -> Sequence[PodUID]:
+        """Evict all pods that exceed a limit of local storage."""
         limited = [pod for pod in self._deps.workers.active() if has_limits(pod) and not is_critical(pod)]
         if not limited:
             return ()
@@ -111,7 +111,7 @@ class Pressure:
         active = list(self._deps.workers.active())
         if all(is_critical(pod) for pod in active):
             fields = {"resource": RESOURCE_OF[threshold.signal], "pods": len(active)}
-            _log.error("the node runs short, and there is no pod that may be evicted", extra=fields)
+            _log.error("pressure: threshold met, but all pods are critical; nothing to evict", extra=fields)
             return ()
         uses = await self._uses()
         for each in self._state.met:
@@ -130,7 +130,9 @@ class Pressure:
 
     def _evict(self, pod: Pod, eviction: Eviction) -> PodUID:
         ref = ref_of(pod)
-        _log.info("evicting pod", extra={"pod": str(ref), "signal": eviction.signal, "grace_s": eviction.grace})
+        _log.info(
+            "pressure: evicting pod", extra={"pod": str(ref), "signal": eviction.signal, "grace_s": eviction.grace}
+        )
         self._deps.events.event(ref, WARNING, Reason.EVICTED, eviction.message)
         self._deps.evicted(eviction.signal)
         self._deps.workers.fail(ref.uid, Reason.EVICTED, eviction.message, eviction.grace)
@@ -144,7 +146,7 @@ class Pressure:
         return found
 
     async def _wait_for(self, uids: Sequence[PodUID]) -> None:
-        """Until these pods have ended, or have had time enough."""
+        """Wait until these pods have ended, at most 30 s."""
         clock = self._deps.clock
         deadline = clock.monotonic() + CLEANUP_SECONDS
         while clock.monotonic() < deadline and not all(self._deps.workers.ended(uid) for uid in uids):
@@ -152,7 +154,7 @@ class Pressure:
 
 
 def pod_use(stats: PodStats) -> PodUse:
-    """A pod's figures from the Summary API, as eviction reckons with them."""
+    """Convert a pod's figures of the Summary API to those that eviction uses."""
     containers = {}
     for each in stats.containers:
         parts = [part.used_bytes for part in (each.rootfs, each.logs) if part is not None]

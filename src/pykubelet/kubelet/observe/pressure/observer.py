@@ -1,4 +1,4 @@
-"""Reads the machine's signals. Cheap: a few files and two statvfs; the runtime is asked for a path now and then."""
+"""Reads the machine's eviction signals: a few files and two statvfs, and every five minutes a call to the runtime."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -18,10 +18,10 @@ _ASK_SECONDS: Seconds = 300.0
 
 
 class MachineObserver:
-    """Implements `Observer` on this machine."""
+    """The `Observer` of this machine."""
 
     def __init__(self, root_dir: Path, image_path: Callable[[], Awaitable[str]], clock: Clock) -> None:
-        """``image_path`` asks the runtime for a path on the file system of images; empty if it does not tell."""
+        """``image_path`` asks the runtime for a path on the file system of images; empty: unknown."""
         self._root = root_dir
         self._ask = image_path
         self._clock = clock
@@ -29,7 +29,7 @@ class MachineObserver:
         self._asked_at: Seconds | None = None
 
     async def read(self) -> dict[Signal, Observation]:
-        """The signals now; without those of images while the runtime has not told where they are."""
+        """Read the signals; without those of images while the runtime has not reported their file system."""
         await self._find_images()
         return await blocking.call("pressure", self._read)
 
@@ -41,7 +41,7 @@ class MachineObserver:
             self._images = await self._ask()
             self._asked_at = now
         except PykubeletError as error:
-            _log.debug("file system of images not known", extra={"error": str(error)})
+            _log.debug("pressure: file system of images unknown", extra={"error": str(error)})
 
     def _read(self) -> dict[Signal, Observation]:
         memory = machine_memory(procfs.machine("meminfo"), "")
@@ -64,9 +64,9 @@ def _filesystem(path: str, space: Signal, inodes: Signal) -> dict[Signal, Observ
     try:
         usage = fsusage.filesystem(path)
     except PykubeletError as error:
-        _log.debug("file system not read", extra={"path": path, "error": str(error)})
+        _log.debug("pressure: file system not readable", extra={"path": path, "error": str(error)})
         return {}
     found = {space: Observation(usage.available, usage.capacity)}
-    if usage.inodes:  # some file systems make inodes as they need them, and count none
+    if usage.inodes:  # some file systems create inodes on demand and report none
         found[inodes] = Observation(usage.inodes_free, usage.inodes)
     return found

@@ -1,4 +1,4 @@
-"""Values of pressure and eviction. Names are the reference's."""
+"""Values of node pressure and eviction. Names are those of the Go kubelet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from pykubelet.base.units import Seconds
 
 
 class Signal(StrEnum):
-    """What is watched, by its name in ``evictionHard`` and ``evictionSoft``."""
+    """Eviction signals, by their names in ``evictionHard`` and ``evictionSoft``."""
 
     MEMORY = "memory.available"
     NODEFS = "nodefs.available"
@@ -20,7 +20,7 @@ class Signal(StrEnum):
 
 
 class Condition(StrEnum):
-    """The node conditions."""
+    """Node conditions of pressure."""
 
     MEMORY = "MemoryPressure"
     DISK = "DiskPressure"
@@ -28,7 +28,7 @@ class Condition(StrEnum):
 
 
 class Resource(StrEnum):
-    """What is short, in the words of events and messages."""
+    """Resources, as events and messages name them."""
 
     MEMORY = "memory"
     STORAGE = "ephemeral-storage"
@@ -56,26 +56,26 @@ RESOURCE_OF: Final[Mapping[Signal, Resource]] = {
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A quantity of a threshold: so many units, or a share of the capacity."""
+    """A quantity of a threshold: a number of units, or a share of the capacity."""
 
     value: int = 0
     share: float | None = None
-    """From 0 to 1; then ``value`` does not count."""
+    """From 0 to 1; if set, ``value`` is ignored."""
 
     def of(self, capacity: int) -> int:
-        """In units."""
+        """Return the amount in units."""
         return self.value if self.share is None else int(capacity * self.share)
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """When a signal falls below ``least`` (for ``grace`` seconds, if it is a soft one), something has to be done."""
+    """An eviction threshold: met when the signal is below ``least`` (soft ones: for ``grace`` seconds)."""
 
     signal: Signal
     least: Amount
     grace: Seconds = 0.0
     reclaim: Amount = Amount()
-    """How much more than ``least`` has to be there before it is over."""
+    """Minimum reclaim: the amount above ``least`` at which the threshold is no longer met."""
 
     @property
     def hard(self) -> bool:
@@ -84,7 +84,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A signal now."""
+    """Current value of a signal."""
 
     available: int
     capacity: int
@@ -92,20 +92,20 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PressureConfig:
-    """Fields of KubeletConfiguration."""
+    """The fields of KubeletConfiguration about eviction."""
 
     thresholds: tuple[Threshold, ...]
     transition: Seconds = 300.0
-    """How long a condition stays after it was last seen."""
+    """Time that a condition stays after it last held."""
     max_grace: int = 0
-    """Longest grace of soft evictions, in seconds."""
+    """Maximum grace period of soft evictions, in seconds."""
     local_storage: bool = True
-    """Whether pods are held to their limits of local storage."""
+    """Whether limits of local storage are enforced."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerUse:
-    """What a container uses, in bytes; None is not known."""
+    """Usage of a container in bytes; None: unknown."""
 
     memory: int | None = None
     disk: int | None = None
@@ -114,7 +114,7 @@ class ContainerUse:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """What a pod uses."""
+    """Usage of a pod; memory and disk in bytes."""
 
     memory: int = 0
     disk: int = 0
@@ -123,15 +123,15 @@ class PodUse:
     processes: int = 0
     containers: Mapping[str, ContainerUse] = field(default_factory=dict)
     volumes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes in each volume that is known."""
+    """Bytes used in each volume whose usage is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that has to go."""
+    """An eviction of a pod."""
 
     message: str
     signal: str
-    """For the metrics."""
+    """Label of the metrics."""
     grace: int
     """Seconds."""

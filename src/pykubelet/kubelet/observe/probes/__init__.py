@@ -1,8 +1,8 @@
-"""Probes: asks containers whether they have started, live and are ready.
+"""Startup, liveness and readiness probes of containers.
 
-It owns a worker per probe of each running container and their conclusions. The pods' workers (control/workers) tell it
-which containers run and read the conclusions; a conclusion that changes wakes the pod's worker, which restarts the
-container or reports it ready. Next on the pod's way: control/workers, then report/status.
+There is a worker per probe of each running container, which keeps the probe's conclusion. The pods' workers
+(control/workers) pass the running containers and read the conclusions; a changed conclusion wakes the pod's worker,
+which restarts the container or reports it ready. Imports no other stage. Start reading in `manager.py`.
 """
 
 from pykubelet.kubelet.observe.probes.handlers import ProbeHandlers

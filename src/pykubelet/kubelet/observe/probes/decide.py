@@ -1,6 +1,6 @@
-"""Which probes there are, when they are made first, and what their results lead to. Pure.
+"""Rules of probes: which ones a pod has, when each begins, and the conclusion from their results. Pure.
 
-The rules are those of the reference (``pkg/kubelet/prober``) except where a docstring says otherwise.
+The rules are those of the Go kubelet (``pkg/kubelet/prober``) except where a docstring says otherwise.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from pykubelet.models.core_v1 import Container, Pod, Probe
 
 
 def targets(pod: Pod, status: PodRuntimeStatus, host_ips: tuple[str, ...]) -> dict[ProbeKey, Target]:
-    """The probes of the containers that run now. Ephemeral containers and ordinary init containers have none."""
+    """Return the probes of running containers. Ephemeral containers and ordinary init containers have none."""
     ips = host_ips if pod.spec.host_network else status.ips
     ref = ref_of(pod)
     found: dict[ProbeKey, Target] = {}
@@ -41,7 +41,7 @@ def targets(pod: Pod, status: PodRuntimeStatus, host_ips: tuple[str, ...]) -> di
 
 
 def timing(probe: Probe) -> Timing:
-    """Pace and thresholds, with the API's defaults where the probe says nothing."""
+    """Return the probe's periods and thresholds, with the API's defaults where they are not set."""
     return Timing(
         initial_delay=probe.initial_delay_seconds or 0,
         period=probe.period_seconds or 10,
@@ -53,21 +53,21 @@ def timing(probe: Probe) -> Timing:
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """What the probes of one target have led to so far."""
+    """State of the probe of a target after the results so far."""
 
     probe_type: ProbeType
     conclusion: ProbeResult | None
-    """None: nothing is known, so what was reported before still holds."""
+    """None: unknown, so that the previously reported state stays."""
     last: ProbeResult | None = None
     run: int = 0
-    """How many times in a row the last result has come."""
+    """Number of consecutive results equal to ``last``."""
 
 
 def initial_state(target: Target, *, inherited: bool) -> ProbeState:
-    """Where a target begins.
+    """Return the initial state of a target.
 
-    A new container is not ready, lives, and has not started. Of one that ran under an agent before us nothing is
-    known: to call it unready would take it out of service for no cause.
+    A new container is not ready, is live, and has not started. The state of a container that was started before this
+    run of the agent is unknown: to report it as not ready would take it out of service without a cause.
     """
     known: ProbeResult | None = None
     if target.probe_type is ProbeType.STARTUP and target.was_started:
@@ -78,14 +78,14 @@ def initial_state(target: Target, *, inherited: bool) -> ProbeState:
 
 
 def observe(state: ProbeState, result: ProbeResult, limits: Timing) -> ProbeState:
-    """The state after one more result (success or failure): a conclusion changes when its threshold is reached."""
+    """Return the state after a result (success or failure): the conclusion changes when a threshold is reached."""
     run = state.run + 1 if state.last is result else 1
     threshold = limits.failure_threshold if result is ProbeResult.FAILURE else limits.success_threshold
     return replace(state, last=result, run=run, conclusion=result if run >= threshold else state.conclusion)
 
 
-def is_over(state: ProbeState) -> bool:
-    """Whether there is nothing left to ask of this container: it has started, or has to be restarted."""
+def is_finished(state: ProbeState) -> bool:
+    """Whether the probe is finished: the container has started, or has to be restarted."""
     match state.probe_type:
         case ProbeType.STARTUP:
             return state.conclusion in (ProbeResult.SUCCESS, ProbeResult.FAILURE)
@@ -97,26 +97,26 @@ def is_over(state: ProbeState) -> bool:
             assert_never(state.probe_type)
 
 
-def is_news(old: ProbeState, new: ProbeState) -> bool:
-    """Whether somebody has to act on the change: that a container lives, as everybody assumed, is none."""
+def is_reported(old: ProbeState, new: ProbeState) -> bool:
+    """Whether the change of the conclusion must be reported; that a container is live was assumed already."""
     if old.conclusion is new.conclusion:
         return False
     return not (new.probe_type is ProbeType.LIVENESS and new.conclusion is ProbeResult.SUCCESS)
 
 
 def is_inherited(started: Seconds, agent_started: Seconds) -> bool:
-    """Whether the container was started under an agent before this one. Both times are monotonic.
+    """Whether the container was started before this run of the agent. Both times are monotonic.
 
-    The reference takes containers of its last ten seconds for new, and so makes pods unready that were ready.
+    The Go kubelet treats containers started in its last ten seconds as new, and so makes ready pods unready.
     """
     return started < agent_started
 
 
 def first_delay(target: Target, started: Seconds, now: Seconds) -> Seconds:
-    """Seconds from ``now`` to the first probe: until ``initialDelaySeconds`` after the container's start.
+    """Return the seconds from ``now`` to the first probe, ``initialDelaySeconds`` after the container's start.
 
-    ``started`` is that start, both are monotonic: a wall clock that jumps must neither prolong the wait nor end it. The
-    reference looks at the delay once a period only, and so adds up to a period to it.
+    ``started`` is that start; both are monotonic, so that a jump of the wall clock does not change the delay. The Go
+    kubelet checks the delay only once per period, and so adds up to one period to it.
     """
     initial = timing(target.probe).initial_delay
     return min(max(0.0, started + initial - now), initial)

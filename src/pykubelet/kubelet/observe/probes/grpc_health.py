@@ -1,7 +1,7 @@
-"""The call of the gRPC health protocol (grpc.health.v1) that a probe makes.
+"""The call of the gRPC health protocol (grpc.health.v1) for gRPC probes.
 
-Its two messages have one field each and are encoded here by hand: generated ones would clash in protobuf's global pool
-with the health package of anybody who embeds the agent.
+Its two messages have one field each and are encoded here by hand: generated ones would conflict in protobuf's global
+pool with the health package of a program that embeds the agent.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ _METHOD = "/grpc.health.v1.Health/Check"
 _STATUS = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _SERVING = 1
 _LONGEST_DETAILS = 1024
-"""Characters of the server's own words that an event may show."""
+"""Maximum number of characters of the server's error details in an event."""
 
 
 async def check(host: str, port: int, service: str, timeout: Seconds, user_agent: str) -> Observation:
-    """Ask the server whether the service (empty: the server itself) is serving. No TLS, as the API has none."""
+    """Call Check for the service (empty: the server itself). Without TLS, since the API has no field for it."""
     import grpc
 
     address = f"[{host}]:{port}" if is_ipv6(host) else f"{host}:{port}"
@@ -30,7 +30,7 @@ async def check(host: str, port: int, service: str, timeout: Seconds, user_agent
         ("grpc.primary_user_agent", user_agent),
         ("grpc.enable_http_proxy", 0),
         ("grpc.service_config_disable_resolution", 1),
-        # Each probe gets a connection of its own, which it closes.
+        # Each probe opens a connection of its own and closes it.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),
         ("grpc.max_receive_message_length", 4096),
@@ -52,13 +52,13 @@ async def check(host: str, port: int, service: str, timeout: Seconds, user_agent
 
 
 def encode_request(service: str) -> bytes:
-    """A HealthCheckRequest: field 1, a string; left out when empty."""
+    """Encode a HealthCheckRequest: field 1, a string; omitted when empty."""
     data = service.encode()
     return b"\x0a" + _varint(len(data)) + data if data else b""
 
 
 def decode_status(data: bytes) -> int:
-    """The status of a HealthCheckResponse: field 1, an enum, 0 if it is missing. ValueError if it is no message."""
+    """Decode the status of a HealthCheckResponse: field 1, an enum, 0 if absent. ValueError: malformed message."""
     status = 0
     numbers = iter(data)
     for tag in _varints(numbers):
@@ -89,7 +89,7 @@ def _varint(value: int) -> bytes:
 
 
 def _varints(numbers: Iterator[int]) -> Iterator[int]:
-    """Numbers read one by one from the bytes, as long as there are bytes."""
+    """Yield the varints in the bytes, up to the end."""
     value = shift = 0
     for byte in numbers:
         value |= (byte & 0x7F) << shift

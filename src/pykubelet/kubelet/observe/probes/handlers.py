@@ -1,7 +1,7 @@
-"""`ProbeHandlers`: how each kind of probe is made. The only part of the probes that does I/O.
+"""`ProbeHandlers`: the execution of each kind of probe, the only part of the probes that does I/O.
 
-What a container answers is kept out of events where it could come from elsewhere: an httpGet may name any host, so its
-body is never shown. The output of a command in the container is.
+Responses that may come from another host are kept out of events: an httpGet may name any host, so its body is not
+shown (except for redirects). The output of a command in the container is shown.
 """
 
 import asyncio
@@ -29,29 +29,29 @@ from pykubelet.kubelet.types.podspec import port_number
 from pykubelet.models.core_v1 import ExecAction, GRPCAction, HTTPGetAction, TCPSocketAction
 
 USER_AGENT = "kube-probe/1.36"
-"""That of the reference; servers filter their logs by it."""
+"""The Go kubelet's user agent; servers filter their logs by it."""
 
 _OUTPUT_LIMIT = 10 * KIB
 _TRIES = 3
 _EXEC_GRACE: Seconds = 2.0
-"""How much longer than the probe's timeout a runtime may take to kill the command and say so."""
+"""Seconds beyond the probe's timeout that the runtime has to kill the command and reply."""
 
 _SUCCESS = Observation(Verdict.SUCCESS)
 
 
 class ProbeHandlers:
-    """The `Prober` of the real node. Belongs to one loop; close it at the end."""
+    """The `Prober` of a node. Use it in one event loop, and close it at the end."""
 
     def __init__(self, exec_sync: ExecSync) -> None:
         self._exec_sync = exec_sync
         self._http = HttpGetter()
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         await self._http.close()
 
     async def probe(self, target: Target) -> Observation:
-        """Make the probe once; when it cannot be made for a passing reason, up to three times."""
+        """Run the probe; a transient error is retried up to two times."""
         for attempt in range(1, _TRIES + 1):
             try:
                 return await self._probe_once(target)
@@ -105,7 +105,7 @@ class ProbeHandlers:
         if 200 <= reply.status < 300:
             return _SUCCESS
         if 300 <= reply.status < 400:
-            # The one answer whose body is shown, as the reference does: it says where the redirect leads.
+            # As upstream, the only response whose body is shown: it contains the target of the redirect.
             body = reply.body.decode(errors="replace")
             return Observation(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
         return Observation(Verdict.FAILURE, f"HTTP probe failed with statuscode: {reply.status}")
@@ -125,7 +125,7 @@ async def _tcp_socket(target: Target, action: TCPSocketAction) -> Observation:
 
 
 async def _connect(host: str, port: int) -> None:
-    """Connect and close; plain sockets, as asyncio's streams cost five times as much."""
+    """Connect and close, with plain sockets, since asyncio's streams cost five times as much."""
     loop = asyncio.get_running_loop()
     failure: OSError | None = None
     for family, address in await _resolve(host, port):
@@ -140,7 +140,7 @@ async def _connect(host: str, port: int) -> None:
 
 
 async def _resolve(host: str, port: int) -> Sequence[tuple[int, tuple[str | int | bytes, ...]]]:
-    """Address family and socket address of the host; addresses are not looked up, which would take a thread."""
+    """Return (address family, socket address) of the host; IP addresses need no look-up, which would take a thread."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
     except ValueError:
@@ -150,7 +150,7 @@ async def _resolve(host: str, port: int) -> Sequence[tuple[int, tuple[str | int 
 
 
 def _host(target: Target, named: str) -> str:
-    """The host that the probe names, else the pod's address."""
+    """Return the host that the probe names, else the pod's address. Raises Transient if there is neither."""
     if host := named or target.pod_ip:
         return host
     raise Transient(f"{target.ref} has no IP address to probe yet")

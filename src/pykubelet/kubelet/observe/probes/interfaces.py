@@ -1,4 +1,4 @@
-"""What the probe manager needs of others; handed to it by ``kubelet/main.py``."""
+"""Interfaces of the other stages that the probes call; ``kubelet/compose/observers.py`` passes them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -12,33 +12,33 @@ from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.probes import ProbeType, ProbeUpdate
 
 ExecSync: TypeAlias = Callable[[ContainerID, Sequence[str], Seconds], Awaitable[ExecResult]]
-"""Runs a command in a container for that many seconds at most. Raises ``TimeoutError`` when it took longer, an error of
-``base.errors`` when it could not be run."""
+"""Runs a command in a container with a timeout in seconds. Raises ``TimeoutError`` after the timeout, and an error of
+``base.errors`` if the command could not be run."""
 
 
 class Prober(Protocol):
-    """Makes a probe; `ProbeHandlers` is the real one."""
+    """The execution of probes, implemented by `ProbeHandlers`."""
 
     async def probe(self, target: Target) -> Observation:
-        """The result within the probe's timeout; never raises for anything the container does."""
+        """Return the result within the probe's timeout; never raises because of the container's behaviour."""
 
     async def close(self) -> None:
-        """Give back what is open."""
+        """Close open connections."""
 
 
 class ProbeMetrics(Protocol):
-    """The reference's metrics of probes."""
+    """Metrics of probes, as the Go kubelet has them."""
 
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
         """``prober_probe_total`` by ``result`` (successful, failed, unknown) and ``prober_probe_duration_seconds``
-        (which the reference does not observe for failed ones)."""
+        (which the Go kubelet does not observe for failed ones)."""
 
     def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
-        """The container is no longer probed: drop its series."""
+        """Drop the series of a container that is no longer probed."""
 
 
 class NoMetrics:
-    """Reports to nobody."""
+    """Metrics that are discarded."""
 
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None: ...
 
@@ -47,13 +47,13 @@ class NoMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ProbeDeps:
-    """All that the probe manager acts through."""
+    """Dependencies of the probe manager."""
 
     prober: Prober
     on_change: Callable[[ProbeUpdate], None]
-    """A conclusion changed. Must not block and not fail."""
+    """Called with a changed conclusion; must not block or raise."""
     events: EventRecorder
     metrics: ProbeMetrics
     clock: Clock
     host_ips: Callable[[], tuple[str, ...]]
-    """The node's addresses, primary first: where containers in the host's network are probed."""
+    """Returns the node's addresses, primary first, at which containers in the host's network are probed."""

@@ -1,14 +1,14 @@
-"""`ProbeManager`: the workers of all probes, keyed by container id, and their conclusions.
+"""`ProbeManager`: the workers of all probes, by container id, and their conclusions.
 
-A probe is made first
+The first probe runs
 
-* of a container that has just been started, after its ``initialDelaySeconds``;
-* of containers that ran before the agent was (re)started, at once but one after the other, 10 ms apart. The reference
+* for a container that has just been started, after its ``initialDelaySeconds``;
+* for containers that ran before the agent was (re)started, at once but one after the other, 10 ms apart. The Go kubelet
   waits a random part of each probe's period instead, which spreads the load no better and keeps pods unready for
   seconds.
 
-Liveness and readiness begin when the startup probe has succeeded, not at their next period. A readiness probe that
-fails is made again when the pod's worker looks at the pod, at most once a second.
+Liveness and readiness probes begin when the startup probe has succeeded, not at their next period. A readiness probe
+that fails is repeated when the pod's worker syncs the pod, at most once a second.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from pykubelet.models.core_v1 import Pod
 _log = logging.getLogger(__name__)
 _RESTART = RestartPolicy(initial=1.0, maximum=60.0)
 _INHERITED_GAP: Seconds = 0.01
-_SOONEST_AGAIN: Seconds = 1.0
+_MIN_REPEAT: Seconds = 1.0
 
 
 class ProbeManager:
-    """See the module. Everything but `run` returns at once; to be called from the loop's thread."""
+    """The workers of all probes. All methods but `run` return at once; call them from the loop's thread."""
 
     def __init__(self, deps: ProbeDeps) -> None:
         self._deps = deps
@@ -47,7 +47,7 @@ class ProbeManager:
         self._next_inherited: Seconds = deps.clock.monotonic()
         self._group: asyncio.TaskGroup | None = None
         self._ready: list[ProbeWorker] = []
-        """Workers that wait for `run`."""
+        """Workers that are started by `run`."""
 
     async def run(self) -> None:
         """Probe until cancelled."""
@@ -63,21 +63,21 @@ class ProbeManager:
             await self._deps.prober.close()
 
     def sync_pod(self, pod: Pod, status: PodRuntimeStatus) -> None:
-        """Probe exactly the containers that run. `status` has to be newer than that of the last call."""
+        """Start probes of running containers, stop those of others. `status` must be newer than in the last call."""
         wanted = decide.targets(pod, status, self._deps.host_ips())
         for key in self._of_pod[status.uid] - wanted.keys():
             self._drop(status.uid, key)
         for key, target in wanted.items():
             if worker := self._workers.get(key):
                 worker.target = target
-                self._nudge(worker)
+                self._probe_soon(worker)
             elif status.uid not in self._stopping:
                 self._add(status.uid, target)
         if not self._of_pod[status.uid]:
             del self._of_pod[status.uid]
 
     def results(self, status: PodRuntimeStatus) -> Mapping[ContainerID, ContainerProbes]:
-        """Today's conclusions, by id of the containers that are probed."""
+        """Return the current conclusions, by the ids of the containers that are probed."""
         found: dict[ContainerID, ContainerProbes] = {}
         for container_id in {key.container_id for key in self._of_pod.get(status.uid, ())}:
             found[container_id] = ContainerProbes(
@@ -88,8 +88,10 @@ class ProbeManager:
         return found
 
     def stop_all_but_readiness(self, uid: PodUID) -> None:
-        """The pod is being stopped, so its death is no failure. Readiness goes on: it may still be of interest
-        whether the pod serves. Conclusions stay as they are, and no new container is probed."""
+        """Stop liveness and startup probes of a pod that is being stopped, whose containers end on purpose.
+
+        Readiness probes continue, since the pod may still serve. Conclusions stay, and no new container is probed.
+        """
         self._stopping.add(uid)
         for key in self._of_pod.get(uid, ()):
             if key.probe_type is not ProbeType.READINESS:
@@ -121,11 +123,11 @@ class ProbeManager:
             self._start(worker)
 
     def _started(self, target: Target) -> Seconds:
-        """Monotonic time of the container's start, as worked out when it was first seen."""
+        """Return the monotonic time of the container's start, as computed when it was first seen."""
         return self._moments.monotonic(target.container_id, target.started_at)
 
     def _has_started(self, target: Target) -> bool:
-        """Whether the startup probe, if there is one, lets the others begin."""
+        """Whether the container has no startup probe, or it has succeeded, so that the other probes may begin."""
         if target.container.startup_probe is None:
             return True
         return self._conclusion(target.container_id, ProbeType.STARTUP) is ProbeResult.SUCCESS
@@ -145,11 +147,11 @@ class ProbeManager:
         work = supervise(name, worker.run, clock=self._deps.clock, policy=_RESTART)
         worker.task = self._group.create_task(work, name=name)
 
-    def _nudge(self, worker: ProbeWorker) -> None:
-        """Something about the pod has changed: if it is not ready, see at once whether that helped."""
+    def _probe_soon(self, worker: ProbeWorker) -> None:
+        """Repeat the readiness probe of a container that is not ready at once, since the pod has changed."""
         if worker.target.probe_type is not ProbeType.READINESS or worker.idle_since is None:
             return
-        rested = self._deps.clock.monotonic() - worker.idle_since >= _SOONEST_AGAIN
+        rested = self._deps.clock.monotonic() - worker.idle_since >= _MIN_REPEAT
         if rested and worker.state.conclusion is not ProbeResult.SUCCESS and worker.task is not None:
             _cancel(worker)
             worker.idle_since = None
@@ -163,9 +165,9 @@ class ProbeManager:
 
     def _concluded(self, worker: ProbeWorker) -> None:
         target, conclusion = worker.target, worker.state.conclusion
-        assert conclusion is not None, "a conclusion that changed is known"
+        assert conclusion is not None, "a changed conclusion is never unknown"
         fields = {"pod": str(target.ref), "container": target.container.name, "probe": target.probe_type}
-        _log.info("probe concluded", extra=fields | {"result": conclusion})
+        _log.info("probe: result changed", extra=fields | {"result": conclusion})
         if target.probe_type is ProbeType.STARTUP and conclusion is ProbeResult.SUCCESS:
             self._start_gated(target)
         self._deps.on_change(ProbeUpdate(target.ref.uid, target.container_id, target.probe_type, conclusion))

@@ -1,4 +1,4 @@
-"""What is probed, and what one probe found."""
+"""Targets and results of probes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from pykubelet.models.core_v1 import Container, Probe
 
 
 class ProbeKey(NamedTuple):
-    """Names one probe. A restarted container has a new id, and so begins anew."""
+    """Key of a probe. A restarted container has a new id, and so a new probe."""
 
     container_id: ContainerID
     probe_type: ProbeType
@@ -19,7 +19,7 @@ class ProbeKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One probe of one running container."""
+    """A probe of a running container."""
 
     ref: PodRef
     container: Container
@@ -27,11 +27,11 @@ class Target:
     probe_type: ProbeType
     probe: Probe
     pod_ip: str
-    """The pod's primary address, the node's for pods in the host's network; empty while there is none."""
+    """The pod's primary address, or the node's for pods in the host's network; empty while the pod has none."""
     started_at: Seconds
-    """When the container was started, Unix time."""
+    """Start of the container, Unix time."""
     was_started: bool = False
-    """The API server remembers that this container passed its startup probe (under an agent before us)."""
+    """The pod's status records that this container passed its startup probe, in an earlier run of the agent."""
 
     @property
     def key(self) -> ProbeKey:
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Pace and thresholds of a probe. Seconds may be fractions, though the API has none so far."""
+    """Periods and thresholds of a probe. Seconds may be fractions, although the API has only integers so far."""
 
     initial_delay: Seconds
     period: Seconds
@@ -50,19 +50,19 @@ class Timing:
 
 
 class Verdict(StrEnum):
-    """What one probe found."""
+    """Result of one execution of a probe."""
 
     SUCCESS = "success"
     WARNING = "warning"
-    """A success that somebody should look at."""
+    """A success with a warning event."""
     FAILURE = "failure"
     ERROR = "unknown"
-    """The probe could not be made; says nothing about the container. Named as in the reference's events."""
+    """The probe could not be run, so the container's state is unknown. Named as in events of the Go kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of one probe; the message is for the event, and empty for a success."""
+    """The result of a probe; the message is for the event, and empty for a success."""
 
     verdict: Verdict
     message: str = ""
@@ -70,7 +70,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command in a container came to."""
+    """Result of a command in a container."""
 
     exit_code: int
     stdout: bytes = b""

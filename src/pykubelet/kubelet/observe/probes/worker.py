@@ -1,4 +1,4 @@
-"""`ProbeWorker`: makes one probe of one container again and again, and keeps what that has led to."""
+"""`ProbeWorker`: runs one probe of one container periodically, and keeps its conclusion."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _METRIC_LABELS = {
 
 
 class ProbeWorker:
-    """One probe. Its task is owned by the manager, which may cancel it and start it anew at any time."""
+    """The worker of one probe. The manager owns its task, and may cancel and restart it at any time."""
 
     def __init__(
         self, target: Target, state: ProbeState, deps: ProbeDeps, concluded: Callable[["ProbeWorker"], None]
@@ -30,32 +30,32 @@ class ProbeWorker:
         self.state = state
         self.task: asyncio.Task[None] | None = None
         self.idle_since: Seconds | None = None
-        """Since when it waits for its next probe; None: before the first one, or while one is made."""
+        """Time since which it waits for the next probe; None: before the first one, or while one runs."""
         self.first_delay: Seconds = 0.0
-        """Seconds that the next call of `run` waits before it probes."""
+        """Seconds that the next call of `run` waits before its first probe."""
         self._deps = deps
         self._timing = decide.timing(target.probe)
         self._concluded = concluded
 
     async def run(self) -> None:
-        """Probe until there is nothing left to ask, or until cancelled."""
+        """Probe until the probe is finished, or until cancelled."""
         clock = self._deps.clock
         delay, self.first_delay = self.first_delay, 0.0
-        while not decide.is_over(self.state):
+        while not decide.is_finished(self.state):
             await clock.sleep(delay)
             self.idle_since = None
             began = clock.monotonic()
-            self._take(await self._deps.prober.probe(self.target), began)
+            self._process(await self._deps.prober.probe(self.target), began)
             self.idle_since = clock.monotonic()
             delay = began + self._timing.period - self.idle_since
 
-    def _take(self, seen: Observation, began: Seconds) -> None:
+    def _process(self, seen: Observation, began: Seconds) -> None:
         self._report(seen, began)
         if seen.verdict is Verdict.ERROR:
             return
         old, result = self.state, _result(seen.verdict)
         self.state = decide.observe(old, result, self._timing)
-        if decide.is_news(old, self.state):
+        if decide.is_reported(old, self.state):
             self._concluded(self)
 
     def _report(self, seen: Observation, began: Seconds) -> None:
@@ -73,7 +73,7 @@ def _result(verdict: Verdict) -> ProbeResult:
 
 
 def _event_message(target: Target, seen: Observation) -> str:
-    """What the event says, in the reference's words; empty for a plain success."""
+    """Return the event's message, in the words of the Go kubelet; empty for a plain success."""
     match seen.verdict:
         case Verdict.SUCCESS:
             return ""

@@ -1,6 +1,7 @@
-"""Watches whether the container runtime answers and is ready; wakes the pods when it comes back.
+"""Health of the container runtime: whether it responds and is ready; its recovery wakes the pods' workers.
 
-Run by ``main.py``; asked by the workers (is the network ready?) and by the health checks.
+The workers (is the network ready?) and the health checks read it. Imports no other stage. Start reading in
+``manager.py``.
 """
 
 from pykubelet.kubelet.observe.runtimehealth.manager import RuntimeHealth, RuntimeHealthDeps

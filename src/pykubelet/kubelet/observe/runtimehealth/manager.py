@@ -1,4 +1,4 @@
-"""The runtime's own health: asked every 5 s while it is well, and from 0.1 s up to 5 s apart while it is not."""
+"""`RuntimeHealth`: calls the runtime's Status every 5 s while it is ready, else after 0.1 s with back-off up to 5 s."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -19,40 +19,40 @@ FIRST_RETRY_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RuntimeHealthDeps:
-    """What it acts through."""
+    """Dependencies of `RuntimeHealth`."""
 
     ask: Callable[[], Awaitable[RuntimeConditions]]
-    """Asks the runtime for its conditions; raises base errors when it does not answer."""
+    """Reads the runtime's conditions; raises errors of ``base.errors`` if it does not respond."""
     recovered: Callable[[], None]
-    """Called when the runtime answers again, or its network has become ready."""
+    """Called when the runtime responds again, or its network has become ready."""
     events: EventRecorder
     clock: Clock
 
 
 class RuntimeHealth:
-    """Keeps the runtime's last known conditions. A runtime that does not answer is not ready."""
+    """The last known conditions of the runtime. A runtime that does not respond is not ready."""
 
     def __init__(self, deps: RuntimeHealthDeps) -> None:
         self._deps = deps
         self._guard = Guard("runtime-health", deps.clock.monotonic)
-        self._conditions = RuntimeConditions(message="the container runtime has not been asked yet")
+        self._conditions = RuntimeConditions(message="the container runtime has not been checked yet")
         self._asked = False
         self._known = False
 
     def known(self) -> bool:
-        """Whether the runtime has answered at all."""
+        """Whether the runtime has ever responded."""
         return self._known
 
     def current(self) -> RuntimeConditions:
-        """The conditions as last seen."""
+        """Return the conditions of the last check."""
         return self._conditions
 
     def healthy(self) -> str | None:
-        """None, or why the runtime cannot be used now."""
+        """Return None, or why the runtime cannot be used now."""
         return None if self._conditions.runtime_ready else self._conditions.message or "the runtime is not ready"
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Check until cancelled."""
         backoff = Backoff(FIRST_RETRY_SECONDS, CHECK_SECONDS)
         clock = self._deps.clock
         while True:
@@ -65,20 +65,20 @@ class RuntimeHealth:
                 await clock.sleep(backoff.next("runtime", clock.monotonic()))
 
     async def check(self) -> None:
-        """Ask once; tells about changes."""
+        """Check once; a change is logged and reported."""
         before = self._conditions
         try:
             self._conditions = await self._deps.ask()
             self._known = True
         except PykubeletError as error:
-            self._conditions = RuntimeConditions(message=f"the container runtime does not answer: {error}")
+            self._conditions = RuntimeConditions(message=f"the container runtime is not responding: {error}")
         now = self._conditions
         if (before.runtime_ready, before.network_ready) == (now.runtime_ready, now.network_ready) and self._asked:
             return
         self._asked = True
         if now.runtime_ready:
             fields = {"network_ready": now.network_ready, "detail": now.message}
-            _log.info("container runtime is ready", extra=fields)
+            _log.info("container runtime: ready", extra=fields)
             self._deps.recovered()
         else:
             self._deps.events.event(None, WARNING, Reason.RUNTIME_NOT_READY, now.message)

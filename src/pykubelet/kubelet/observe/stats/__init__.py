@@ -1,7 +1,7 @@
-"""Node and pod statistics: what the machine, its pods and their containers use, read on demand.
+"""Usage of the machine, its pods and their containers, measured on demand.
 
-Asked by the node's server (/stats/summary, /metrics/cadvisor, /metrics/resource) and by the local API; built by
-``main.py``.
+The kubelet API server (/stats/summary, /metrics/cadvisor, /metrics/resource), the local API and eviction read it.
+Imports ``linux``, and no other stage. Start reading in ``manager.py``.
 """
 
 from pykubelet.kubelet.observe.stats.interfaces import StatsConfig, StatsDeps, UsageCri, VolumeReader

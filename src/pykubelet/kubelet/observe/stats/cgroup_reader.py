@@ -1,4 +1,4 @@
-"""Reads control files of cgroups. Blocks; called in threads. A cgroup that goes away meanwhile is None."""
+"""Reads control files of cgroups. Blocks, so it is called in threads. A cgroup that disappears meanwhile is None."""
 
 import os
 from pathlib import Path
@@ -42,14 +42,14 @@ _V2_FULL: Final = (
 
 
 class CgroupReader:
-    """Reads below the mount points of the layout."""
+    """The reader of control files below the mount points of a layout."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._devices: dict[str, str] = {}
 
     def read(self, path: str, at: Seconds, *, full: bool) -> CgroupUsage | None:
-        """The usage of a cgroup; ``full`` for all that /metrics/cadvisor shows. ``at`` is noted as the time."""
+        """Read the usage of a cgroup; ``full``: all that /metrics/cadvisor shows. ``at`` is recorded as its time."""
         directories = self.directories(path)
         created = _created(directories)
         if created is None:
@@ -69,7 +69,7 @@ class CgroupReader:
         )
 
     def cpu_ns(self, path: str) -> int | None:
-        """The CPU time alone: one file."""
+        """Read the CPU time alone, from one file."""
         if self._layout.mode is Mode.V2:
             files = {"cpu.stat": _text(self.directories(path)[""] / "cpu.stat")}
             usage = compute.cpu_v2(files)
@@ -78,14 +78,14 @@ class CgroupReader:
         return None if directory is None else compute.number(_text(directory / "cpuacct.usage"))
 
     def directories(self, path: str) -> dict[str, Path]:
-        """Directory by controller; with version 2 the only one, under an empty name, where the limits are."""
+        """Return the cgroup's directory by controller; with cgroup v2 one directory, under an empty name."""
         relative = path.strip("/")
         if self._layout.mode is Mode.V2 and self._layout.unified is not None:
             return {"": inner(self._layout.unified / relative)}
         return {name: mount / relative for name, mount in self._layout.controllers.items()}
 
     def children(self, path: str) -> list[str]:
-        """Names of the cgroups directly below; empty when there is no such cgroup."""
+        """Return the names of the child cgroups; empty if the cgroup does not exist."""
         directories = self.directories(path)
         directory = directories.get("") or directories.get("memory") or directories.get("cpuacct")
         if directory is None:
@@ -97,7 +97,7 @@ class CgroupReader:
             return []
 
     def pids(self, path: str) -> list[int]:
-        """Processes in the cgroup itself and in those below."""
+        """Return the processes in the cgroup and below."""
         directories = self.directories(path)
         directory = directories.get("") or directories.get("pids") or directories.get("cpuacct")
         return [] if directory is None else list(_pids(directory))
@@ -134,7 +134,7 @@ class CgroupReader:
 
 
 def _created(directories: dict[str, Path]) -> Seconds | None:
-    """When the cgroup was made; None if it is in no hierarchy."""
+    """Return the creation time of the cgroup; None if it is in no hierarchy."""
     for name in ("", "memory", "cpuacct"):
         if name in directories:
             try:
@@ -145,7 +145,7 @@ def _created(directories: dict[str, Path]) -> Seconds | None:
 
 
 def _text(path: Path) -> str:
-    # Not Path.read_text: this is called thousands of times for one scrape.
+    # Path.read_text is slower, and this is called thousands of times per scrape.
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -169,7 +169,7 @@ def _pids(directory: Path) -> list[int]:
 
 
 def _open_files(pid: int) -> tuple[int, int]:
-    """Descriptors, and how many of them are sockets."""
+    """Return the number of descriptors, and of the sockets among them."""
     targets = [target for _, target in procfs.descriptors(pid)]
     return len(targets), sum(target.startswith("socket:") for target in targets)
 

@@ -1,7 +1,7 @@
-"""From the texts of a cgroup's control files to its usage, for both versions (docs.kernel.org, "cgroup-v2"). Pure.
+"""Parsing of a cgroup's control files to its usage, for both cgroup versions (docs.kernel.org, "cgroup-v2"). Pure.
 
-A missing file is an empty text. Formulas are the reference's: the working set is usage without inactive file pages,
-resident memory is anonymous memory.
+A missing file is an empty text. Formulas are those of the Go kubelet: the working set is usage without inactive file
+pages, resident memory is anonymous memory.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,25 +16,25 @@ DeviceName = Callable[[str], str]
 """``major:minor`` → path of the device."""
 
 TICK_NS: Final = 10_000_000
-"""USER_HZ is 100 on all architectures that matter."""
+"""Nanoseconds of a tick; USER_HZ is 100 on all supported architectures."""
 _UNLIMITED: Final = 1 << 62
-"""Above this a v1 limit is none; the kernel rounds it to pages."""
+"""A v1 limit from this value on means no limit; the kernel rounds it to pages."""
 
 
 def number(text: str) -> int | None:
-    """The number in a file; None for ``max``, an empty one or anything else."""
+    """Parse the number in a file; None for ``max``, an empty text or anything else."""
     word = text.strip()
     return int(word) if word.lstrip("-").isdecimal() else None
 
 
 def keyed(text: str) -> dict[str, int]:
-    """A file of ``name number`` lines."""
+    """Parse a file of ``name number`` lines."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
 def cpu_v1(files: Texts) -> CpuUsage | None:
-    """From ``cpuacct.*`` and ``cpu.*``."""
+    """Parse CPU usage from ``cpuacct.*`` and ``cpu.*``."""
     total = number(files.get("cpuacct.usage", ""))
     if total is None:
         return None
@@ -54,7 +54,7 @@ def cpu_v1(files: Texts) -> CpuUsage | None:
 
 
 def cpu_v2(files: Texts) -> CpuUsage | None:
-    """From ``cpu.stat``, ``cpu.max`` and ``cpu.weight``."""
+    """Parse CPU usage from ``cpu.stat``, ``cpu.max`` and ``cpu.weight``."""
     stat = keyed(files.get("cpu.stat", ""))
     if "usage_usec" not in stat:
         return None
@@ -74,7 +74,7 @@ def cpu_v2(files: Texts) -> CpuUsage | None:
 
 
 def memory_v1(files: Texts) -> MemoryUsage | None:
-    """From ``memory.*``; the counters with ``total_`` include the cgroups below."""
+    """Parse memory usage from ``memory.*`` of v1; the counters with ``total_`` include the cgroups below."""
     usage = number(files.get("memory.usage_in_bytes", ""))
     if usage is None:
         return None
@@ -104,7 +104,7 @@ def memory_v1(files: Texts) -> MemoryUsage | None:
 
 
 def memory_v2(files: Texts) -> MemoryUsage | None:
-    """From ``memory.*``."""
+    """Parse memory usage from ``memory.*`` of v2."""
     usage = number(files.get("memory.current", ""))
     if usage is None:
         return None
@@ -132,7 +132,7 @@ def memory_v2(files: Texts) -> MemoryUsage | None:
 
 
 def io_v1(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
-    """From the throttling policy's counters, which there are whatever the I/O scheduler."""
+    """Parse I/O from the counters of the throttling policy, which exist with every I/O scheduler."""
     sizes = _v1_operations(files.get("blkio.throttle.io_service_bytes_recursive", ""))
     counts = _v1_operations(files.get("blkio.throttle.io_serviced_recursive", ""))
     return tuple(
@@ -146,7 +146,7 @@ def io_v1(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
 
 
 def io_v2(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
-    """From ``io.stat``."""
+    """Parse I/O from ``io.stat``."""
     found = []
     for words in map(str.split, files.get("io.stat", "").splitlines()):
         if not words:
@@ -159,12 +159,12 @@ def io_v2(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
 
 
 def pressure(files: Texts) -> Pressure:
-    """From ``cpu.pressure``, ``memory.pressure`` and ``io.pressure``, or the machine's of the same form."""
+    """Parse ``cpu.pressure``, ``memory.pressure`` and ``io.pressure``; the machine's files have the same format."""
     return Pressure(*(psi(files.get(f"{what}.pressure", "")) for what in ("cpu", "memory", "io")))
 
 
 def psi(text: str) -> PsiStats | None:
-    """One pressure file; a line that older kernels lack counts as nothing."""
+    """Parse a pressure file; a line that older kernels lack counts as zero."""
     lines: dict[str, PsiData] = {}
     for line in text.splitlines():
         kind, *pairs = line.split()

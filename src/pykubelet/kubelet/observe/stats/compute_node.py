@@ -1,4 +1,4 @@
-"""From the texts of /proc to the machine's usage. Pure."""
+"""Parsing of files of /proc to the machine's usage. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -9,11 +9,11 @@ from pykubelet.linux.procparse import Membership, Stat
 
 _KIB: Final = 1024
 _NOT_ITS_OWN: Final = ("lo", "veth", "docker", "nerdctl")
-"""Interfaces of pods and of the machine to itself, which the reference leaves out too."""
+"""Prefixes of loopback and pod interfaces, which the Go kubelet leaves out too."""
 
 
 def machine_cpu(stat: str) -> CpuUsage | None:
-    """CPU time of the machine from /proc/stat, to the hundredth of a second; waiting for I/O is idle."""
+    """Parse the machine's CPU time from /proc/stat, in steps of 10 ms; waiting for I/O counts as idle."""
     for line in stat.splitlines():
         words = line.split()
         if words and words[0] == "cpu":
@@ -27,7 +27,7 @@ def machine_cpu(stat: str) -> CpuUsage | None:
 
 
 def machine_memory(meminfo: str, vmstat: str) -> MemoryUsage:
-    """The machine's memory; the same on both cgroup versions, of which one has no counters at its root."""
+    """Compute the machine's memory from /proc, since the root of cgroup v2 has no memory counters."""
     table = {name: value * _KIB for name, value in keyed(_plain(meminfo)).items()}
     faults = keyed(vmstat)
     usage = table.get("MemTotal", 0) - table.get("MemFree", 0)
@@ -51,7 +51,7 @@ def machine_memory(meminfo: str, vmstat: str) -> MemoryUsage:
 
 
 def interfaces(net_dev: str) -> tuple[Interface, ...]:
-    """From /proc/net/dev, without the loopback and what belongs to pods."""
+    """Parse /proc/net/dev, without the loopback and the interfaces of pods."""
     found = []
     for line in net_dev.splitlines()[2:]:
         name, _, rest = line.strip().partition(":")
@@ -65,7 +65,7 @@ def interfaces(net_dev: str) -> tuple[Interface, ...]:
 
 
 def default_interface(route: str, known: Sequence[Interface]) -> str:
-    """The interface of the default route (/proc/net/route), else ``eth0``, else the first there is."""
+    """Return the interface of the default route (/proc/net/route), else ``eth0``, else the first one."""
     for line in route.splitlines()[1:]:
         words = line.split()
         if len(words) > 7 and words[1] == words[7] == "00000000":
@@ -75,13 +75,13 @@ def default_interface(route: str, known: Sequence[Interface]) -> str:
 
 
 def process_usage(stat: Stat, page: int) -> tuple[CpuUsage, int]:
-    """CPU time and resident bytes of one process; ``page`` is the page size."""
+    """Compute the CPU time and resident bytes of a process; ``page`` is the page size in bytes."""
     user, system = stat.user_ticks * TICK_NS, stat.system_ticks * TICK_NS
     return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), stat.resident_pages * page
 
 
 def processors(cpuinfo: str) -> tuple[int, int]:
-    """(physical cores, sockets) by /proc/cpuinfo; (0, 0) where it does not tell, as on most ARM machines."""
+    """Count (physical cores, sockets) in /proc/cpuinfo; (0, 0) where it lacks them, as on most ARM machines."""
     cores: set[tuple[str, str]] = set()
     socket = ""
     for line in cpuinfo.splitlines():
@@ -95,7 +95,7 @@ def processors(cpuinfo: str) -> tuple[int, int]:
 
 
 def own_cgroup(memberships: Iterable[Membership], controllers: Iterable[str]) -> str:
-    """The cgroup of a process in the hierarchy of one of the controllers (version 2: "")."""
+    """Return the cgroup of a process in the hierarchy of one of the controllers (cgroup v2: "")."""
     wanted = set(controllers)
     return next((each.path for each in memberships if wanted & set(each.controllers or ("",))), "/")
 

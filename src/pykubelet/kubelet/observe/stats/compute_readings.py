@@ -1,14 +1,14 @@
-"""From what was seen to the rows of a scrape. Pure."""
+"""Conversion of a snapshot to the rows of a scrape. Pure."""
 
 from collections.abc import Iterable
 
-from pykubelet.kubelet.observe.stats.types import FsView, Layer, Seen, SeenPod, Storage
+from pykubelet.kubelet.observe.stats.types import FsView, Layer, PodSnapshot, Snapshot, Storage
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.usage import Filesystem, Machine, Reading, Readings
 
 
-def readings(machine: Machine, seen: Seen, storage: Storage) -> Readings:
-    """A row for the machine, the groups of pods, each pod and each container."""
+def readings(machine: Machine, seen: Snapshot, storage: Storage) -> Readings:
+    """Return a row for the machine, the QoS cgroups, each pod and each container."""
     filesystems = {view.device: _whole(view) for view in (storage.root, storage.images, storage.containers) if view}
     rows = [
         Reading(
@@ -24,7 +24,7 @@ def readings(machine: Machine, seen: Seen, storage: Storage) -> Readings:
     return Readings(machine, tuple(rows))
 
 
-def _pod(pod: SeenPod, storage: Storage) -> Iterable[Reading]:
+def _pod(pod: PodSnapshot, storage: Storage) -> Iterable[Reading]:
     ref = ref_of(pod.pod)
     if pod.usage is not None:
         yield Reading(

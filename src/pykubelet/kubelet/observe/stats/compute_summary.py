@@ -1,12 +1,20 @@
-"""From what was seen to the Summary API (``stats/v1alpha1``). Pure.
+"""Conversion of a snapshot to the Summary API (``stats/v1alpha1``). Pure.
 
-``rate`` gives the CPU usage for a name and a CPU time, in billionths of a core, or None.
+``rate`` returns the CPU usage for a name and a CPU time in nanoseconds, in billionths of a core, or None.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pykubelet.kubelet.observe.stats.types import Daemon, FsView, Layer, Seen, SeenContainer, SeenPod, Storage
+from pykubelet.kubelet.observe.stats.types import (
+    ContainerSnapshot,
+    Daemon,
+    FsView,
+    Layer,
+    PodSnapshot,
+    Snapshot,
+    Storage,
+)
 from pykubelet.kubelet.types import stats
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.usage import CgroupUsage, Interface
@@ -17,7 +25,7 @@ Rate = Callable[[str, int], int | None]
 
 @dataclass(frozen=True, slots=True)
 class PodFiles:
-    """What one pod's files take: its volumes, which of them are ephemeral, its logs by container, its other files."""
+    """Disk usage of a pod: its volumes, names of the ephemeral ones, its logs by container, its other files."""
 
     volumes: tuple[stats.VolumeStats, ...] = ()
     ephemeral: tuple[str, ...] = ()
@@ -27,14 +35,14 @@ class PodFiles:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Everything about disks; None of it is known when only CPU and memory are asked for."""
+    """Disk usage of the node and its pods."""
 
     storage: Storage = field(default_factory=Storage)
     files: Mapping[PodUID, PodFiles] = field(default_factory=dict)
 
 
-def summary(node_name: str, booted: float, seen: Seen, disk: Disk | None, rate: Rate) -> stats.Summary:
-    """The answer; without ``disk`` of CPU and memory only."""
+def summary(node_name: str, booted: float, seen: Snapshot, disk: Disk | None, rate: Rate) -> stats.Summary:
+    """Return the Summary; without ``disk``, of CPU and memory only."""
     builder = _Builder(seen, disk or Disk(), rate, light=disk is None)
     return stats.Summary(
         node=builder.node(node_name, booted),
@@ -43,7 +51,7 @@ def summary(node_name: str, booted: float, seen: Seen, disk: Disk | None, rate: 
 
 
 def cpu_stats(usage: CgroupUsage, rate: Rate) -> stats.CpuStats | None:
-    """CPU time and usage of a cgroup."""
+    """Return the CPU time and usage of a cgroup."""
     if usage.cpu is None:
         return None
     return stats.CpuStats(
@@ -55,7 +63,7 @@ def cpu_stats(usage: CgroupUsage, rate: Rate) -> stats.CpuStats | None:
 
 
 def memory_stats(usage: CgroupUsage) -> stats.MemoryStats | None:
-    """Memory of a cgroup; what is available is told where there is a limit."""
+    """Return the memory usage of a cgroup; available memory only if the cgroup has a limit."""
     memory = usage.memory
     if memory is None:
         return None
@@ -72,7 +80,7 @@ def memory_stats(usage: CgroupUsage) -> stats.MemoryStats | None:
 
 
 def swap_stats(usage: CgroupUsage) -> stats.SwapStats | None:
-    """Swap of a cgroup, where it is accounted for."""
+    """Return the swap usage of a cgroup; None where the kernel does not account for it."""
     memory = usage.memory
     if memory is None or memory.swap is None:
         return None
@@ -85,13 +93,13 @@ def swap_stats(usage: CgroupUsage) -> stats.SwapStats | None:
 
 
 def io_stats(usage: CgroupUsage) -> stats.IoStats | None:
-    """Pressure on block devices, where the kernel tells."""
+    """Return the pressure on block devices; None where the kernel does not report it."""
     psi = usage.pressure.io
     return None if psi is None else stats.IoStats(time=time_from_unix(usage.at), psi=psi)
 
 
 def network_stats(at: float, interfaces: tuple[Interface, ...], default: str) -> stats.NetworkStats | None:
-    """Counters of the default interface, or of the first, and of all."""
+    """Return the counters of the default interface (else the first one) and of all interfaces."""
     shown = tuple(
         stats.InterfaceStats(
             name=i.name, rx_bytes=i.rx_bytes, rx_errors=i.rx_errors, tx_bytes=i.tx_bytes, tx_errors=i.tx_errors
@@ -113,7 +121,7 @@ def network_stats(at: float, interfaces: tuple[Interface, ...], default: str) ->
 
 
 class _Builder:
-    def __init__(self, seen: Seen, disk: Disk, rate: Rate, *, light: bool) -> None:
+    def __init__(self, seen: Snapshot, disk: Disk, rate: Rate, *, light: bool) -> None:
         self._seen = seen
         self._disk = disk
         self._rate = rate
@@ -149,7 +157,7 @@ class _Builder:
             rlimit=stats.RlimitStats(time=self._time, max_pid=seen.pid_limit, running=machine.threads),
         )
 
-    def pod(self, seen: SeenPod) -> stats.PodStats:
+    def pod(self, seen: PodSnapshot) -> stats.PodStats:
         ref, usage = ref_of(seen.pod), seen.usage
         files = self._disk.files.get(ref.uid, PodFiles())
         started = seen.pod.status.start_time
@@ -184,7 +192,7 @@ class _Builder:
             swap=swap_stats(daemon.usage),
         )
 
-    def _container(self, container: SeenContainer, files: PodFiles) -> stats.ContainerStats:
+    def _container(self, container: ContainerSnapshot, files: PodFiles) -> stats.ContainerStats:
         usage = container.usage
         return stats.ContainerStats(
             name=container.name,
@@ -219,7 +227,7 @@ class _Builder:
         return None if part is None else self._fs(view, (part.used_bytes, part.inodes_used))
 
     def _fs(self, view: FsView | None, used: tuple[int | None, int | None] | None = None) -> stats.FsStats | None:
-        """A file system with its own usage, or with that of a part of it."""
+        """Return a file system with its own usage, or with ``used`` (bytes, inodes) of a part of it."""
         if view is None:
             return None
         own = (view.used, view.inodes - view.inodes_free)

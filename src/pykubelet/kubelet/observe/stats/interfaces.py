@@ -1,4 +1,4 @@
-"""What the statistics need of others."""
+"""Interfaces of the other stages that the measurement of usage calls."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class UsageCri(Protocol):
-    """What the runtime alone knows. Raises the errors of ``base.errors``."""
+    """CRI calls about usage. Raise errors of ``base.errors``."""
 
     async def list_container_stats(self, filter: pb.ContainerStatsFilter | None = None) -> list[pb.ContainerStats]:
-        """Usage of the running containers."""
+        """Return the usage of the running containers."""
 
     async def image_fs_info(self) -> pb.ImageFsInfoResponse:
-        """Where images and writable layers are."""
+        """Return the file systems of images and writable layers."""
 
 
 VolumeReader = Callable[[Pod], Awaitable[Mapping[str, VolumeSizes]]]
-"""How full a pod's volumes of storage systems are, by name; never raises, but may take its time."""
+"""Returns capacity and usage of a pod's volumes of storage systems, by name; never raises, but may be slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatsDeps:
-    """All that the statistics are read through."""
+    """Dependencies of `NodeUsage`."""
 
     pods: Callable[[], Sequence[Pod]]
-    """The pods with their statuses."""
+    """Returns the pods with their statuses."""
     pod_cgroup: Callable[[Pod], str | None]
-    """The path of a pod's cgroup below the root of the hierarchy; None: it has none."""
+    """Returns the path of a pod's cgroup below the root of the hierarchy; None: the pod has no cgroup."""
     cri: UsageCri
     image_cri: UsageCri
     clock: Clock
@@ -43,17 +43,17 @@ class StatsDeps:
 
 @dataclass(frozen=True, slots=True)
 class StatsConfig:
-    """Where things are."""
+    """Names and paths on the node, and intervals."""
 
     node_name: str
     layout: Layout
     root_dir: Path
     pod_logs_dir: Path
     groups: tuple[str, ...]
-    """The paths of the cgroup of all pods, and of those of the classes below it."""
+    """Paths of the cgroup of all pods, and of the QoS cgroups below it."""
     runtime_socket: str = ""
-    """The runtime's endpoint, by whose other end its process is found."""
+    """The runtime's endpoint, whose peer is the runtime's process."""
     volume_period: Seconds = 60.0
-    """``volumeStatsAggPeriod``; 0: volumes are not counted."""
+    """``volumeStatsAggPeriod``; 0: volumes are not measured."""
     fresh_for: Seconds = 10.0
-    """A reading is given again for so long."""
+    """Time for which a reading is reused."""

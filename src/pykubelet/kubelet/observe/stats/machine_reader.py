@@ -1,4 +1,4 @@
-"""Reads the machine, the agent's and the runtime's own usage, and pods' network counters. Blocks; called in threads."""
+"""Reads the usage of the machine, the agent and the runtime, and pods' network counters. Blocks; called in threads."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ _PEER: Final = struct.Struct("3i")
 
 
 class MachineReader:
-    """See the module."""
+    """The reader of the machine, of the agent's and the runtime's processes, and of network counters."""
 
     def __init__(self, layout: Layout, cgroups: CgroupReader, runtime_endpoint: str) -> None:
         self._layout = layout
@@ -35,7 +35,7 @@ class MachineReader:
         return self._boot
 
     def usage(self, at: Seconds, *, full: bool) -> CgroupUsage:
-        """The machine as the cgroup ``/``."""
+        """Read the machine's usage, as that of the cgroup ``/``."""
         root = self._cgroups.read("/", at, full=full)
         files = {f"{what}.pressure": procfs.machine(f"pressure/{what}") for what in ("cpu", "memory", "io")}
         return CgroupUsage(
@@ -50,19 +50,19 @@ class MachineReader:
         )
 
     def network(self) -> tuple[tuple[Interface, ...], str]:
-        """The machine's interfaces, and which is the default one."""
+        """Read the machine's interfaces and the name of the default one."""
         found = compute_node.interfaces(procfs.network_devices("self"))
         return found, compute_node.default_interface(procfs.machine("self/net/route"), found)
 
     def pod_network(self, pids: Iterable[int]) -> tuple[Interface, ...]:
-        """Interfaces of the network namespace of the first of these processes that is not in ours."""
+        """Read the interfaces of the first of these processes that is not in the agent's network namespace."""
         for pid in pids:
             if procfs.namespace(pid, "net") not in (None, self._own_netns):
                 return compute_node.interfaces(procfs.network_devices(pid))
         return ()
 
     def daemons(self, at: Seconds) -> list[Daemon]:
-        """The agent and, if it can be found, the runtime."""
+        """Read the usage of the agent and, if its process is found, of the runtime."""
         found = [self._daemon("kubelet", os.getpid(), at)]
         runtime = self._runtime_pid()
         if runtime:
@@ -70,7 +70,7 @@ class MachineReader:
         return [daemon for daemon in found if daemon is not None]
 
     def describe(self) -> Machine:
-        """The machine's identity and size."""
+        """Read the machine's identity and size."""
         memory = system.meminfo()
         cores, sockets = compute_node.processors(procfs.machine("cpuinfo"))
         return Machine(
@@ -87,7 +87,7 @@ class MachineReader:
         )
 
     def _runtime_pid(self) -> int:
-        """The runtime's process, asked for again when the one we know is gone; 0: unknown."""
+        """Return the runtime's process id, found again when the known process has ended; 0: unknown."""
         known = self._runtime
         now = procfs.stat(known.pid) if known else None
         if known is None or now is None or now.started != known.started:
@@ -111,7 +111,7 @@ class MachineReader:
 
 
 def _peer(path: str) -> int:
-    """The process that listens on a unix socket; 0 if there is none to be found."""
+    """Return the process that listens on a unix socket; 0: not found."""
     if not path.startswith("/"):
         return 0
     try:

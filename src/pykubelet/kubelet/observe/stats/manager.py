@@ -1,8 +1,8 @@
-"""Usage of the node, its pods and containers, measured when somebody asks. Nothing is polled.
+"""`NodeUsage`: usage of the node, its pods and containers, measured on request; nothing is polled.
 
-CPU and memory come from cgroups, for pods without one (a runtime that keeps its containers in virtual machines, say)
-from the runtime; writable layers and image file systems from the runtime; network counters from a process of the pod.
-A reading is good for ten seconds, and is made once however many ask.
+CPU and memory come from cgroups, or from the runtime for pods without one (for example with containers in virtual
+machines); writable layers and image file systems come from the runtime, network counters from a process of the pod. A
+reading is reused for ten seconds, and concurrent requests share one.
 """
 
 import asyncio
@@ -18,42 +18,42 @@ from pykubelet.kubelet.observe.stats.compute_summary import Disk, PodFiles, summ
 from pykubelet.kubelet.observe.stats.interfaces import StatsConfig, StatsDeps
 from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
 from pykubelet.kubelet.observe.stats.rates import CpuRates
-from pykubelet.kubelet.observe.stats.types import Layer, Seen, SeenPod, Storage
+from pykubelet.kubelet.observe.stats.snapshot import SnapshotReader
+from pykubelet.kubelet.observe.stats.types import Layer, PodSnapshot, Snapshot, Storage
 from pykubelet.kubelet.observe.stats.volumes import DiskUsage
-from pykubelet.kubelet.observe.stats.walk import MachineWalk
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.usage import CgroupUsage, Machine, MemoryUsage, Readings
 
 _FIRST_WINDOW: Seconds = 0.25
-"""Between the two readings that a CPU usage needs, when there is none from before."""
+"""Time between the two readings for a CPU usage, if there is no earlier one."""
 
 
 class NodeUsage:
-    """See the module. ``run`` has to be running for figures of volumes and logs."""
+    """The measurement of usage. Figures of volumes and logs need a running ``run``."""
 
     def __init__(self, config: StatsConfig, deps: StatsDeps) -> None:
         self._config = config
         self._deps = deps
         cgroups = CgroupReader(config.layout)
         self._reader = MachineReader(config.layout, cgroups, config.runtime_socket)
-        self._walk = MachineWalk(config.groups, cgroups, self._reader)
+        self._snapshots = SnapshotReader(config.groups, cgroups, self._reader)
         self._rates = CpuRates()
         self._disk = DiskUsage(config.root_dir, config.pod_logs_dir, config.volume_period, deps.clock, deps.volumes)
         self._lock = asyncio.Lock()
-        self._seen: Seen | None = None
+        self._seen: Snapshot | None = None
         self._storage: tuple[Seconds, Storage] | None = None
         self._machine: Machine | None = None
 
     async def run(self) -> None:
-        """Count what pods' files take, when it is asked for, until cancelled."""
+        """Measure the disk usage of pods on request, until cancelled."""
         await self._disk.run()
 
     async def summary(self, *, only_cpu_and_memory: bool = False) -> Summary:
-        """The Summary API's answer, for all pods of which something runs."""
+        """Return the Summary of all pods with a running container."""
         files = {} if only_cpu_and_memory else await self._files()
         async with self._lock:
-            seen = await self._look(full=False, rates=True)
+            seen = await self._snapshot(full=False, rates=True)
             disk = None if only_cpu_and_memory else Disk(await self._storages(), files=files)
 
             def rate(name: str, cpu_ns: int) -> int | None:
@@ -64,44 +64,44 @@ class NodeUsage:
             return found
 
     async def _files(self) -> Mapping[PodUID, PodFiles]:
-        """What pods' files take. Counting may take long, so no other reading waits for it."""
+        """Return the disk usage of pods. It may take long, so the lock is not held meanwhile."""
         async with self._lock:
-            seen = await self._look(full=False, rates=True)
+            seen = await self._snapshot(full=False, rates=True)
         return await self._disk.of(pod.pod for pod in seen.pods)
 
     async def readings(self, *, full: bool = True) -> Readings:
-        """Every cgroup for a scrape; ``full`` with limits, I/O, processes and file systems."""
+        """Return the readings of a scrape; ``full``: with limits, I/O, processes and file systems."""
         async with self._lock:
-            seen = await self._look(full=full, rates=False)
+            seen = await self._snapshot(full=full, rates=False)
             stored = await self._storages() if full else Storage()
             if self._machine is None:
                 self._machine = await blocking.call("stats", self._reader.describe)
             return readings(self._machine, seen, stored)
 
-    async def _look(self, *, full: bool, rates: bool) -> Seen:
+    async def _snapshot(self, *, full: bool, rates: bool) -> Snapshot:
         clock = self._deps.clock
         last = self._seen
-        if last is not None and self._good_enough(last, full=full, rates=rates):
+        if last is not None and self._is_fresh(last, full=full, rates=rates):
             return last
         pods = [(pod, self._deps.pod_cgroup(pod)) for pod in self._deps.pods()]
         if rates:
             await self._prepare_rates([path for _, path in pods if path])
         moment = (clock.now(), clock.monotonic())
-        seen = await blocking.call("stats", self._walk.look, pods, moment, full)
+        seen = await blocking.call("stats", self._snapshots.take, pods, moment, full)
         if any(c.usage is None or c.usage.cpu is None for pod in seen.pods for c in pod.containers):
-            seen = _completed(seen, await storage.layers(self._deps.cri))
+            seen = _with_runtime_figures(seen, await storage.layers(self._deps.cri))
         self._seen = seen
         return seen
 
-    def _good_enough(self, last: Seen, *, full: bool, rates: bool) -> bool:
+    def _is_fresh(self, last: Snapshot, *, full: bool, rates: bool) -> bool:
         now = self._deps.clock.monotonic()
         if now - last.monotonic >= self._config.fresh_for or last.full < full:
             return False
         return not rates or not self._rates.stale((usage.path for usage in _usages(last)), now)
 
     async def _prepare_rates(self, pod_paths: Iterable[str]) -> None:
-        """Where no usage could be told, take a first reading now and let a moment pass."""
-        found = await blocking.call("stats", self._walk.cpu_times, list(pod_paths))
+        """Take a first reading of cgroups without one, and wait long enough for a second one."""
+        found = await blocking.call("stats", self._snapshots.cpu_times, list(pod_paths))
         now = self._deps.clock.monotonic()
         fresh = self._rates.stale(found, now)
         for name in fresh:
@@ -117,8 +117,8 @@ class NodeUsage:
         return self._storage[1]
 
 
-def _usages(seen: Seen) -> Iterable[CgroupUsage]:
-    """Those of which the Summary API shows a rate: of the groups the one above all."""
+def _usages(seen: Snapshot) -> Iterable[CgroupUsage]:
+    """Yield the cgroups whose CPU rate the Summary API shows; of the QoS cgroups, only their parent."""
     yield seen.machine
     yield from seen.groups[:1]
     yield from (daemon.usage for daemon in seen.daemons)
@@ -126,12 +126,12 @@ def _usages(seen: Seen) -> Iterable[CgroupUsage]:
         yield from (usage for usage in (pod.usage, *(c.usage for c in pod.containers)) if usage is not None)
 
 
-def _completed(seen: Seen, layers: dict[str, Layer]) -> Seen:
-    """With the runtime's account of containers whose cgroup we cannot read."""
-    return replace(seen, pods=tuple(_completed_pod(pod, layers, seen.at) for pod in seen.pods))
+def _with_runtime_figures(seen: Snapshot, layers: dict[str, Layer]) -> Snapshot:
+    """Return the snapshot with the runtime's figures for containers whose cgroup cannot be read."""
+    return replace(seen, pods=tuple(_pod_with_runtime_figures(pod, layers, seen.at) for pod in seen.pods))
 
 
-def _completed_pod(pod: SeenPod, layers: dict[str, Layer], at: Seconds) -> SeenPod:
+def _pod_with_runtime_figures(pod: PodSnapshot, layers: dict[str, Layer], at: Seconds) -> PodSnapshot:
     containers = []
     for container in pod.containers:
         layer = layers.get(container.id)

@@ -1,4 +1,4 @@
-"""CPU usage from CPU time: needs two readings, so the one before is kept, and only that."""
+"""CPU usage, computed from the CPU times of a reading and of the previous one, which is kept."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Final
 from pykubelet.base.units import Seconds
 
 _SHORTEST: Final[Seconds] = 0.2
-"""Below this the noise is larger than what is measured: the former usage is given again."""
+"""Interval below which noise exceeds the measured value, so that the previous usage is returned again."""
 LONGEST: Final[Seconds] = 60.0
-"""A reading as old as that says nothing about now."""
+"""Age from which a reading is too old for a current usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class _Sample:
 
 
 class CpuRates:
-    """By the path of the cgroup, or any other name of what is measured. Times are monotonic."""
+    """CPU rates by the path of a cgroup or another name. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._samples: dict[str, _Sample] = {}
 
     def usage(self, name: str, at: Seconds, cpu_ns: int) -> int | None:
-        """Billionths of a core since the reading before; None for the first one. Notes this reading."""
+        """Record a reading; return the usage since the previous one in billionths of a core, None for the first."""
         before = self._samples.get(name)
         nano_cores = None
         if before is not None and at - before.at < _SHORTEST:
@@ -37,11 +37,11 @@ class CpuRates:
         return nano_cores
 
     def stale(self, names: Iterable[str], now: Seconds) -> list[str]:
-        """Those for which a reading now would not give a usage."""
+        """Return the names for which a reading now would not give a usage."""
         return [name for name in names if (s := self._samples.get(name)) is None or now - s.at > LONGEST]
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """Forget all others."""
+        """Forget the readings of all other names."""
         kept = set(names)
         for name in self._samples.keys() - kept:
             del self._samples[name]

@@ -1,4 +1,4 @@
-"""File systems of the node and of the runtime, and containers' writable layers by the runtime's account."""
+"""File systems of the node and of the runtime, and containers' writable layers as the runtime reports them."""
 
 import logging
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ _log = logging.getLogger(__name__)
 
 
 async def layers(cri: UsageCri) -> dict[str, Layer]:
-    """Containers by their ids; empty when the runtime does not tell."""
+    """Return the runtime's figures by container id; empty if the runtime does not report them."""
     try:
         found = await cri.list_container_stats()
     except PykubeletError as error:
-        _log.warning("the runtime gives no container stats", extra={"error": str(error)})
+        _log.warning("stats: container stats of the runtime unavailable", extra={"error": str(error)})
         return {}
     return {stats.attributes.id: _layer(stats) for stats in found}
 
 
 async def storage(root: Path, cri: UsageCri, image_cri: UsageCri) -> Storage:
-    """All of it; what the runtime does not tell is left out."""
+    """Return the file systems and writable layers, without those that the runtime does not report."""
     images: list[pb.FilesystemUsage] = []
     containers: list[pb.FilesystemUsage] = []
     known = await layers(cri)
@@ -34,7 +34,7 @@ async def storage(root: Path, cri: UsageCri, image_cri: UsageCri) -> Storage:
         reply = await image_cri.image_fs_info()
         images, containers = list(reply.image_filesystems), list(reply.container_filesystems)
     except PykubeletError as error:
-        _log.warning("the runtime does not tell where images are", extra={"error": str(error)})
+        _log.warning("stats: image file system of the runtime unavailable", extra={"error": str(error)})
     image = images[0] if images else None
     container = containers[0] if containers else image
     paths = [str(root), *(usage.fs_id.mountpoint for usage in (image, container) if usage is not None)]

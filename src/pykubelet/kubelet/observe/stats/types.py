@@ -1,4 +1,4 @@
-"""What one look at the machine gives, before it takes the form that somebody asked for."""
+"""A snapshot of the machine, from which the Summary API and the metrics are computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from pykubelet.models.core_v1 import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class SeenContainer:
-    """A running container."""
+class ContainerSnapshot:
+    """Usage of a running container."""
 
     name: str
     id: str
@@ -20,18 +20,18 @@ class SeenContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenPod:
-    """A pod of which something runs."""
+class PodSnapshot:
+    """Usage of a pod with a running container."""
 
     pod: Pod
     usage: CgroupUsage | None
-    containers: tuple[SeenContainer, ...]
+    containers: tuple[ContainerSnapshot, ...]
     network: tuple[Interface, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """The agent or the runtime: its cgroup, or where that is the machine's, its process alone."""
+    """Usage of the agent or the runtime: of its cgroup, or of its process if that is in the root cgroup."""
 
     name: str
     started: Seconds
@@ -39,8 +39,8 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The machine at one moment."""
+class Snapshot:
+    """Usage of the machine at one moment."""
 
     at: Seconds
     """Unix time."""
@@ -52,13 +52,13 @@ class Seen:
     pid_limit: int
     daemons: tuple[Daemon, ...]
     groups: tuple[CgroupUsage, ...]
-    """The cgroups of all pods and of the classes, the first one above the others."""
-    pods: tuple[SeenPod, ...]
+    """The cgroup of all pods, followed by the QoS cgroups below it."""
+    pods: tuple[PodSnapshot, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A container by the runtime's account: its writable layer, and CPU and memory where we cannot read them."""
+    """A container's figures as the runtime reports them: writable layer, CPU time, memory working set."""
 
     mountpoint: str = ""
     used: int | None = None
@@ -69,7 +69,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class FsView:
-    """One file system."""
+    """Capacity and usage of a file system."""
 
     path: str
     device: str
@@ -82,7 +82,7 @@ class FsView:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The file systems that matter, and what containers take of them."""
+    """The file systems of the agent's directory, of images and of writable layers, and their usage."""
 
     root: FsView | None = None
     images: FsView | None = None
@@ -91,4 +91,4 @@ class Storage:
     containers: FsView | None = None
     containers_used: tuple[int | None, int | None] = (None, None)
     layers: Mapping[str, Layer] = field(default_factory=dict)
-    """By container id."""
+    """Figures by container id."""

@@ -1,8 +1,8 @@
-"""What pods' volumes, logs and other files take of the disk: counted in threads of the pods, in slices, and kept.
+"""Disk usage of pods' volumes, logs and other files, measured in threads of the pods, in slices, and cached.
 
-Counting a million files takes long. So pods take turns of ``_SLICE`` seconds, which lets a small pod pass a big one;
-a pod whose count took long is counted less often, and one that takes too long is given up with what was found until
-then. Who asks waits a bounded time and then gets what was known before. Nothing is counted unless it is asked for.
+Walking a million files takes long. So pods share the slots in slices of ``_SLICE`` seconds, which lets a small pod
+finish before a big one; a pod whose walk took long is walked less often, and a walk that takes too long ends with the
+sum so far. A request waits a bounded time, and then returns the previous figures. Nothing is walked without a request.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.scalars import time_from_unix
 
 _WAIT: Final[Seconds] = 2.0
-_AT_ONCE: Final = 2
-"""Pods that are counted at a time."""
+_CONCURRENT_WALKS: Final = 2
+"""Number of pods that are walked concurrently."""
 _SLICE: Final[Seconds] = 0.2
 _RESPONDING: Final[Seconds] = 10.0
-"""Within which a slice ends unless a file system is not responding."""
+"""Deadline of a slice; after it, the file system is not responding."""
 _LONGEST: Final[Seconds] = 120.0
-"""Of counting, for one pod and its turns."""
+"""Maximum time of the walk of one pod, over all its slices."""
 _SHARE: Final = 20
-"""A pod's count is kept for so many times as long as it took."""
+"""Factor by which the time that a pod's figures are kept exceeds the time of its walk."""
 _NOT_WALKED: Final = frozenset({"kubernetes.io~csi", "kubernetes.io~nfs", "kubernetes.io~local-volume"})
-"""Directories with volumes of storage systems; who set them up says how full they are."""
+"""Directories of volumes of storage systems, whose usage their plugin reports."""
 
 
-Turns = Generator[None, bool | None, PodFiles]
-"""A count in steps; a step that is sent True shall be the last."""
+WalkSteps = Generator[None, bool | None, PodFiles]
+"""A walk in steps; sending True to it ends the walk with this step."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Entry:
 
 
 class DiskUsage:
-    """``run`` counts, ``of`` answers."""
+    """The cached disk usage of pods: ``run`` measures, ``of`` requests and returns it."""
 
     def __init__(
         self, root_dir: Path, pod_logs_dir: Path, period: Seconds, clock: Clock, others: VolumeReader | None = None
@@ -65,13 +65,13 @@ class DiskUsage:
         self._known: dict[PodUID, _Entry] = {}
         self._due: dict[PodUID, Pod] = {}
         self._counting: set[PodUID] = set()
-        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_CONCURRENT_WALKS)
         self._guard = Guard("usage.pods", clock.monotonic)
         self._wanted = asyncio.Event()
         self._done = asyncio.Event()
 
     async def run(self) -> None:
-        """Count what is asked for, until cancelled."""
+        """Walk requested pods until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._wanted.wait()
@@ -82,7 +82,7 @@ class DiskUsage:
                     group.create_task(self._count(uid, pod), name=f"disk-usage {uid}")
 
     async def of(self, pods: Iterable[Pod]) -> dict[PodUID, PodFiles]:
-        """The disk usage of pods: as fresh as the period says if that can be had soon, else older or none."""
+        """Return the disk usage of pods, as fresh as the period if available within two seconds, else older or none."""
         if self._period <= 0:
             return {}
         wanted = {ref_of(pod).uid: pod for pod in pods}
@@ -115,27 +115,27 @@ class DiskUsage:
                 self._done.set()
 
     async def _walk(self, pod: Pod) -> tuple[PodFiles, Seconds]:
-        """The pod's files, and the seconds that counting them took. Transient: a file system is not responding."""
-        turns = _PodWalk(self._pods_dir, self._logs_dir, self._clock.now()).walk(pod)
+        """Walk a pod's files; return them and the seconds it took. Transient: a file system is not responding."""
+        steps = _PodWalk(self._pods_dir, self._logs_dir, self._clock.now()).walk(pod)
         took = 0.0
         while True:
-            async with self._turn:
+            async with self._slots:
                 owner = f"pod/{ref_of(pod).uid}"
                 files, slice_took = await blocking.call_to_end(
-                    owner, _slice, turns, took > _LONGEST, deadline=_RESPONDING
+                    owner, _slice, steps, took > _LONGEST, deadline=_RESPONDING
                 )
             took += slice_took
             if files is not None:
                 return files, took
 
 
-def _slice(turns: Turns, last: bool) -> tuple[PodFiles | None, Seconds]:
-    """Count for ``_SLICE`` seconds, or with ``last`` to the nearest end; blocks."""
+def _slice(steps: WalkSteps, last: bool) -> tuple[PodFiles | None, Seconds]:
+    """Walk for ``_SLICE`` seconds, or with ``last`` to the next possible end. Blocks."""
     begun = time.perf_counter()
     try:
-        next(turns)
+        next(steps)
         while last or time.perf_counter() - begun < _SLICE:
-            turns.send(last)
+            steps.send(last)
     except StopIteration as end:
         files: PodFiles = end.value
         return files, time.perf_counter() - begun
@@ -143,15 +143,15 @@ def _slice(turns: Turns, last: bool) -> tuple[PodFiles | None, Seconds]:
 
 
 class _PodWalk:
-    """Blocks."""
+    """A walk of one pod's files. Blocks."""
 
     def __init__(self, pods_dir: Path, logs_dir: Path, now: Seconds) -> None:
         self._pods_dir = pods_dir
         self._logs_dir = logs_dir
         self._time = time_from_unix(now)
 
-    def walk(self, pod: Pod) -> Turns:
-        """Count everything of one pod."""
+    def walk(self, pod: Pod) -> WalkSteps:
+        """Walk the volumes, logs and other files of a pod."""
         ref = ref_of(pod)
         directory = self._pods_dir / ref.uid
         volumes = {volume.name: volume for volume in pod.spec.volumes}
@@ -240,14 +240,14 @@ def _of_storage(name: str, sizes: VolumeSizes, now: Seconds) -> VolumeStats:
 
 
 def is_ephemeral(volume: Volume) -> bool:
-    """Whether a volume takes of the node's own disk, and so counts as ephemeral storage."""
+    """Whether a volume is on the node's own disk, and so counts as ephemeral storage."""
     if volume.empty_dir is not None:
         return not volume.empty_dir.medium
     return volume.config_map is not None
 
 
 def _has_own_filesystem(volume: Volume) -> bool:
-    """Whether the file system's figures are the volume's: memory-backed ones and those of storage systems."""
+    """Whether the volume is a file system of its own: memory-backed, or of a storage system."""
     if volume.empty_dir is not None:
         return bool(volume.empty_dir.medium)
     on_disk = (volume.config_map, volume.secret, volume.projected, volume.downward_api)

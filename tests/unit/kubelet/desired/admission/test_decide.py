@@ -112,7 +112,7 @@ def test_an_ordinary_pod_is_admitted() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
-def test_reasons(pod: Pod, reason: str, message: str) -> None:
+def test_reasons_of_rejections(pod: Pod, reason: str, message: str) -> None:
     assert judge(pod) == Verdict(reason, message)
 
 
@@ -144,7 +144,7 @@ def test_resources_of_others_count_and_resources_come_before_affinity() -> None:
     assert judge(pod, others).message.endswith("requested: 600, used: 1500, capacity: 2000")
 
 
-def test_a_pod_that_asks_for_nothing_fits_beside_any_use() -> None:
+def test_pod_without_requests_always_fits() -> None:
     assert judge(make_pod(), [make_pod("a", {"cpu": "7"})]).admitted
 
 
@@ -273,12 +273,12 @@ def test_apparmor(pod: Pod, confined: bool) -> None:
 # Critical pods
 
 
-def test_a_static_pod_pushes_out_others() -> None:
+def test_static_pod_preempts_others() -> None:
     others = [make_pod("small", {"cpu": "500m"}), make_pod("big", {"cpu": "1500m"})]
     assert judge(static("new", {"cpu": "1"}), others) == Verdict(preempts=(PodUID("big"),))
 
 
-def test_static_pods_do_not_push_each_other_out() -> None:
+def test_static_pods_do_not_preempt_each_other() -> None:
     verdict = judge(static("new", {"cpu": "1"}), [static("a", {"cpu": "1500m"})])
     assert verdict.reason == "UnexpectedAdmissionError"
     assert verdict.message == (
@@ -287,14 +287,14 @@ def test_static_pods_do_not_push_each_other_out() -> None:
     )
 
 
-def test_nobody_is_pushed_out_for_a_critical_pod_that_does_not_match() -> None:
+def test_critical_pod_that_does_not_match_preempts_no_pod() -> None:
     pod = static("new", {"cpu": "1"}, nodeSelector={"disk": "hdd"})
     assert judge(pod, [make_pod("a", {"cpu": "1500m"})]) == Verdict(
         "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
     )
 
 
-def test_nobody_is_pushed_out_for_a_pod_that_is_refused_afterwards() -> None:
+def test_pod_rejected_by_a_later_rule_preempts_no_pod() -> None:
     pod = static("new", {"cpu": "1"}, securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
     verdict = judge(pod, [make_pod("a", {"cpu": "1500m"})])
     assert (verdict.reason, verdict.preempts) == ("AppArmor", ())
@@ -318,13 +318,15 @@ CRITICAL = needs("new", QosClass.BURSTABLE, "1", critical=True)
         ((True, 9), (True, 1), True),
     ],
 )
-def test_who_may_push_out_whom(mine: tuple[bool, int | None], theirs: tuple[bool, int | None], may: bool) -> None:
+def test_preemption_by_criticality_and_priority(
+    mine: tuple[bool, int | None], theirs: tuple[bool, int | None], may: bool
+) -> None:
     a = needs("a", QosClass.BURSTABLE, "1", critical=mine[0], priority=mine[1])
     b = needs("b", QosClass.BURSTABLE, "1", critical=theirs[0], priority=theirs[1])
     assert may_preempt(a, b) is may
 
 
-def test_guaranteed_pods_go_last() -> None:
+def test_guaranteed_pods_are_preempted_last() -> None:
     pods = [needs("g", QosClass.GUARANTEED, "1"), needs("b", QosClass.BURSTABLE, "1")]
     assert victims(CRITICAL, pods, [Shortage("cpu", 1000, 1000, 1000)]) == (pods[1],)
     assert victims(CRITICAL, pods, [Shortage("cpu", 2000, 2000, 2000)]) == (pods[1], pods[0])
@@ -350,7 +352,7 @@ def test_pod_that_lacks_much_of_one_resource_is_nearer_than_one_that_lacks_a_lot
     assert [each.uid for each in found if not isinstance(each, str)] == ["one", "rest", "two"]
 
 
-def test_best_effort_pods_make_room_for_the_number_of_pods() -> None:
+def test_best_effort_pods_are_preempted_for_the_number_of_pods() -> None:
     pods = [needs("b", QosClass.BURSTABLE, "1"), needs("e", QosClass.BEST_EFFORT, "0")]
     assert victims(CRITICAL, pods, [Shortage("pods", 1, 110, 110)]) == (pods[1],)
 
@@ -359,7 +361,7 @@ def test_best_effort_pods_make_room_for_the_number_of_pods() -> None:
     st.lists(st.tuples(st.sampled_from(list(QosClass)), st.integers(0, 3000)), max_size=8),
     st.integers(1, 6000),
 )
-def test_victims_give_back_enough_and_none_is_in_vain(pods: list[tuple[QosClass, int]], missing: int) -> None:
+def test_victims_free_enough_and_each_is_needed(pods: list[tuple[QosClass, int]], missing: int) -> None:
     others = [needs(str(i), qos, f"{milli}m") for i, (qos, milli) in enumerate(pods)]
     found = victims(CRITICAL, others, [Shortage("cpu", missing, 1000, 1000)])
     total = sum(other.requests.cpu for other in others)
@@ -371,7 +373,7 @@ def test_victims_give_back_enough_and_none_is_in_vain(pods: list[tuple[QosClass,
         assert all(amount > 0 for amount in given_back)
 
 
-def test_shortages_are_told_all() -> None:
+def test_all_shortages_are_reported() -> None:
     pod = make_pod(requests={"cpu": "3", "memory": "2Gi"})
     found = shortages(needs_of(pod), [needs_of(make_pod("a"))] * 3, NODE)
     assert [each.name for each in found] == ["pods", "cpu", "memory"]

@@ -16,7 +16,7 @@ A, B = PodUID("a"), PodUID("b")
 
 
 @dataclass
-class Allotted:
+class FakeAllocations:
     """Allocations in memory; what is in ``late`` has not been applied yet."""
 
     given: dict[PodUID, Allocation] = field(default_factory=dict)
@@ -36,18 +36,18 @@ class Allotted:
 
 
 @dataclass
-class Surroundings:
+class AdmissionFakes:
     """Node, workers, events and metrics."""
 
     running: list[Pod] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     cpus: str = "1"
-    allotted: Allotted = field(default_factory=Allotted)
+    allocations: FakeAllocations = field(default_factory=FakeAllocations)
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     def admission(self) -> Admission:
         asked = self.node, lambda pod: None, lambda: self.running
-        return Admission(AdmissionDeps(*asked, self, self, self.allotted, self.clock))
+        return Admission(AdmissionDeps(*asked, self, self, self.allocations, self.clock))
 
     def node(self) -> NodeFacts:
         return NodeFacts("n1", allocatable=amounts({"cpu": self.cpus}))
@@ -69,94 +69,94 @@ def one_cpu(uid: str) -> Pod:
     return make_pod(uid, {"cpu": "1"})
 
 
-def test_a_rejection_is_told_once_and_stays() -> None:
-    around = Surroundings(running=[one_cpu("a")])
-    admission = around.admission()
+def test_rejection_is_reported_once_and_stays() -> None:
+    fakes = AdmissionFakes(running=[one_cpu("a")])
+    admission = fakes.admission()
     first = admission.admit(one_cpu("b"))
-    around.running.clear()
+    fakes.running.clear()
     assert admission.admit(one_cpu("b")) is first
     assert first.reason == "OutOfcpu"
-    assert around.told == [f"b Warning OutOfcpu: {first.message}", "rejected OutOfcpu"]
+    assert fakes.told == [f"b Warning OutOfcpu: {first.message}", "rejected OutOfcpu"]
 
 
-def test_a_pod_that_comes_again_is_judged_again() -> None:
-    around = Surroundings(running=[one_cpu("a")])
-    admission = around.admission()
+def test_pod_listed_again_is_decided_again() -> None:
+    fakes = AdmissionFakes(running=[one_cpu("a")])
+    admission = fakes.admission()
     assert not admission.admit(one_cpu("b")).admitted
     admission.forget(B)
-    around.running.clear()
+    fakes.running.clear()
     assert admission.admit(one_cpu("b")).admitted
 
 
-def test_what_an_earlier_agent_let_in_stays_and_takes_room() -> None:
-    around = Surroundings(cpus="1")
-    admission = around.admission()
+def test_pod_admitted_by_an_earlier_run_stays_and_counts() -> None:
+    fakes = AdmissionFakes(cpus="1")
+    admission = fakes.admission()
     admission.admitted_before([A])
     big, other = make_pod("a", {"cpu": "5"}), one_cpu("b")
     assert admission.in_order([other, big]) == [big, other]
     assert admission.admit(big).admitted
-    around.running.append(big)
+    fakes.running.append(big)
     assert admission.admit(other).reason == "OutOfcpu"
 
 
-def test_having_been_let_in_before_ends_with_the_pod() -> None:
-    admission = Surroundings(cpus="0").admission()
+def test_earlier_admission_ends_with_the_pod() -> None:
+    admission = AdmissionFakes(cpus="0").admission()
     admission.admitted_before([A])
     admission.forget(A)
     assert admission.admit(one_cpu("a")).reason == "OutOfcpu"
 
 
-def test_the_oldest_come_first() -> None:
-    admission = Surroundings().admission()
+def test_oldest_pods_are_admitted_first() -> None:
+    admission = AdmissionFakes().admission()
     young = make_pod("young", meta={"creationTimestamp": "2026-01-02T00:00:00Z"})
     old = make_pod("old", meta={"creationTimestamp": "2026-01-01T00:00:00Z"})
     assert admission.in_order([young, old]) == [old, young]
 
 
-def test_a_pod_does_not_stand_in_its_own_way() -> None:
-    around = Surroundings(running=[one_cpu("a")])
-    assert around.admission().admit(one_cpu("a")).admitted
+def test_own_requests_of_a_pod_do_not_count_twice() -> None:
+    fakes = AdmissionFakes(running=[one_cpu("a")])
+    assert fakes.admission().admit(one_cpu("a")).admitted
 
 
-def test_pods_that_are_about_to_end_are_not_judged() -> None:
-    admission = Surroundings(cpus="0").admission()
+def test_ending_pods_are_not_checked() -> None:
+    admission = AdmissionFakes(cpus="0").admission()
     assert admission.admit(make_pod("a", {"cpu": "1"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"})).admitted
     mirror = make_pod("b", {"cpu": "1"}, {"annotations": {"kubernetes.io/config.mirror": "x"}})
     assert admission.admit(mirror).admitted
 
 
-def test_preemption_is_told_for_each_victim() -> None:
-    around = Surroundings(running=[one_cpu("a")])
-    assert around.admission().admit(static("s", {"cpu": "1"})).preempts == (A,)
-    assert around.told == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted"]
+def test_preemption_is_reported_for_each_victim() -> None:
+    fakes = AdmissionFakes(running=[one_cpu("a")])
+    assert fakes.admission().admit(static("s", {"cpu": "1"})).preempts == (A,)
+    assert fakes.told == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted"]
 
 
-def test_a_request_that_is_no_quantity_is_a_reason() -> None:
-    around = Surroundings()
-    verdict = around.admission().admit(make_pod("a", {"cpu": "many"}))
+def test_malformed_request_is_a_rejection() -> None:
+    fakes = AdmissionFakes()
+    verdict = fakes.admission().admit(make_pod("a", {"cpu": "many"}))
     assert verdict.reason == "UnexpectedAdmissionError"
     assert "'many' is not a quantity" in verdict.message
 
 
-def test_static_pods_turned_away_get_the_room_of_those_that_go() -> None:
-    around = Surroundings(running=[static("a", {"cpu": "1"})])
-    admission = around.admission()
+def test_rejected_static_pods_are_admitted_when_others_are_removed() -> None:
+    fakes = AdmissionFakes(running=[static("a", {"cpu": "1"})])
+    admission = fakes.admission()
     for pod in (static("b", {"cpu": "1"}), static("c", {"cpu": "1"}), one_cpu("d")):
         assert not admission.admit(pod).admitted
     assert list(admission.reconsider()) == []
-    around.running.clear()
+    fakes.running.clear()
     let_in = []
     for pod in admission.reconsider():
         let_in.append(pod.metadata.uid)
-        around.running.append(pod)
+        fakes.running.append(pod)
     assert let_in == ["b"]
     assert admission.admit(static("b", {"cpu": "1"})).admitted
     admission.forget(PodUID("c"))
-    around.running.clear()
+    fakes.running.clear()
     assert list(admission.reconsider()) == []
 
 
 def test_a_pod_that_does_not_match_is_not_reconsidered() -> None:
-    admission = Surroundings().admission()
+    admission = AdmissionFakes().admission()
     assert admission.admit(static("a", nodeSelector={"disk": "ssd"})).reason == "NodeAffinity"
     assert list(admission.reconsider()) == []

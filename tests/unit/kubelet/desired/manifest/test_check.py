@@ -12,7 +12,7 @@ from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 
-def test_a_good_file(tmp_path: Path) -> None:
+def test_valid_file_is_ok(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(GOOD)
     result = check_file(file)
@@ -23,7 +23,7 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert check_file(str(link)).ok
 
 
-def test_a_bad_file(tmp_path: Path) -> None:
+def test_invalid_file_has_problems(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(GOOD + "dataa: {}\n")
     result = check_file(file)
@@ -34,19 +34,19 @@ def test_a_bad_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "message"), [("", "holds no object"), ("# nothing\n", "holds no object")])
-def test_an_empty_file(tmp_path: Path, content: str, message: str) -> None:
+def test_empty_file_is_a_problem(tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(content)
     assert [problem.message for problem in check_file(file).problems] == [message]
 
 
-def test_an_empty_list_is_no_object_either(tmp_path: Path) -> None:
+def test_empty_list_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("{apiVersion: v1, kind: List, items: []}")
     assert not check_file(file).ok
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_path_that_is_no_regular_file_is_a_problem(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     sock = tmp_path / "sock"
@@ -70,7 +70,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
             assert [problem.message for problem in check_file(path).problems] == [message]
 
 
-def test_a_large_file(tmp_path: Path) -> None:
+def test_file_above_the_limit_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     with file.open("wb") as out:
         out.truncate(MAX_BYTES + 1)

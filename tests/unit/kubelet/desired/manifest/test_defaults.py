@@ -17,7 +17,7 @@ def container_with(container: object, **spec: object) -> core.Container:
     return pod_with({"containers": [container], **spec}).containers[0]
 
 
-def test_the_pod() -> None:
+def test_defaults_of_a_pod() -> None:
     spec = pod_with({})
     assert spec == core.PodSpec(
         restart_policy="Always",
@@ -29,7 +29,7 @@ def test_the_pod() -> None:
     )
 
 
-def test_given_values_stay() -> None:
+def test_given_values_are_kept() -> None:
     given = {
         "restartPolicy": "Never",
         "dnsPolicy": "None",

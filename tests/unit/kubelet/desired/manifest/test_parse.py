@@ -45,7 +45,7 @@ def test_documents_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("kind", ["List", "PodList"])
-def test_lists(kind: str) -> None:
+def test_lists_give_their_items(kind: str) -> None:
     item = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -60,7 +60,7 @@ def test_lists(kind: str) -> None:
     assert keys(manifest) == ["Pod default/a", "Pod default/b"]
 
 
-def test_an_empty_list_wants_nothing_and_is_good() -> None:
+def test_empty_list_is_valid_and_without_pods() -> None:
     for items in ("[]", "null"):
         assert read(f"{{apiVersion: v1, kind: PodList, items: {items}}}") == Manifest("dir/f.yaml")
 
@@ -82,13 +82,13 @@ def test_an_empty_list_wants_nothing_and_is_good() -> None:
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}", "dir/f.yaml:3:12: ConfigMap default/A: metadata.name: 'A' is no DNS subdomain; use lower-case letters, digits, '-' and '.', a letter or digit at both ends of each part"),
     ],
 )  # fmt: skip
-def test_what_is_said(text: str, shown: str) -> None:
+def test_messages_of_problems(text: str, shown: str) -> None:
     manifest = read(text)
     assert [str(problem) for problem in manifest.problems] == [shown]
     assert manifest.objects == ()
 
 
-def test_one_bad_object_does_not_take_the_others_away() -> None:
+def test_invalid_object_does_not_affect_others() -> None:
     manifest = read(POD % "a" + "---" + POD % "B" + "---" + POD % "c")
     assert keys(manifest) == ["Pod default/a", "Pod default/c"]
     assert [(problem.object, problem.document, problem.line) for problem in manifest.problems] == [
@@ -96,7 +96,7 @@ def test_one_bad_object_does_not_take_the_others_away() -> None:
     ]
 
 
-def test_all_problems_of_an_object_are_told_at_once_in_order_of_lines() -> None:
+def test_all_problems_of_an_object_are_reported_in_order_of_lines() -> None:
     manifest = read(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Maybe\n  hostNetwrk: true\n"
         "  containers:\n  - name: X\n    imagee: y\n    volumeMounts:\n    - {name: v, mountPath: rel}\n"
@@ -122,13 +122,13 @@ def test_an_object_with_a_doubled_key_is_not_used() -> None:
     assert [problem.line for problem in manifest.problems] == [8]
 
 
-def test_equal_names_in_one_file() -> None:
+def test_duplicate_name_in_one_file_is_a_problem() -> None:
     manifest = read(POD % "a" + "---" + POD % "a")
     assert keys(manifest) == ["Pod default/a"]
     assert "is given twice in this file, first on line 2" in manifest.problems[0].message
 
 
-def test_a_bomb_of_aliases_is_told_and_the_rest_of_the_file_used() -> None:
+def test_alias_bomb_is_reported_and_the_rest_of_the_file_used() -> None:
     bomb = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  managedFields:\n  - fieldsV1:\n      l0: &l0 [x, x, x, x]\n"
     for level in range(1, 15):
         bomb += f"      l{level}: &l{level} [*l{level - 1}, *l{level - 1}, *l{level - 1}, *l{level - 1}]\n"
@@ -145,7 +145,7 @@ def test_problems_are_capped() -> None:
     assert any("more problems than can be shown" in problem.message for problem in manifest.problems)
 
 
-def test_the_digest_is_of_the_content_not_of_its_form() -> None:
+def test_digest_depends_on_content_not_on_form() -> None:
     text = POD % "a"
     reordered = "kind: Pod\nspec: {containers: [{image: 'busybox', name: c}]}\nmetadata: {name: a}\napiVersion: v1\nstatus: {phase: Running}"
     commented = "# a comment\n" + text
@@ -199,7 +199,7 @@ def test_manifest_with_half_a_surrogate_pair_keeps_its_other_objects() -> None:
     assert [problem.field for problem in manifest.problems] == ["items[0]." + SURROGATES[0][1]]
 
 
-def test_manifest_that_our_code_fails_on_becomes_a_problem_of_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_while_parsing_becomes_a_problem_of_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[parse.__module__]
     check = module.validate
 

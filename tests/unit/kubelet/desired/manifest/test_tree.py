@@ -50,7 +50,7 @@ def test_good_texts(text: str, trees: list[object]) -> None:
     assert problems == []
 
 
-def test_places_are_those_of_the_file() -> None:
+def test_positions_are_those_of_the_file() -> None:
     documents, _ = read("# head\na:\n  - b: 1\n    c: 'x'\n---\nd: 2\n")
     assert [document.index for document in documents] == [1, 2]
     root = documents[0].root
@@ -85,7 +85,7 @@ def test_places_are_those_of_the_file() -> None:
         ('{"a": "\\ud83d", "b": }', 1, "not valid YAML", ""),
     ],
 )
-def test_problems_have_place_and_remedy(text: str | bytes, line: int, message: str, remedy: str) -> None:
+def test_problems_have_position_and_remedy(text: str | bytes, line: int, message: str, remedy: str) -> None:
     _, problems = read(text)
     assert problems, "nothing was reported"
     assert problems[0].line == line

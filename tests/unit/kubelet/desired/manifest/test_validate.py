@@ -69,7 +69,7 @@ def problems(text: str) -> list[tuple[str, str]]:
     return [(problem.field, f"{problem.message}; {problem.remedy}") for problem in parse(text.encode(), "f").problems]
 
 
-def test_the_base_is_good() -> None:
+def test_base_manifest_is_valid() -> None:
     assert problems(BASE) == []
 
 
@@ -105,7 +105,7 @@ GOOD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", GOOD, ids=str)
-def test_what_is_allowed(changes: dict[str, Any]) -> None:
+def test_allowed_fields_are_accepted(changes: dict[str, Any]) -> None:
     assert problems(changed(changes)) == []
 
 
@@ -308,7 +308,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "field", "text"), BAD, ids=lambda value: str(value)[:60])
-def test_each_broken_rule(changes: dict[str, Any], field: str, text: str) -> None:
+def test_each_violated_rule_is_reported(changes: dict[str, Any], field: str, text: str) -> None:
     found = problems(changed(changes))
     assert any(where == field and text in what for where, what in found), found
 
@@ -319,7 +319,7 @@ def test_a_toleration_of_every_key_needs_exists() -> None:
     assert problems(changed({"spec/tolerations": [{"operator": "Exists"}]})) == []
 
 
-def test_several_broken_rules_are_all_found() -> None:
+def test_several_violated_rules_are_all_reported() -> None:
     fields = {
         field
         for field, _ in problems(

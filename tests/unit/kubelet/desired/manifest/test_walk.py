@@ -73,7 +73,7 @@ def test_scalars_as_kubernetes_reads_them(text: str, value: object) -> None:
     assert plain_value(ScalarNode(text, plain=True, tag="tag:yaml.org,2002:str")) == text
 
 
-def test_a_whole_pod() -> None:
+def test_complete_pod_is_read() -> None:
     pod, walker = walk(
         """
 metadata: {name: web, creationTimestamp: null, labels: {app: web}, annotations: {empty: }}
@@ -140,7 +140,7 @@ spec:
         ("spec: {containers: [{livenessProbe: {tcpSocket: {port: 1.5}}}]}", Finding("spec.containers[0].livenessProbe.tcpSocket.port", "must be a whole number, not the number 1.5")),
     ],
 )  # fmt: skip
-def test_each_problem(text: str, finding: Finding) -> None:
+def test_each_problem_is_reported(text: str, finding: Finding) -> None:
     _, walker = walk(text)
     assert walker.findings == [finding]
 

@@ -65,7 +65,7 @@ async def rig() -> AsyncIterator[Rig]:
             yield made
 
 
-async def test_an_object_in_use_is_there_and_followed(rig: Rig) -> None:
+async def test_used_object_is_watched(rig: Rig) -> None:
     rig.api.put("configmaps", "a", data={"k": "1"})
     await rig.use(pod("1", "a"))
     assert rig.objects.get_config_map("default", "a").data == {"k": "1"}
@@ -75,7 +75,7 @@ async def test_an_object_in_use_is_there_and_followed(rig: Rig) -> None:
     assert rig.objects.get_config_map("default", "a").data == {"k": "2"}
 
 
-async def test_one_that_is_missing_is_told_when_it_comes(rig: Rig) -> None:
+async def test_missing_object_is_reported_when_it_is_created(rig: Rig) -> None:
     await rig.use(pod("1", secret="late"))
     with pytest.raises(NotFound, match='secret "late" not found'):
         rig.objects.get_secret("default", "late")
@@ -84,7 +84,7 @@ async def test_one_that_is_missing_is_told_when_it_comes(rig: Rig) -> None:
     assert rig.objects.get_secret("default", "late").data == {"k": b"v"}
 
 
-async def test_a_secret_that_nobody_uses_any_more_is_let_go(rig: Rig) -> None:
+async def test_unused_secret_is_released(rig: Rig) -> None:
     rig.api.put("secrets", "s", data={})
     await rig.use(pod("1", secret="s"))
     await rig.use(pod("2", secret="s"))
@@ -103,7 +103,7 @@ async def test_a_secret_that_nobody_uses_any_more_is_let_go(rig: Rig) -> None:
     await until(lambda: rig.watches("s") == 2)
 
 
-async def test_a_config_map_is_followed_for_the_next_pod(rig: Rig) -> None:
+async def test_unused_config_map_is_kept_for_the_next_pod(rig: Rig) -> None:
     rig.api.put("configmaps", "a", data={})
     await rig.use(pod("1", "a"))
     await until(lambda: rig.watches("a") == 1)
@@ -122,7 +122,7 @@ async def test_a_config_map_is_followed_for_the_next_pod(rig: Rig) -> None:
     assert rig.objects.get_config_map("default", "a").data == {"k": "3"}
 
 
-async def test_a_config_map_is_not_followed_for_ever(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unused_config_map_is_released_after_a_while(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apiserver, "LINGER", 0.1)
     monkeypatch.setattr(apiserver, "_MAX_LINGERING", 1)
     async with fake_api() as api:
@@ -143,7 +143,7 @@ async def test_a_config_map_is_not_followed_for_ever(rig: Rig, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("why", ["deleted", "immutable", "broken"])
-async def test_a_config_map_that_may_be_another_by_now_is_read_anew(rig: Rig, why: str) -> None:
+async def test_config_map_that_may_have_changed_is_read_again(rig: Rig, why: str) -> None:
     rig.api.put("configmaps", "a", data={"k": "1"}, immutable=why == "immutable")
     await rig.use(pod("1", "a"))
     await until(lambda: rig.watches("a") == (why != "immutable"))
@@ -168,7 +168,7 @@ async def test_an_immutable_object_is_read_once(rig: Rig) -> None:
     assert rig.watches("fixed") == 0 and rig.objects.get_config_map("default", "fixed").data == {"k": "1"}
 
 
-async def test_a_node_that_may_not_read_yet_asks_again_soon(rig: Rig) -> None:
+async def test_forbidden_read_is_retried_soon(rig: Rig) -> None:
     rig.api.put("secrets", "s", data={})
     rig.api.fake.faults = [Fault("secrets", status=403, times=3)]
     await rig.use(pod("1", secret="s"))
@@ -203,7 +203,7 @@ def _is_unknown(rig: Rig) -> bool:
     return False
 
 
-async def test_tokens_are_got_once_and_renewed_in_time(rig: Rig) -> None:
+async def test_tokens_are_requested_once_and_renewed_in_time(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
     value = pod("1", token=True)
     with pytest.raises(Transient, match="robot"):
@@ -223,7 +223,7 @@ async def test_tokens_are_got_once_and_renewed_in_time(rig: Rig) -> None:
         rig.objects.token(value, TOKEN)
 
 
-async def test_tokens_of_a_pod_that_is_going_to_start_are_got_early(rig: Rig) -> None:
+async def test_tokens_of_an_admitted_pod_are_requested_ahead_of_time(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
     value = pod("1", token=True)
     rig.objects.expect(value)
@@ -233,7 +233,7 @@ async def test_tokens_of_a_pod_that_is_going_to_start_are_got_early(rig: Rig) ->
 
 
 @pytest.mark.parametrize("fate", ["deleted", "ended", "static"])
-async def test_no_token_is_got_for_a_pod_that_will_not_need_it(rig: Rig, fate: str) -> None:
+async def test_no_token_is_requested_for_an_ending_pod(rig: Rig, fate: str) -> None:
     rig.api.put("serviceaccounts", "robot")
     value = pod("1", token=True, source="file" if fate == "static" else "api")
     if fate == "deleted":
@@ -245,7 +245,7 @@ async def test_no_token_is_got_for_a_pod_that_will_not_need_it(rig: Rig, fate: s
     assert rig.api.fake.count("POST") == 0
 
 
-async def test_of_many_pods_at_once_few_tokens_are_got_early(rig: Rig) -> None:
+async def test_number_of_concurrent_early_token_requests_is_limited(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
     rig.api.fake.faults = [Fault("POST", delay=1.0, times=4)]
     pods = [pod(str(number), token=True) for number in range(10)]
@@ -258,7 +258,7 @@ async def test_of_many_pods_at_once_few_tokens_are_got_early(rig: Rig) -> None:
     assert rig.api.fake.count("POST") == 10 and all(rig.objects.token(value, TOKEN) for value in pods)
 
 
-async def test_a_token_got_early_for_a_pod_that_has_gone_is_not_kept(rig: Rig) -> None:
+async def test_early_token_of_a_removed_pod_is_dropped(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
     rig.api.fake.faults = [Fault("POST", delay=0.1)]
     value = pod("1", token=True)
@@ -271,7 +271,7 @@ async def test_a_token_got_early_for_a_pod_that_has_gone_is_not_kept(rig: Rig) -
         rig.objects.token(value, TOKEN)
 
 
-async def test_why_there_is_no_token_is_told_when_it_is_needed(rig: Rig) -> None:
+async def test_error_of_an_early_token_request_is_reported_when_it_is_needed(rig: Rig) -> None:
     value = pod("1", token=True)
     rig.objects.expect(value)
     await until(lambda: rig.api.fake.count("POST") == 1)

@@ -33,7 +33,7 @@ def test_objects_are_found_by_namespace_and_name() -> None:
     assert set(store.keys()) == {key("ConfigMap", "a"), key("ConfigMap", "a", "other"), key("Secret", "a")}
 
 
-def test_what_is_missing_is_told_with_a_remedy() -> None:
+def test_missing_object_is_reported_with_a_remedy() -> None:
     store = LocalObjects()
     store.replace(Source.FILE, [config_map("a", "other")])
     with pytest.raises(NotFound, match="secret 'a' not found in namespace 'default': put a Secret of that name"):
@@ -42,7 +42,7 @@ def test_what_is_missing_is_told_with_a_remedy() -> None:
         store.get_config_map("default", "a")
 
 
-def test_subscribers_hear_of_each_difference_and_of_nothing_else() -> None:
+def test_subscribers_receive_exactly_the_differences() -> None:
     store = LocalObjects()
     heard: list[frozenset[ObjectKey]] = []
     end = store.subscribe(heard.append)
@@ -73,7 +73,7 @@ def test_a_subscriber_sees_the_new_state_and_may_end_itself() -> None:
     assert seen == ["1"]
 
 
-def test_the_file_wins_over_the_url() -> None:
+def test_file_takes_precedence_over_the_url() -> None:
     store = LocalObjects()
     heard: list[frozenset[ObjectKey]] = []
     store.replace(Source.FILE, [config_map("a", x="file")])

@@ -62,7 +62,7 @@ async def rig() -> AsyncIterator[Rig]:
             yield Rig(api, certificates, touched)
 
 
-async def test_a_certificate_is_asked_for_and_renewed(rig: Rig) -> None:
+async def test_certificate_is_requested_and_renewed(rig: Rig) -> None:
     rig.certificates.node_seen(NODE)
     with pytest.raises(Transient, match=r"credential bundle is not issued yet: signer example\.com/s"):
         await rig.certificates.ready(pod())
@@ -93,7 +93,7 @@ async def test_a_certificate_is_asked_for_and_renewed(rig: Rig) -> None:
         rig.certificates.credentials(pod(), "v", 1)
 
 
-async def test_an_answer_may_be_watched_before_the_name_of_the_request_is_known(
+async def test_result_watched_before_the_request_name_is_known_is_used(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = rig.api.client.create
@@ -168,7 +168,7 @@ async def test_certificate_that_begins_later_by_our_clock_is_renewed_after_its_o
 
 
 @pytest.mark.parametrize("kind", ["Denied", "Failed"])
-async def test_a_refusal_is_final(rig: Rig, kind: str) -> None:
+async def test_denied_certificate_is_final(rig: Rig, kind: str) -> None:
     rig.certificates.node_seen(NODE)
     with pytest.raises(Transient):
         await rig.certificates.ready(pod())
@@ -180,7 +180,7 @@ async def test_a_refusal_is_final(rig: Rig, kind: str) -> None:
     assert len(rig.requests()) == 1
 
 
-async def test_nothing_is_asked_before_the_node_is_known(rig: Rig) -> None:
+async def test_no_certificate_is_requested_before_the_node_is_known(rig: Rig) -> None:
     with pytest.raises(Transient, match="the node is not registered yet"):
         await rig.certificates.ready(pod())
     assert not rig.requests()

@@ -73,7 +73,7 @@ def _node(in_use: tuple[str, ...], attached: tuple[str, ...]) -> core.Node:
 async def test_a_volume_is_attached_when_the_node_says_so(rig: Rig) -> None:
     task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1"))
     await settle()
-    rig.storage.node_seen(_node((), ("v",)))  # the controller could still take it back: nobody has said that it is used
+    rig.storage.node_seen(_node((), ("v",)))  # not in use yet, so the controller could still detach it
     await settle()
     assert not task.done()
     rig.storage.node_seen(_node(("v",), ("v",)))

@@ -39,7 +39,9 @@ def marked(value: core.Pod) -> core.Pod:
         ([pod("a", "1")], [], [], "", ""),
     ],
 )
-def test_plans(pods: list[core.Pod], mirrors: list[core.Pod], ending: list[str], deleted: str, created: str) -> None:
+def test_mirror_plans(
+    pods: list[core.Pod], mirrors: list[core.Pod], ending: list[str], deleted: str, created: str
+) -> None:
     plan = plan_mirrors(pods, mirrors, [PodFullName(name) for name in ending])
     assert "".join(p.metadata.name for p in plan.delete) == deleted
     assert "".join(p.metadata.name for p in plan.create) == created
@@ -112,7 +114,7 @@ async def test_nothing_is_done_before_the_api_servers_pods_are_known(rig: Rig) -
     assert rig.api.fake.requests == []
 
 
-async def test_an_api_server_that_refuses_is_asked_again(rig: Rig) -> None:
+async def test_refused_mirror_pod_is_retried(rig: Rig) -> None:
     rig.api.fake.faults = [Fault("POST", status=500, times=1)]
     rig.pods.set(static("a", "1"))
     rig.mirrors.poke()

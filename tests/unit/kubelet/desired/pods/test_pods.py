@@ -93,7 +93,7 @@ def test_mirror_pods_are_kept_apart() -> None:
     assert manager.mirror_of(own) is None
 
 
-def test_a_mirror_shows_one_version() -> None:
+def test_mirror_pod_shows_one_version() -> None:
     assert is_mirror_of(mirror("a", "m", "h1"), static("a", "s", "h1"))
     assert not is_mirror_of(mirror("a", "m", "h1"), static("a", "s", "h2"))
     assert not is_mirror_of(mirror("b", "m", "h1"), static("a", "s", "h1"))

@@ -37,7 +37,7 @@ def test_an_emptied_manifest_takes_its_objects_away() -> None:
     assert names(accept(accept(None, read(pod("a")), "1"), read("# none\n"), "2")) == []
 
 
-def test_a_broken_manifest_takes_nothing_away() -> None:
+def test_broken_manifest_removes_nothing() -> None:
     first = accept(None, read(pod("a") + pod("b")), "1")
     broken = accept(first, read("a: ["), "2")
     assert names(broken) == ["a", "b"]
@@ -59,7 +59,7 @@ def test_a_manifest_that_is_broken_from_the_start_gives_its_good_part() -> None:
     assert record.kept == frozenset()
 
 
-def test_an_unreadable_manifest_takes_nothing_away_and_is_read_again() -> None:
+def test_unreadable_manifest_removes_nothing_and_is_read_again() -> None:
     first = accept(None, read(pod("a")), "1")
     away = unreadable(first, "/m/a.yaml", "cannot be read")
     assert names(away) == ["a"]
@@ -96,7 +96,7 @@ def test_a_name_too_long_with_the_nodes_is_a_problem_of_its_manifest() -> None:
     assert "longer than 253" in content.states[0].problems[0].message
 
 
-def test_pods_that_name_one_uid_clash() -> None:
+def test_duplicate_uid_is_a_problem() -> None:
     text = pod("a").replace("name: a\n", "name: a\n  uid: u\n") + pod("b").replace("name: b\n", "name: b\n  uid: u\n")
     content = assemble([accept(None, read(text), "1")], Source.FILE, "n")
     assert [each.metadata.name for each in content.pods] == ["a-n"]
@@ -114,14 +114,14 @@ def told(updates: object) -> list[tuple[str, list[str]]]:
     return [(update.op.value, [pod.metadata.name for pod in update.pods]) for update in updates]
 
 
-def test_first_contact_adds_all_and_marks_them() -> None:
+def test_first_set_of_a_source_adds_and_annotates_all_pods() -> None:
     merged = merge(None, [wanted("a"), wanted("b")], Source.FILE, "now")
     assert told(merged.updates) == [("ADD", ["a", "b"])]
     annotations = merged.pods[PodUID("uid-a")].metadata.annotations
     assert annotations == {ANNOTATION_SOURCE: "file", ANNOTATION_SEEN: "now"}
 
 
-def test_first_contact_with_nothing_is_told_too() -> None:
+def test_empty_first_set_of_a_source_is_reported() -> None:
     merged = merge(None, [], Source.HTTP, "now")
     assert told(merged.updates) == [("ADD", [])]
     assert merged.updates[0].source is Source.HTTP
@@ -156,7 +156,7 @@ def test_a_changed_static_pod_is_removed_before_it_is_added() -> None:
     assert told(merge(before, [wanted("a", "2")], Source.FILE, "now").updates) == [("REMOVE", ["a"]), ("ADD", ["a"])]
 
 
-def test_our_own_annotations_are_no_change() -> None:
+def test_annotations_of_the_agent_are_no_change() -> None:
     before = merge(None, [wanted("a")], Source.FILE, "then")
     again = merge(before, [wanted("a", annotations={ANNOTATION_SEEN: "forged"})], Source.FILE, "now")
     assert again.updates == ()
@@ -164,7 +164,7 @@ def test_our_own_annotations_are_no_change() -> None:
     assert told(changed.updates) == [("UPDATE", ["a"])]
 
 
-def test_what_a_source_gives_again_is_not_looked_at() -> None:
+def test_identical_pod_object_is_not_compared() -> None:
     first = wanted("a")
     before = merge(None, [first, wanted("b")], Source.API, "then")
     again = merge(before, [first, wanted("b")], Source.API, "now")
@@ -185,7 +185,7 @@ PODS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["i1", "i2"]))
 
 
 @given(st.lists(PODS, max_size=6))
-def test_the_updates_carry_a_reader_from_any_state_to_the_next(states: list[dict[str, str]]) -> None:
+def test_updates_transform_any_state_into_the_next(states: list[dict[str, str]]) -> None:
     known = None
     reader: dict[str, core.Pod] = {}
     for state in states:
@@ -234,7 +234,7 @@ def test_immutable_objects(kind: str, before: tuple[str, str, str], after: tuple
         assert not again.manifest.problems
 
 
-def test_an_immutable_object_may_go_and_come_anew() -> None:
+def test_immutable_object_may_be_removed_and_recreated() -> None:
     first = accept(None, read(CM.format(fixed="true", value="'1'", label="x")), "1")
     gone = accept(first, read(pod("p")), "2")
     assert not accept(gone, read(CM.format(fixed="true", value="'2'", label="x")), "3").manifest.problems

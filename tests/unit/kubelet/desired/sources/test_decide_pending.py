@@ -61,7 +61,7 @@ def test_a_file_that_came_back_has_not_vanished() -> None:
     assert pending.take(10.0) == frozenset()
 
 
-def test_patience_ends() -> None:
+def test_file_written_repeatedly_is_read_after_the_maximum_wait() -> None:
     pending = PendingFiles()
     for second in range(30):
         pending.note("log", Change.WRITTEN, known=True, now=float(second))

@@ -10,7 +10,7 @@ from pykubelet.kubelet.desired.manifest import read_manifest
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.decide import assemble
-from pykubelet.kubelet.desired.sources.disk import is_manifest_name, look
+from pykubelet.kubelet.desired.sources.disk import is_manifest_name, read_changed
 from pykubelet.kubelet.desired.sources.types import FileRecord
 from pykubelet.kubelet.types.updates import Source
 from tests.unit.kubelet.desired.sources.samples import images, pod
@@ -21,7 +21,7 @@ def names(records: dict[str, FileRecord]) -> dict[str, list[str]]:
 
 
 def scan(path: Path, known: dict[str, FileRecord] | None = None, busy: set[str] | None = None) -> dict[str, FileRecord]:
-    return look(path, known or {}, frozenset(busy or ()), None)
+    return read_changed(path, known or {}, frozenset(busy or ()), None)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def scan(path: Path, known: dict[str, FileRecord] | None = None, busy: set[str] 
         ("..data", False),
     ],
 )
-def test_which_names_count(name: str, counts: bool) -> None:
+def test_manifest_file_names(name: str, counts: bool) -> None:
     assert is_manifest_name(name) == counts
 
 
@@ -57,7 +57,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     assert names(scan(file)) == {".hidden.yaml": ["a"]}
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_missing_path_has_no_records(tmp_path: Path) -> None:
     assert scan(tmp_path / "none") == {}
 
 
@@ -83,7 +83,7 @@ def test_an_unchanged_file_is_not_parsed_again(tmp_path: Path) -> None:
     assert scan(tmp_path, first)["a.yaml"] is not first["a.yaml"]
 
 
-def test_busy_files_are_left_alone(tmp_path: Path) -> None:
+def test_busy_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(pod("a"))
     first = scan(tmp_path)
     (tmp_path / "a.yaml").write_text("half: [")
@@ -93,7 +93,7 @@ def test_busy_files_are_left_alone(tmp_path: Path) -> None:
     assert records["a.yaml"] is first["a.yaml"]
 
 
-def test_what_cannot_be_read_keeps_what_it_gave(tmp_path: Path) -> None:
+def test_unreadable_file_keeps_its_objects(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
     first = scan(tmp_path)
@@ -113,24 +113,24 @@ def test_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
         scan(tmp_path / "a" / "b")
 
 
-def test_a_copy_of_the_last_good_version_outlives_the_agent(tmp_path: Path) -> None:
+def test_copy_of_the_last_valid_version_survives_a_restart(tmp_path: Path) -> None:
     directory, backup = tmp_path / "m", Backup(tmp_path / "state" / "copies")
     directory.mkdir()
     (directory / "a.yaml").write_text(pod("a", "good"))
-    look(directory, {}, frozenset(), backup)
+    read_changed(directory, {}, frozenset(), backup)
     assert (tmp_path / "state" / "copies").stat().st_mode & 0o777 == 0o700
     (directory / "a.yaml").write_text("half: [")
     # The agent was restarted: it knows nothing.
-    record = look(directory, {}, frozenset(), backup)["a.yaml"]
+    record = read_changed(directory, {}, frozenset(), backup)["a.yaml"]
     assert [item.value.spec.containers[0].image for item in record.wanted if item.key.kind == "Pod"] == ["good"]  # type: ignore[union-attr] # it is a Pod
     assert record.kept
     assert record.manifest.problems
     # A broken version never becomes the copy, a good one does.
     (directory / "a.yaml").write_text(pod("b"))
-    look(directory, {}, frozenset(), backup)
+    read_changed(directory, {}, frozenset(), backup)
     (directory / "a.yaml").unlink()
     os.mkfifo(directory / "a.yaml")
-    assert names(look(directory, {}, frozenset(), backup)) == {"a.yaml": ["b"]}
+    assert names(read_changed(directory, {}, frozenset(), backup)) == {"a.yaml": ["b"]}
 
 
 def test_copies_of_removed_manifests_are_removed(tmp_path: Path) -> None:
@@ -149,19 +149,19 @@ def test_a_copy_that_cannot_be_written_is_only_logged(tmp_path: Path, caplog: py
     backup.save("/m/a", b"a")
     backup.keep_only([])
     assert [record.message for record in caplog.records] == [
-        "cannot keep a copy of a manifest",
-        "cannot tidy the copies of manifests",
+        "manifest backup: write failed",
+        "manifest backup: cleanup failed",
     ]
 
 
-def test_look_at_a_file_name_that_is_no_utf8_reads_it_and_shows_escapes(tmp_path: Path) -> None:
+def test_file_name_that_is_not_utf8_is_read_and_shown_with_escapes(tmp_path: Path) -> None:
     backup = Backup(tmp_path / "copies")
     directory = tmp_path / "m"
     directory.mkdir()
     Path(os.fsdecode(os.fsencode(directory) + b"/caf\xe9.yaml")).write_text(pod("a"))
     Path(os.fsdecode(os.fsencode(directory) + b"/br\xff.yaml")).write_text("half: [")
     (directory / "good.yaml").write_text(pod("b"))
-    records = look(directory, {}, frozenset(), backup)
+    records = read_changed(directory, {}, frozenset(), backup)
     content = assemble(records.values(), Source.FILE, "n")
     assert sorted(images(content)) == ["a-n", "b-n"]
     assert [state.origin for state in content.states] == [
@@ -173,7 +173,7 @@ def test_look_at_a_file_name_that_is_no_utf8_reads_it_and_shows_escapes(tmp_path
     assert backup.load(f"{directory}/caf\\xe9.yaml") == pod("a").encode()
 
 
-def test_look_at_names_that_are_shown_alike_gives_each_object_once(tmp_path: Path) -> None:
+def test_file_names_shown_alike_give_each_object_once(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")).write_text(pod("a", "first"))
     (tmp_path / "a\\xff").write_text(pod("a", "second"))
     content = assemble(scan(tmp_path).values(), Source.FILE, "n")
@@ -181,9 +181,7 @@ def test_look_at_names_that_are_shown_alike_gives_each_object_once(tmp_path: Pat
     assert any("is already given" in str(problem) for state in content.states for problem in state.problems)
 
 
-def test_look_at_a_file_that_cannot_be_checked_keeps_what_it_gave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_whose_check_raises_keeps_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.yaml").write_text(pod("a"))
     (tmp_path / "b.yaml").write_text(pod("b"))
     first = scan(tmp_path)

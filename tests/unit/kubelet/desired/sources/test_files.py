@@ -28,11 +28,11 @@ class ByHand:
         self.source = FileSource(config, self.delivered.append, self.clock)
 
     async def look(self) -> dict[str, str]:
-        await self.source.look()
+        await self.source.rescan()
         return images(self.delivered[-1])
 
 
-async def test_a_missing_directory_wants_nothing_and_is_read(tmp_path: Path) -> None:
+async def test_missing_directory_is_read_as_empty(tmp_path: Path) -> None:
     hand = ByHand(tmp_path / "none")
     assert await hand.look() == {}
     assert hand.delivered[0].read
@@ -51,7 +51,7 @@ async def test_only_changes_are_delivered(tmp_path: Path) -> None:
     assert await hand.look() == {"a-n": "new"}
 
 
-async def test_a_broken_file_keeps_its_pods_and_tells(tmp_path: Path) -> None:
+async def test_broken_file_keeps_its_pods_and_is_reported(tmp_path: Path) -> None:
     hand = ByHand(tmp_path)
     (tmp_path / "a.yaml").write_text(pod("a"))
     before = await hand.look()
@@ -62,7 +62,7 @@ async def test_a_broken_file_keeps_its_pods_and_tells(tmp_path: Path) -> None:
     assert [str(key) for key in hand.delivered[-1].states[0].kept] == ["Pod default/a"]
 
 
-async def test_a_vanished_file_is_given_a_moment(tmp_path: Path) -> None:
+async def test_vanished_file_counts_as_removed_after_a_delay(tmp_path: Path) -> None:
     hand = ByHand(tmp_path)
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
@@ -73,7 +73,7 @@ async def test_a_vanished_file_is_given_a_moment(tmp_path: Path) -> None:
     assert await hand.look() == {}
 
 
-async def test_a_file_that_comes_back_in_time_never_went(tmp_path: Path) -> None:
+async def test_file_that_reappears_in_time_is_not_removed(tmp_path: Path) -> None:
     hand = ByHand(tmp_path)
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
@@ -101,7 +101,7 @@ async def test_a_directory_that_vanishes_takes_its_pods_along(tmp_path: Path) ->
     assert await hand.look() == {}
 
 
-async def test_copies_are_tidied(tmp_path: Path) -> None:
+async def test_copies_of_removed_files_are_deleted(tmp_path: Path) -> None:
     directory, copies = tmp_path / "m", tmp_path / "copies"
     directory.mkdir()
     (directory / "a.yaml").write_text(pod("a"))
@@ -121,7 +121,7 @@ async def test_an_unreadable_directory_is_not_an_empty_one(tmp_path: Path, monke
     clock, delivered = VirtualClock(), list[SourceContent]()
     source = FileSource(FileSourceConfig(tmp_path, "n"), delivered.append, clock)
     broken = True
-    real = disk.look
+    real = disk.read_changed
 
     def flaky(*arguments: object) -> object:
         if broken:
@@ -131,7 +131,7 @@ async def test_an_unreadable_directory_is_not_an_empty_one(tmp_path: Path, monke
     async def no_watch(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(disk, "look", flaky)
+    monkeypatch.setattr(disk, "read_changed", flaky)
     monkeypatch.setattr(files, "watch", no_watch)
     async with running(source):
         await until(lambda: bool(delivered))

@@ -51,7 +51,7 @@ class ByHand:
 
     async def look(self, answer: Response | Exception) -> dict[str, str]:
         self.fetch.answer = answer
-        await self.source.look()
+        await self.source.poll()
         return images(self.delivered[-1])
 
     def problems(self) -> list[str]:
@@ -88,7 +88,7 @@ async def test_a_good_answer_and_the_same_again(etags: bool) -> None:
         (Response(200, b"a: ["), "not valid YAML"),
     ],
 )
-async def test_nothing_bad_takes_pods_away(answer: Response | Exception, problem: str) -> None:
+async def test_bad_responses_remove_no_pods(answer: Response | Exception, problem: str) -> None:
     hand = ByHand()
     await hand.look(body(pod("a")))
     assert await hand.look(answer) == {"a-n": "busybox:1"}
@@ -102,21 +102,21 @@ async def test_nothing_bad_takes_pods_away(answer: Response | Exception, problem
 
 
 @pytest.mark.parametrize("answer", [Transient("down"), Response(500)])
-async def test_a_url_that_never_answered_is_not_read(answer: Response | Exception) -> None:
+async def test_url_without_a_response_does_not_count_as_read(answer: Response | Exception) -> None:
     hand = ByHand()
     await hand.look(answer)
     assert not hand.delivered[-1].read
     assert hand.problems()
 
 
-async def test_an_answer_that_is_empty_from_the_start_wants_nothing() -> None:
+async def test_empty_first_response_means_no_pods() -> None:
     hand = ByHand()
     await hand.look(Response(200))
     assert hand.delivered[-1].read
     assert hand.delivered[-1].pods == ()
 
 
-async def test_a_list_without_items_stops_all() -> None:
+async def test_list_without_items_removes_all_pods() -> None:
     hand = ByHand()
     await hand.look(body(pod("a")))
     assert await hand.look(body('{"apiVersion": "v1", "kind": "PodList", "items": []}')) == {}
@@ -134,7 +134,7 @@ async def test_a_copy_outlives_the_agent(tmp_path: Path) -> None:
     assert await ByHand(tmp_path).look(body("a: [")) == {"a-n": "busybox:1"}
 
 
-async def test_it_asks_every_20_seconds() -> None:
+async def test_url_is_fetched_every_20_seconds() -> None:
     import asyncio
 
     hand = ByHand()

@@ -103,12 +103,12 @@ async def test_compressed_answers_are_not_unpacked(base: str, fetch: AiohttpFetc
     assert (await fetch.get(f"{base}/squeezed", (), 5)).body.startswith(b"\x1f\x8b")
 
 
-async def test_a_slow_answer_is_not_waited_for(base: str, fetch: AiohttpFetch) -> None:
+async def test_slow_response_times_out(base: str, fetch: AiohttpFetch) -> None:
     with pytest.raises(Transient, match=r"no answer within 0.1 s"):
         await fetch.get(f"{base}/slow", (), 0.1)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "nonsense", "http://[", "ftp://127.0.0.1/"])
-async def test_what_gives_no_answer(fetch: AiohttpFetch, url: str) -> None:
+async def test_failed_requests_are_transient_errors(fetch: AiohttpFetch, url: str) -> None:
     with pytest.raises(Transient, match="no answer"):
         await fetch.get(url, (), 5)

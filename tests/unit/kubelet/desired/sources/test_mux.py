@@ -51,6 +51,6 @@ def test_new_pods_are_marked_with_the_wall_clock() -> None:
     assert updates[0].pods[0].metadata.annotations[ANNOTATION_SEEN] == "2023-11-14T22:13:20.250000Z"
 
 
-def test_an_unannounced_source_is_a_mistake() -> None:
+def test_unknown_source_raises() -> None:
     with pytest.raises(ValueError, match="api"):
         PodMux([Source.FILE], lambda update: None, VirtualClock()).set(Source.API, [])

@@ -16,7 +16,7 @@ def state(origin: str, *messages: str, kept: tuple[ObjectKey, ...] = ()) -> Mani
     return ManifestState(Source.FILE, origin, (KEY,), kept, tuple(Problem(origin, message) for message in messages))
 
 
-def test_a_problem_is_told_once_until_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+def test_problem_is_reported_once_until_it_changes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     events = FakeEvents()
     states = ManifestStates(events)
@@ -30,7 +30,7 @@ def test_a_problem_is_told_once_until_it_changes(caplog: pytest.LogCaptureFixtur
     assert [problem.message for problem in states.problems()] == ["is worse"]
     states.replace(Source.FILE, [state("/a"), state("/b")])
     assert states.problems() == ()
-    assert "manifest is good again" in [record.message for record in caplog.records]
+    assert "manifest: valid again" in [record.message for record in caplog.records]
     assert len(events.messages) == 2
 
 

@@ -137,7 +137,7 @@ class Runtime:
         self.pods[each.uid] = each
 
     def end(self, uid: str, cid: str) -> None:
-        """A container ends by itself; nobody is told."""
+        """A container ends by itself, without an event."""
         rows = tuple(replace(c, state=ContainerState.EXITED) if c.id == cid else c for c in self.pods[uid].containers)
         self.pods[uid] = replace(self.pods[uid], containers=rows)
 

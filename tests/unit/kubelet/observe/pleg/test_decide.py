@@ -161,7 +161,7 @@ def _ends(gaps: list[float]) -> list[float]:
     return [sum(gaps[: i + 1]) for i in range(len(gaps))]
 
 
-def test_count_of_what_runs() -> None:
+def test_running_pods_and_containers_are_counted() -> None:
     pods, states = count_running(
         by_uid(
             pod("a", sandbox("1"), sandbox("2", ready=False), container("c"), container("d", EXITED)),

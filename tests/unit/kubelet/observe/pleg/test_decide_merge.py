@@ -22,7 +22,7 @@ def test_pod_shown_as_ended_is_ended() -> None:
     assert shown(None, lives) == lives
 
 
-def test_pod_shown_late_does_not_live_again() -> None:
+def test_late_event_does_not_revive_a_pod() -> None:
     lives, ended = pod("u", sandbox("s"), container("c")), pod("u", sandbox("s", ready=False), container("c", EXITED))
     assert shown(ended, lives) == ended
 

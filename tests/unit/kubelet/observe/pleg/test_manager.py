@@ -114,7 +114,7 @@ async def test_many_pods_in_transition_share_a_list() -> None:
         assert len(runtime.taken()) == 50
 
 
-async def test_looks_take_a_tenth_of_the_time_at_most() -> None:
+async def test_lists_and_checks_take_at_most_a_tenth_of_the_time() -> None:
     runtime = runtime_without_events()
     runtime.list_takes = 0.05
     runtime.put(pod("a", sandbox("sa")))
@@ -198,7 +198,7 @@ async def test_an_event_that_names_its_pod_needs_no_list() -> None:
 
 
 @pytest.mark.parametrize("kind", [RuntimeEventKind.DELETED, RuntimeEventKind.OOM])
-async def test_events_that_need_no_look(kind: RuntimeEventKind) -> None:
+async def test_events_without_a_list(kind: RuntimeEventKind) -> None:
     runtime = Runtime(stream_error=None)
     async with runtime.running():
         await runtime_with_events(runtime)
@@ -308,7 +308,7 @@ async def test_a_list_that_hangs_does_not_stop_events_nor_start_another() -> Non
         assert runtime.pleg.healthy() is None
 
 
-async def test_a_defect_ends_pleg() -> None:
+async def test_unexpected_exception_ends_pleg() -> None:
     """Core loops are not supervised: going on without lists would be worse than a restart."""
     runtime = runtime_without_events()
     runtime.error = ValueError("a defect")
@@ -316,7 +316,7 @@ async def test_a_defect_ends_pleg() -> None:
         await runtime.pleg.run()
 
 
-async def test_events_that_show_the_pod_need_no_look_at_all() -> None:
+async def test_events_with_the_pod_need_no_list() -> None:
     runtime = Runtime(stream_error=None)
     async with runtime.running():
         await runtime.clock.advance(3)

@@ -12,8 +12,8 @@ from pykubelet.kubelet.observe.pressure.decide import (
     DEFAULT_HARD,
     PressureState,
     conditions,
-    looked,
     met,
+    next_state,
     thresholds,
 )
 from pykubelet.kubelet.observe.pressure.decide_limits import exceeded, has_limits
@@ -51,7 +51,7 @@ def make_pod(uid: str, spec: Mapping[str, Any] | None = None, **resources: Mappi
     )
 
 
-def test_the_defaults() -> None:
+def test_default_thresholds() -> None:
     found = thresholds({}, {}, {}, {})
     assert {t.signal for t in found} == set(DEFAULT_HARD)
     assert all(t.hard for t in found)
@@ -79,12 +79,12 @@ def test_a_signal_can_be_turned_off(text: str) -> None:
         ({"cpu.available": "1"}, {}, "unknown eviction signal 'cpu.available'"),
         ({"memory.available": "much"}, {}, "not a quantity"),
         ({"memory.available": "-1"}, {}, "must not be negative"),
-        ({"memory.available": "x%"}, {}, "is no percentage"),
+        ({"memory.available": "x%"}, {}, "is not a percentage"),
         ({"memory.available": "101%"}, {}, "from 0% to 100%"),
         ({}, {"memory.available": "1Gi"}, "evictionSoftGracePeriod"),
     ],
 )
-def test_wrong_ones(hard: Mapping[str, str], soft: Mapping[str, str], words: str) -> None:
+def test_invalid_thresholds_are_rejected(hard: Mapping[str, str], soft: Mapping[str, str], words: str) -> None:
     with pytest.raises(Invalid, match=words):
         thresholds(hard, soft, {}, {})
 
@@ -101,32 +101,32 @@ def test_a_share_is_of_the_capacity_and_the_reclaim_comes_on_top() -> None:
     assert met([DISK], {}) == ()
 
 
-def test_soft_ones_wait() -> None:
+def test_soft_thresholds_wait_for_their_grace_period() -> None:
     config = PressureConfig((SOFT,))
-    state = looked(PressureState(), config, memory(150), 0)
+    state = next_state(PressureState(), config, memory(150), 0)
     assert state.met == ()
     assert conditions(state, config, 0) == {Condition.MEMORY}
-    state = looked(state, config, memory(150), 59)
+    state = next_state(state, config, memory(150), 59)
     assert state.met == ()
-    assert looked(state, config, memory(150), 60).met == (SOFT,)
-    again = looked(looked(state, config, memory(300), 60), config, memory(150), 70)
+    assert next_state(state, config, memory(150), 60).met == (SOFT,)
+    again = next_state(next_state(state, config, memory(300), 60), config, memory(150), 70)
     assert again.met == ()
 
 
-def test_a_threshold_is_over_only_when_its_reclaim_is_there() -> None:
+def test_threshold_stays_met_until_the_minimum_reclaim() -> None:
     config = PressureConfig((DISK,), transition=0)
-    state = looked(PressureState(), config, {Signal.NODEFS: Observation(9, 100)}, 0)
-    state = looked(state, config, {Signal.NODEFS: Observation(12, 100)}, 10)
+    state = next_state(PressureState(), config, {Signal.NODEFS: Observation(9, 100)}, 0)
+    state = next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 10)
     assert state.met == (DISK,)
-    state = looked(state, config, {Signal.NODEFS: Observation(15, 100)}, 20)
+    state = next_state(state, config, {Signal.NODEFS: Observation(15, 100)}, 20)
     assert state.met == ()
-    assert looked(state, config, {Signal.NODEFS: Observation(12, 100)}, 30).met == ()
+    assert next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 30).met == ()
 
 
 def test_conditions_stay_for_the_transition_period() -> None:
     config = PressureConfig((MEMORY,), transition=300)
-    state = looked(PressureState(), config, memory(50), 0)
-    state = looked(state, config, memory(500), 10)
+    state = next_state(PressureState(), config, memory(50), 0)
+    state = next_state(state, config, memory(500), 10)
     assert conditions(state, config, 299) == {Condition.MEMORY}
     assert conditions(state, config, 300) == frozenset()
 
@@ -134,18 +134,18 @@ def test_conditions_stay_for_the_transition_period() -> None:
 def test_memory_is_the_most_urgent() -> None:
     config = PressureConfig((DISK, MEMORY))
     seen = memory(50) | {Signal.NODEFS: Observation(1, 100)}
-    assert looked(PressureState(), config, seen, 0).met == (MEMORY, DISK)
+    assert next_state(PressureState(), config, seen, 0).met == (MEMORY, DISK)
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20))
 def test_a_hard_threshold_is_acted_upon_at_once_and_never_for_nothing(available: list[int]) -> None:
     config, state = PressureConfig((MEMORY,)), PressureState()
     for time, mi in enumerate(available):
-        state = looked(state, config, memory(mi), float(time))
+        state = next_state(state, config, memory(mi), float(time))
         assert bool(state.met) is (mi < 100)
 
 
-def test_who_goes_first() -> None:
+def test_order_of_eviction() -> None:
     pods = [
         make_pod("modest", requests={"memory": "100Mi"}),
         make_pod("greedy", requests={"memory": "10Mi"}),
@@ -173,11 +173,11 @@ def test_each_resource_has_its_measure(resource: Resource, first: str) -> None:
     assert ranked([make_pod(name) for name in "abc"], uses, resource)[0].metadata.name == first
 
 
-def test_condition_without_a_transition_period_lasts_one_look() -> None:
+def test_condition_without_a_transition_period_lasts_one_check() -> None:
     config = PressureConfig((MEMORY,), transition=0)
-    state = looked(PressureState(), config, memory(50), 5)
+    state = next_state(PressureState(), config, memory(50), 5)
     assert conditions(state, config, 5) == {Condition.MEMORY}
-    assert conditions(looked(state, config, memory(150), 6), config, 6) == frozenset()
+    assert conditions(next_state(state, config, memory(150), 6), config, 6) == frozenset()
 
 
 def test_the_message() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.observe.pressure import Condition, Pressure, PressureConfig, PressureDeps
-from pykubelet.kubelet.observe.pressure.manager import LOOK_SECONDS, pod_use
+from pykubelet.kubelet.observe.pressure.manager import CHECK_SECONDS, pod_use
 from pykubelet.kubelet.observe.pressure.observer import MachineObserver
 from pykubelet.kubelet.observe.pressure.types import Amount, ContainerUse, Observation, PodUse, Signal, Threshold
 from pykubelet.kubelet.types.ids import PodRef, PodUID
@@ -106,19 +106,19 @@ def static(name: str) -> Pod:
     return pod
 
 
-async def test_enough_of_everything_costs_nothing() -> None:
+async def test_usage_is_not_read_without_pressure() -> None:
     machine = Machine(pods=[make_pod("a")])
     machine.short(available=500)
     pressure = machine.pressure(HARD)
-    assert await pressure.look() == ()
+    assert await pressure.check() == ()
     assert (machine.done, machine.asked, pressure.conditions()) == ([], 0, frozenset())
 
 
-async def test_the_greediest_pod_goes_at_once() -> None:
+async def test_pod_with_the_largest_excess_is_evicted_at_once() -> None:
     machine = Machine(pods=[make_pod("a"), make_pod("b")], memory={"a": 1, "b": 2})
     machine.short()
     pressure = machine.pressure(HARD)
-    assert await pressure.look() == ["b"]
+    assert await pressure.check() == ["b"]
     assert machine.done == [
         "event EvictionThresholdMet",
         "event Evicted",
@@ -129,13 +129,13 @@ async def test_the_greediest_pod_goes_at_once() -> None:
     assert machine.ages == [("memory.available", 0.0)]
 
 
-async def test_static_pods_stay_whatever_they_use() -> None:
+async def test_static_pods_are_never_evicted() -> None:
     machine = Machine(pods=[static("s"), make_pod("a")], memory={"s": 99})
     machine.short()
-    assert await machine.pressure(HARD).look() == ["a"]
+    assert await machine.pressure(HARD).check() == ["a"]
     machine = Machine(pods=[static("s")])
     machine.short()
-    assert await machine.pressure(HARD).look() == ()
+    assert await machine.pressure(HARD).check() == ()
     assert machine.asked == 0
 
 
@@ -144,28 +144,28 @@ async def test_soft_evictions_wait_and_leave_time(max_grace: int, own: int | Non
     machine = Machine(pods=[make_pod("a", {"terminationGracePeriodSeconds": own} if own else {})])
     machine.short()
     pressure = machine.pressure(SOFT, max_grace=max_grace)
-    assert await pressure.look() == ()
+    assert await pressure.check() == ()
     await machine.clock.advance(20)
-    await pressure.look()
+    await pressure.check()
     assert machine.done[-1] == f"Evicted a {grace}"
 
 
-async def test_disk_is_reclaimed_before_a_pod_goes() -> None:
+async def test_disk_is_reclaimed_before_a_pod_is_evicted() -> None:
     machine = Machine(pods=[make_pod("a")], reclaimable=100)
     machine.short(Signal.NODEFS)
     pressure = machine.pressure(DISK)
-    assert await pressure.look() == ()
+    assert await pressure.check() == ()
     assert machine.done == ["event EvictionThresholdMet", "reclaim"]
     machine.short(Signal.NODEFS)
     machine.reclaimable = 0
-    assert await pressure.look() == ["a"]
+    assert await pressure.check() == ["a"]
 
 
-async def test_pods_are_held_to_their_limits() -> None:
+async def test_local_storage_limits_are_enforced() -> None:
     limited = make_pod("a", {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]})
     machine = Machine(pods=[limited, make_pod("b")], volumes={"v": 2 * MI})
     machine.short(available=500)
-    assert await machine.pressure(HARD).look() == ["a"]
+    assert await machine.pressure(HARD).check() == ["a"]
     assert machine.done == ["event Evicted", "count emptydirfs.limit", "Evicted a 1"]
 
 
@@ -181,7 +181,7 @@ async def test_rounds_wait_for_pods_to_end_and_survive_failures() -> None:
     await machine.clock.advance(1)
     assert machine.pods == []
     machine.blind = True
-    await machine.clock.advance(2 * LOOK_SECONDS)
+    await machine.clock.advance(2 * CHECK_SECONDS)
     assert not task.done()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -211,7 +211,7 @@ def test_the_figures_of_a_pod() -> None:
     )
 
 
-async def test_the_real_machine(tmp_path: Path) -> None:
+async def test_signals_of_the_real_machine(tmp_path: Path) -> None:
     clock = VirtualClock()
     answers = ["", str(tmp_path), "never asked for"]
 

@@ -64,7 +64,7 @@ class Node:
 
     clock: VirtualClock = field(default_factory=VirtualClock)
     answers: Mapping[ProbeType, Sequence[Observation]] = field(default_factory=dict)
-    """Answers by type, the last one for ever; success where there is none."""
+    """A prober with results by type, the last of which is repeated; success for other types."""
     asked: list[tuple[Seconds, ProbeType, str]] = field(default_factory=list)
     """(seconds since the start, type, container id) of each probe."""
     targets: list[Target] = field(default_factory=list)

@@ -6,9 +6,9 @@ from pykubelet.kubelet.observe.probes.decide import (
     ProbeState,
     first_delay,
     initial_state,
+    is_finished,
     is_inherited,
-    is_news,
-    is_over,
+    is_reported,
     observe,
     targets,
     timing,
@@ -62,7 +62,7 @@ def test_ephemeral_containers_have_no_probes() -> None:
     ("host_network", "ips", "expected"),
     [(False, ("10.0.0.9", "fd00::9"), "10.0.0.9"), (False, (), ""), (True, (), "192.0.2.1")],
 )
-def test_where_containers_are_probed(host_network: bool, ips: tuple[str, ...], expected: str) -> None:
+def test_address_of_probes(host_network: bool, ips: tuple[str, ...], expected: str) -> None:
     pod = make_pod(Container(name="a", liveness_probe=Probe()), host_network=host_network)
     (target,) = targets(pod, status(running("a", "1", 1.0), ips=ips), ("192.0.2.1", "192.0.2.2")).values()
     assert target.pod_ip == expected
@@ -73,7 +73,7 @@ def target_of(probe_type: ProbeType, started_at: float = 100.0, *, delay: int = 
     return Target(REF, Container(name="c"), ContainerID("1"), probe_type, each, "", started_at, was_started)
 
 
-def test_what_the_api_server_remembers() -> None:
+def test_startup_recorded_in_the_status_is_used() -> None:
     pod = make_pod(Container(name="a", startup_probe=Probe()))
     remembered = ContainerStatus(name="a", container_id="containerd://1", ready=True, restart_count=0, started=True)
     pod = Pod(metadata=pod.metadata, spec=pod.spec, status=PodStatus(container_statuses=(remembered,)))
@@ -159,9 +159,9 @@ def test_a_conclusion_is_the_last_run_that_reached_its_threshold(
     ("probe_type", "over"),
     [(STARTUP, {SUCCESS, FAILURE}), (LIVENESS, {FAILURE}), (READINESS, set())],
 )
-def test_when_there_is_nothing_left_to_ask(probe_type: ProbeType, over: set[ProbeResult]) -> None:
-    assert {r for r in ProbeResult if is_over(ProbeState(probe_type, r))} == over
-    assert not is_over(ProbeState(probe_type, None))
+def test_finished_probes(probe_type: ProbeType, over: set[ProbeResult]) -> None:
+    assert {r for r in ProbeResult if is_finished(ProbeState(probe_type, r))} == over
+    assert not is_finished(ProbeState(probe_type, None))
 
 
 @pytest.mark.parametrize(
@@ -177,5 +177,5 @@ def test_when_there_is_nothing_left_to_ask(probe_type: ProbeType, over: set[Prob
         (STARTUP, None, FAILURE, True),
     ],
 )
-def test_news(probe_type: ProbeType, old: ProbeResult | None, new: ProbeResult, news: bool) -> None:
-    assert is_news(ProbeState(probe_type, old), ProbeState(probe_type, new)) is news
+def test_reported_changes(probe_type: ProbeType, old: ProbeResult | None, new: ProbeResult, news: bool) -> None:
+    assert is_reported(ProbeState(probe_type, old), ProbeState(probe_type, new)) is news

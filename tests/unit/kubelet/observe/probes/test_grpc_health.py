@@ -99,7 +99,7 @@ async def test_no_answer_in_time() -> None:
     assert seen == Observation(Verdict.FAILURE, "timeout: health rpc did not complete within 0.2s")
 
 
-async def test_nobody_listens() -> None:
+async def test_closed_port_is_a_failure() -> None:
     port = await closed_port()
     seen = await ask(port)
     assert seen.verdict is Verdict.FAILURE

@@ -102,7 +102,7 @@ async def test_a_command_that_cannot_be_run_is_tried_three_times(handlers: Probe
     assert len(execs.calls) == 3
 
 
-async def test_what_will_not_mend_is_not_tried_again(handlers: ProbeHandlers, execs: Execs) -> None:
+async def test_permanent_error_is_not_retried(handlers: ProbeHandlers, execs: Execs) -> None:
     execs.results = [NotFound("no such container")]
     seen = await handlers.probe(target(Probe(exec=ExecAction(command=("true",)))))
     assert seen == Observation(Verdict.ERROR, "no such container")

@@ -94,7 +94,7 @@ async def test_the_initial_delay_counts_from_the_containers_start() -> None:
         assert node.times(LIVENESS) == [7, 17]
 
 
-async def test_a_slow_probe_is_not_made_twice_at_a_time() -> None:
+async def test_slow_probe_does_not_overlap_itself() -> None:
     node = Node(takes=25)
     async with node.running():
         node.manager.sync_pod(pod_with(liveness=probe()), now_running(node))

@@ -43,10 +43,10 @@ class Runtime:
 async def test_before_the_first_answer_nothing_is_ready() -> None:
     health = Runtime().health()
     assert not health.current().runtime_ready
-    assert health.healthy() == "the container runtime has not been asked yet"
+    assert health.healthy() == "the container runtime has not been checked yet"
 
 
-async def test_a_runtime_that_goes_away_is_told_once_and_noticed_soon_when_back() -> None:
+async def test_runtime_failure_is_reported_once_and_recovery_is_noticed_soon() -> None:
     runtime = Runtime()
     health = runtime.health()
     task = asyncio.create_task(health.run())
@@ -90,7 +90,7 @@ async def test_a_network_that_becomes_ready_wakes_the_pods() -> None:
     assert runtime.recovered == 2
 
 
-async def test_a_well_runtime_is_asked_every_five_seconds() -> None:
+async def test_ready_runtime_is_checked_every_five_seconds() -> None:
     runtime = Runtime()
     task = asyncio.create_task(runtime.health().run())
     await runtime.clock.advance(60)

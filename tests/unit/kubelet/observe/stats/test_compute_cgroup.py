@@ -94,7 +94,7 @@ def test_pressure() -> None:
     assert found.io is None
 
 
-def test_what_is_not_there_is_not_made_up() -> None:
+def test_missing_files_give_none() -> None:
     assert compute.cpu_v1({}) is None
     assert compute.cpu_v2({}) is None
     assert compute.memory_v1({}) is None
@@ -107,7 +107,7 @@ def test_what_is_not_there_is_not_made_up() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*V1, *V2]), st.text(max_size=60)))
-def test_rubbish_does_no_harm(files: dict[str, str]) -> None:
+def test_malformed_files_raise_nothing(files: dict[str, str]) -> None:
     """The kernel writes no such thing, but a figure that is missing is better than a server that fails."""
     for read in (compute.cpu_v1, compute.cpu_v2, compute.memory_v1, compute.memory_v2):
         read(files)

@@ -134,12 +134,12 @@ async def test_cpu_and_memory_of_a_pod_and_its_containers(node: Node) -> None:
     assert node.cri.asked == 0
 
 
-async def test_the_first_answer_has_a_usage_too(node: Node) -> None:
+async def test_first_summary_has_a_cpu_usage(node: Node) -> None:
     pod = only(await node.summary(only_cpu_and_memory=True))
     assert pod.cpu is not None and pod.cpu.usage_nano_cores == 0
 
 
-async def test_a_reading_is_good_for_ten_seconds(node: Node) -> None:
+async def test_reading_is_reused_for_ten_seconds(node: Node) -> None:
     await node.summary()
     node.use(9_000_000_000)
     await node.clock.advance(9)
@@ -188,8 +188,8 @@ async def test_disks_of_a_pod(node: Node) -> None:
     assert pod.ephemeral_storage.capacity_bytes == app.rootfs.capacity_bytes
 
 
-async def test_figures_of_disks_are_not_waited_for_without_end(node: Node) -> None:
-    """Nobody walks here: the answer comes after two seconds, without volumes."""
+async def test_wait_for_disk_usage_is_bounded(node: Node) -> None:
+    """Without a running walk, the figures come after two seconds, without volumes."""
     node.pods = [running_pod("web", "app", volumes=(core.Volume(name="d", empty_dir=core.EmptyDirVolumeSource()),))]
     await node.summary(only_cpu_and_memory=True)
     async with asyncio.timeout(10):
@@ -206,7 +206,7 @@ async def test_count_of_files_that_takes_long_is_waited_for_by_all_at_the_same_t
     assert len(found) == 41
 
 
-async def test_a_runtime_that_is_away_leaves_the_rest(node: Node) -> None:
+async def test_summary_without_the_runtime_has_the_other_figures(node: Node) -> None:
     node.cri.away = True
     found = await node.summary()
     assert only(found).cpu is not None
@@ -257,7 +257,7 @@ async def test_a_light_scrape_does_not_ask_the_runtime(node: Node) -> None:
     assert all(reading.usage.processes is None for reading in found.readings)
 
 
-async def test_many_who_ask_at_once_cause_one_reading(node: Node) -> None:
+async def test_concurrent_requests_share_one_reading(node: Node) -> None:
     await asyncio.gather(*(node.usage.readings() for _ in range(10)))
     assert node.cri.asked == 1
 

@@ -20,7 +20,7 @@ def test_an_old_reading_or_a_counter_that_went_back_says_nothing() -> None:
     assert rates.usage("a", LONGEST + 6, 1_000_000_050) == 1_000_000_000
 
 
-def test_who_needs_a_first_reading() -> None:
+def test_names_without_a_recent_reading_are_stale() -> None:
     rates = CpuRates()
     rates.usage("a", 0.0, 1)
     rates.usage("b", 50.0, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.observe.stats import volumes
-from pykubelet.kubelet.observe.stats.volumes import DiskUsage, Turns, _PodWalk, is_ephemeral
+from pykubelet.kubelet.observe.stats.volumes import DiskUsage, WalkSteps, _PodWalk, is_ephemeral
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.stats import PvcReference
 from pykubelet.kubelet.types.storage import VolumeSizes
@@ -53,7 +53,7 @@ class Disks:
             await asyncio.wait([task])
 
 
-async def test_a_count_is_good_for_the_period(tmp_path: Path) -> None:
+async def test_figures_are_kept_for_the_period(tmp_path: Path) -> None:
     disks = Disks(tmp_path)
     disks.fill(100_000)
     async with disks.running():
@@ -82,7 +82,7 @@ async def test_pods_that_are_gone_are_forgotten(tmp_path: Path) -> None:
         assert (await disks.usage.of([POD])).keys() == {UID}
         assert await disks.usage.of([]) == {}
         disks.fill(300_000)
-        assert await disks.used() >= 300_000, "counted anew"
+        assert await disks.used() >= 300_000, "measured again"
 
 
 async def test_a_pod_without_directories_takes_nothing(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_what_counts_as_the_pods_own_storage(volume: Volume, expected: bool) -> 
     assert is_ephemeral(volume) is expected
 
 
-async def test_volumes_of_storage_systems_are_told_of_by_others(tmp_path: Path) -> None:
+async def test_usage_of_storage_system_volumes_comes_from_their_plugin(tmp_path: Path) -> None:
     """Their directories are never looked at: they may hang."""
 
     async def sizes(pod: core.Pod) -> dict[str, VolumeSizes]:
@@ -136,7 +136,7 @@ def _endless(monkeypatch: pytest.MonkeyPatch, uid: str) -> list[bool | None]:
     sent: list[bool | None] = []
     original = _PodWalk.walk
 
-    def walk(self: _PodWalk, pod: core.Pod) -> Turns:
+    def walk(self: _PodWalk, pod: core.Pod) -> WalkSteps:
         while pod.metadata.uid == uid and not (sent and sent[-1]):
             time.sleep(0.001)  # what it does
             sent.append((yield))
@@ -152,14 +152,14 @@ async def test_pod_with_endless_files_delays_no_other(tmp_path: Path, monkeypatc
     _endless(monkeypatch, "uid-big")
     monkeypatch.setattr(volumes, "_SLICE", 0.01)
     monkeypatch.setattr(volumes, "_WAIT", 0.5)
-    monkeypatch.setattr(volumes, "_AT_ONCE", 1)
+    monkeypatch.setattr(volumes, "_CONCURRENT_WALKS", 1)
     big = running_pod("big", "app", volumes=(DISK,))
     async with disks.running():
         assert (await disks.usage.of([big, POD])).keys() == {UID}
         assert (await disks.usage.of([big, POD])).keys() == {UID}
 
 
-async def test_count_that_takes_too_long_is_given_up_with_what_was_found(
+async def test_walk_that_takes_too_long_ends_with_the_sum_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disks = Disks(tmp_path)
@@ -172,13 +172,13 @@ async def test_count_that_takes_too_long_is_given_up_with_what_was_found(
         assert sent[-1] is True
 
 
-async def test_pod_whose_files_raise_keeps_no_other_from_being_counted(
+async def test_failing_walk_of_a_pod_does_not_affect_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disks = Disks(tmp_path)
     original = _PodWalk.walk
 
-    def walk(self: _PodWalk, pod: core.Pod) -> Turns:
+    def walk(self: _PodWalk, pod: core.Pod) -> WalkSteps:
         if pod.metadata.uid == "uid-bad":
             raise ValueError("no error that anyone foresaw")
         return original(self, pod)

@@ -1,7 +1,8 @@
-"""The rules that a manifest's objects must keep: those of the API server's validation that matter on a node.
+"""Validation of a manifest's objects, by the rules of the API server that matter on a node.
 
-Called by ``manifest.parse`` for each object, defaults filled in. All modules are pure; a rule reports the field's
-path, what is wrong and what to do, and goes on, so that one look shows everything there is to mend.
+``manifest.parse`` calls it for each object after defaults are set. All modules are pure; a rule reports the field's
+path, the violation and the remedy, and continues, so that one check reports all problems. Start reading in
+``rules.py``.
 """
 
 from pykubelet.kubelet.desired.manifest.validate.rules import validate

@@ -23,7 +23,7 @@ _MAX_EXIT_CODES: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """What the rules of a container need to know of its pod."""
+    """Properties of the pod that the rules of a container need."""
 
     spec: core.PodSpec
     volumes: Mapping[str, core.Volume]
@@ -36,7 +36,7 @@ class PodContext:
 
 
 def check_containers(findings: Findings, spec: core.PodSpec) -> None:
-    """All containers and init containers of a pod."""
+    """Check all containers and init containers of a pod."""
     context = PodContext.of(spec)
     findings.required("spec.containers", spec.containers, "a pod has at least one container")
     seen: dict[str, str] = {}
@@ -103,7 +103,7 @@ def _check_ports(findings: Findings, ports: Iterable[core.ContainerPort], path: 
 
 
 def _check_host_ports(findings: Findings, spec: core.PodSpec) -> None:
-    """No two containers that run together take one host port; ordinary init containers run alone."""
+    """Check that no two concurrent containers use one host port; ordinary init containers run alone."""
     taken: dict[tuple[str, str, int], str] = {}
     lists = [("spec.containers", index, container) for index, container in enumerate(spec.containers)]
     lists += [("spec.initContainers", index, container) for index, container in enumerate(spec.init_containers)]
@@ -245,7 +245,7 @@ def _check_resize(findings: Findings, container: core.Container, path: str, rest
 
 
 def _check_init(findings: Findings, container: core.Container, path: str, spec: core.PodSpec) -> None:
-    """Probes and hooks are only for sidecars: other init containers run once and end (KEP-753)."""
+    """Check that only sidecars have probes and hooks: other init containers run once and end (KEP-753)."""
     _check_restart(findings, container, path)
     if container.restart_policy == "Always":
         check_probes(findings, container, path)
@@ -264,7 +264,7 @@ def _check_init(findings: Findings, container: core.Container, path: str, spec: 
 
 
 def _check_restart(findings: Findings, container: core.Container, path: str) -> None:
-    """A container's own restart policy and rules by exit code (KEP-5307)."""
+    """Check a container's own restart policy and rules by exit code (KEP-5307)."""
     rules = container.restart_policy_rules
     if not container.restart_policy:
         if rules:

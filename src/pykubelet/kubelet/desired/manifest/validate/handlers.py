@@ -19,7 +19,7 @@ _SIGNALS: Final = frozenset({
 
 
 def check_probes(findings: Findings, container: core.Container, path: str) -> None:
-    """The three probes of a container."""
+    """Check the three probes of a container."""
     probes = (
         ("livenessProbe", container.liveness_probe),
         ("readinessProbe", container.readiness_probe),
@@ -58,7 +58,7 @@ def _check_probe(findings: Findings, probe: core.Probe, path: str, port_names: f
 
 
 def check_lifecycle(findings: Findings, container: core.Container, path: str, spec: core.PodSpec) -> None:
-    """The hooks and the stop signal of a container."""
+    """Check the hooks and the stop signal of a container."""
     lifecycle = container.lifecycle
     if lifecycle is None:
         return

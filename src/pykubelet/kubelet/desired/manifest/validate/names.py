@@ -1,4 +1,4 @@
-"""The forms that Kubernetes prescribes for names: predicates that return a complaint, or nothing. Pure.
+"""The syntax that Kubernetes requires of names: predicates that return a complaint, or nothing. Pure.
 
 A complaint is ``WHAT IS WRONG; WHAT TO DO``. The forms are those of RFC 1123, RFC 6335 and the API conventions.
 """
@@ -121,7 +121,7 @@ def relative_path(value: str) -> str:
 
 
 def file_path(value: str) -> str:
-    """A path of a file in a volume that we write: relative, and not where the writer keeps its own ``..data``."""
+    """A path of a file in a volume that the agent writes: relative, and not below its own ``..data``."""
     if complaint := relative_path(value):
         return complaint
     return f"{_cut(value)} begins with '..', which is reserved; rename it" if value.startswith("..") else ""

@@ -21,7 +21,7 @@ _REQUIRED_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def check_metadata(findings: Findings, meta: ObjectMeta) -> None:
-    """Name, namespace, labels and annotations."""
+    """Check name, namespace, labels and annotations."""
     if findings.required("metadata.name", meta.name):
         findings.complaint("metadata.name", names.dns_subdomain(meta.name))
     if meta.namespace:
@@ -39,7 +39,7 @@ def check_metadata(findings: Findings, meta: ObjectMeta) -> None:
 
 
 def check_config_map(findings: Findings, config_map: core.ConfigMap) -> None:
-    """A ConfigMap of the manifest directory."""
+    """Check a ConfigMap of a manifest."""
     check_metadata(findings, config_map.metadata)
     for key in config_map.data:
         findings.complaint(f"data[{key}]", names.config_key(key))
@@ -52,7 +52,7 @@ def check_config_map(findings: Findings, config_map: core.ConfigMap) -> None:
 
 
 def check_secret(findings: Findings, secret: core.Secret) -> None:
-    """A Secret of the manifest directory, ``stringData`` merged; messages never show a value."""
+    """Check a Secret of a manifest, ``stringData`` merged; messages never show a value."""
     check_metadata(findings, secret.metadata)
     for key in secret.data:
         findings.complaint(f"data[{key}]", names.config_key(key))

@@ -1,4 +1,4 @@
-"""Rules for a pod as a whole, as far as they matter on a node without a cluster."""
+"""Rules for a pod as a whole that matter on a node without a cluster."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _MAX_INT32: Final = (1 << 31) - 1
 
 
 def check_pod(findings: Findings, pod: core.Pod) -> None:
-    """A pod of a manifest, defaults filled in."""
+    """Check a pod of a manifest with defaults set."""
     spec = pod.spec
     check_metadata(findings, pod.metadata)
     check_volumes(findings, spec.volumes)
@@ -110,7 +110,7 @@ def _check_tolerations(findings: Findings, spec: core.PodSpec) -> None:
 
 
 def _check_cluster_only(findings: Findings, spec: core.PodSpec) -> None:
-    """What only an API server can give, as a static pod has none behind it."""
+    """Check that the pod does not use what needs an API server, which a static pod cannot."""
     if spec.ephemeral_containers:
         message = "cannot be given in a manifest: ephemeral containers are added to running pods"
         findings.add("spec.ephemeralContainers", message, "use containers")

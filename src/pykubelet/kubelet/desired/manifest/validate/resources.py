@@ -25,7 +25,7 @@ _SIZE_DIVISORS: Final = frozenset(["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki
 def check_resources(
     findings: Findings, resources: core.ResourceRequirements | None, path: str, claims: frozenset[str]
 ) -> None:
-    """A container's requests and limits; ``claims`` are the names of the pod's resource claims."""
+    """Check a container's requests and limits; ``claims`` are the names of the pod's resource claims."""
     if resources is None:
         return
     limits = _amounts(findings, resources.limits, f"{path}.limits")
@@ -47,7 +47,7 @@ def check_resources(
 
 
 def check_pod_resources(findings: Findings, spec: core.PodSpec) -> None:
-    """Resources of the pod as a whole (KEP-2837)."""
+    """Check pod-level resources (KEP-2837)."""
     own, path = spec.resources, "spec.resources"
     if own is None:
         return
@@ -78,14 +78,14 @@ def check_pod_resources(findings: Findings, spec: core.PodSpec) -> None:
 
 
 def check_overhead(findings: Findings, spec: core.PodSpec) -> None:
-    """A RuntimeClass's overhead written into the pod."""
+    """Check the overhead of a RuntimeClass in the pod's spec."""
     _amounts(findings, spec.overhead, "spec.overhead")
 
 
 def check_resource_field(
     findings: Findings, reference: core.ResourceFieldSelector, path: str, *, in_volume: bool
 ) -> None:
-    """A downward API reference to a container's resources."""
+    """Check a downward API reference to a container's resources."""
     if in_volume:
         findings.required(f"{path}.containerName", reference.container_name)
     if not findings.required(f"{path}.resource", reference.resource):
@@ -105,7 +105,7 @@ def check_resource_field(
 
 
 def _amounts(findings: Findings, resources: Mapping[str, Quantity], path: str) -> dict[str, Amount]:
-    """The readable amounts; those that are not, and negative ones, are reported."""
+    """Return the valid amounts; malformed and negative ones are reported."""
     amounts = {}
     for name, value in resources.items():
         try:
@@ -136,7 +136,7 @@ def _check_container_resource(findings: Findings, name: str, where: str) -> None
 
 
 def _check_pairs(findings: Findings, requests: Mapping[str, Amount], limits: Mapping[str, Amount], path: str) -> None:
-    """Requests fit their limits; what cannot be overcommitted has equal ones."""
+    """Check that requests do not exceed limits, and equal them for resources that cannot be overcommitted."""
     for name, request in requests.items():
         limit = limits.get(name)
         where = f"{path}.requests[{name}]"

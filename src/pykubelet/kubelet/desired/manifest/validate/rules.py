@@ -1,4 +1,4 @@
-"""The rules by kind of object."""
+"""The validators by kind of object."""
 
 from typing import assert_never
 
@@ -10,7 +10,7 @@ from pykubelet.models import core_v1 as core
 
 
 def validate(value: LocalObject) -> tuple[Finding, ...]:
-    """Everything that is wrong with an object whose defaults are filled in; empty if it can be used."""
+    """Return all violated rules of an object with defaults set; empty if it is valid."""
     findings = Findings()
     match value:
         case core.Pod():

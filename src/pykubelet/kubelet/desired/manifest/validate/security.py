@@ -12,7 +12,7 @@ _IPC_PREFIXES: Final = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
 def check_pod_security(findings: Findings, spec: core.PodSpec) -> None:
-    """The pod's security context, and the host namespaces it may not be combined with."""
+    """Check the pod's security context, and its combination with host namespaces."""
     context, path = spec.security_context or core.PodSecurityContext(), "spec.securityContext"
     _check_ids(findings, context, path)
     findings.in_range(f"{path}.fsGroup", context.fs_group, 0, _MAX_ID)
@@ -35,7 +35,7 @@ def check_pod_security(findings: Findings, spec: core.PodSpec) -> None:
 def check_container_security(
     findings: Findings, context: core.SecurityContext | None, path: str, *, host_users: bool
 ) -> None:
-    """A container's security context."""
+    """Check a container's security context."""
     if context is None:
         return
     _check_ids(findings, context, path)

@@ -25,7 +25,7 @@ _PROJECTIONS: Final[Mapping[str, str]] = {
     info.name: info.encode_name for info in msgspec.structs.fields(core.VolumeProjection)
 }
 _COMMON: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
-# What cannot work for a pod that no API server knows, and what takes its place.
+# Volume types that need an API server, and their replacements in manifests.
 _CLUSTER_ONLY: Final[Mapping[str, str]] = {
     "persistentVolumeClaim": "mount a hostPath or an emptyDir",
     "ephemeral": "mount an emptyDir",
@@ -36,7 +36,7 @@ _CLUSTER_ONLY: Final[Mapping[str, str]] = {
 
 
 def check_volumes(findings: Findings, volumes: Iterable[core.Volume]) -> None:
-    """All volumes of a pod: names, one source each, and each source's own rules."""
+    """Check all volumes of a pod: names, one source each, and each source's own rules."""
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         path = f"spec.volumes[{index}]"
@@ -101,7 +101,7 @@ def _check_empty_dir(findings: Findings, source: core.EmptyDirVolumeSource, path
 def _check_keyed(
     findings: Findings, name: str, items: Iterable[core.KeyToPath], path: str, name_field: str
 ) -> list[str]:
-    """A reference to a ConfigMap or Secret; returns the paths of the files it makes by ``items``."""
+    """Check a reference to a ConfigMap or Secret; return the paths of the files of its ``items``."""
     if findings.required(f"{path}.{name_field}", name):
         findings.complaint(f"{path}.{name_field}", names.dns_subdomain(name))
     made = []
@@ -140,7 +140,7 @@ def _check_downward(findings: Findings, items: Iterable[core.DownwardAPIVolumeFi
 
 
 def check_field_ref(findings: Findings, reference: core.ObjectFieldSelector, path: str, allowed: Iterable[str]) -> None:
-    """A downward API reference to a field of the pod; one label or annotation is always possible."""
+    """Check a downward API reference to a field of the pod; one label or annotation is always possible."""
     field = f"{path}.fieldPath"
     if not findings.required(field, reference.field_path):
         return

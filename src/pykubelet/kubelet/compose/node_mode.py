@@ -1,6 +1,6 @@
-"""The door to node mode: whatever needs the API client is imported here, and only when there is a cluster.
+"""Entry to node mode: imports the modules that need the API client, only if there is a cluster.
 
-An agent that runs manifests alone pays neither the time nor the memory.
+An agent in standalone mode needs neither the time nor the memory for them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDeps:
-    """The parts of the agent that node mode works with."""
+    """Dependencies of node mode."""
 
     pods: PodManager
     mux: PodMux
@@ -40,12 +40,12 @@ class ClusterDeps:
     pleg_fault: Callable[[], str | None]
     clock: Clock
     pressure: Callable[[], AbstractSet[str]] = frozenset
-    """Conditions of the node that say what it runs short of."""
+    """Returns the pressure conditions of the node."""
     csi: "CsiParts | None" = None
 
 
 async def make_ready(settings: Settings, clock: Clock) -> None:
-    """What has to be there before the agent can talk to its cluster: a kubeconfig, got with a bootstrap token."""
+    """Get a kubeconfig with the bootstrap token, if the agent has none yet."""
     if settings.cluster is None or settings.cluster.bootstrap_kubeconfig is None:
         return
     from pykubelet.kubelet.compose.certificates import bootstrap_if_needed
@@ -54,7 +54,7 @@ async def make_ready(settings: Settings, clock: Clock) -> None:
 
 
 def open_access(settings: Settings, local: Objects, metrics: KubeletMetrics, clock: Clock) -> "ClusterAccess | None":
-    """The API server's client and objects; None without a cluster. Invalid: the kubeconfig cannot be used."""
+    """Build the API server's client and objects; None without a cluster. Raises Invalid for a bad kubeconfig."""
     if settings.cluster is None:
         return None
     from pykubelet.kubelet.compose.cluster import ClusterAccess
@@ -65,7 +65,7 @@ def open_access(settings: Settings, local: Objects, metrics: KubeletMetrics, clo
 def join(
     access: "ClusterAccess | None", deps: ClusterDeps, touched: Callable[[frozenset[PodUID]], None]
 ) -> "Cluster | None":
-    """Node mode over the agent's stages; None without a cluster. ``touched`` hears of pods to be looked at."""
+    """Build node mode; None without a cluster. ``touched`` is called with pods whose objects have changed."""
     if access is None:
         return None
     access.objects.on_pods(touched)

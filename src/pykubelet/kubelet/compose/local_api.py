@@ -1,4 +1,4 @@
-"""What the local API shows of the stages that it does not belong to: gathered here, beside the composition root."""
+"""The local API's view of the other stages, and the construction of the local servers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """Implements the servers' ``Node`` and ``Streams`` ports."""
+class LocalApiView:
+    """The servers' ``Node`` and ``Streams``."""
 
     name: str
     cri: CriClient
@@ -48,7 +48,7 @@ class NodeView:
     runtime_fault: Callable[[], str | None]
 
     async def images(self) -> Sequence[ImageView]:
-        """Images of the runtime."""
+        """Return the images of the runtime."""
         return [
             ImageView(
                 id=image.id,
@@ -61,7 +61,7 @@ class NodeView:
         ]
 
     def problems(self) -> Sequence[ProblemView]:
-        """Manifests that cannot be used, and a runtime that is away."""
+        """Return the problems of manifests, and of a runtime that is not responding."""
         found = [
             ProblemView(subject=problem.origin, reason=Reason.FAILED_VALIDATION, message=str(problem))
             for problem in self.states.problems()
@@ -72,18 +72,18 @@ class NodeView:
         return found
 
     def journal(self, uid: PodUID) -> Sequence[JournalView]:
-        """Decisions about a pod."""
+        """Return the journal of decisions about a pod."""
         return [
             JournalView(at=entry.at, message=entry.message, fields={name: str(value) for name, value in entry.fields})
             for entry in self.decisions.entries(uid)
         ]
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
-        """The pod's starts."""
+        """Return the timeline of the pod's starts."""
         return self.timelines.view(uid)
 
     def objects(self) -> Sequence[ObjectView]:
-        """ConfigMaps and Secrets of the manifests, with the file that each comes from."""
+        """Return the ConfigMaps and Secrets of the manifests, with the file that each comes from."""
         origins = {key: state.origin for state in self.states.states() for key in (*state.kept, *state.objects)}
         return [
             ObjectView(kind=key.kind, namespace=key.namespace, name=key.name, source=origins.get(key, ""))
@@ -91,7 +91,7 @@ class NodeView:
         ]
 
     def version(self) -> VersionView:
-        """Who is running."""
+        """Return the versions of the agent and the runtime."""
         return VersionView(
             agent=pykubelet.__version__,
             kubernetes=pykubelet.KUBERNETES_VERSION,
@@ -101,7 +101,7 @@ class NodeView:
         )
 
     async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
-        """A one-time URL that runs a command in the container."""
+        """Return a one-time URL that runs a command in the container."""
         return await self.cri.exec(
             pb.ExecRequest(
                 container_id=container,
@@ -114,7 +114,7 @@ class NodeView:
         )
 
     async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
-        """A one-time URL that is connected to the container's first process."""
+        """Return a one-time URL that attaches to the container's first process."""
         return await self.cri.attach(
             pb.AttachRequest(
                 container_id=container,
@@ -126,18 +126,18 @@ class NodeView:
         )
 
     async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
-        """A one-time URL that leads to ports of the pod. NotFound: it has no sandbox that runs."""
+        """Return a one-time URL that forwards to ports of the pod. NotFound: the pod has no running sandbox."""
         ready = pb.PodSandboxStateValue(state=pb.PodSandboxState.SANDBOX_READY)
         wanted = pb.PodSandboxFilter(label_selector={"io.kubernetes.pod.uid": uid}, state=ready)
         found = await self.cri.list_pod_sandboxes(wanted)
         if not found:
-            raise NotFound(f"the pod with uid {uid} has no sandbox that runs")
+            raise NotFound(f"the pod with uid {uid} has no running sandbox")
         newest = max(found, key=lambda sandbox: sandbox.metadata.attempt)
         return await self.cri.port_forward(SandboxID(newest.id), list(ports))
 
 
 def build_servers(settings: Settings, local: LocalDeps, metrics: KubeletMetrics) -> tuple[LocalServer, HealthServer]:
-    """The server on the local socket, and the one for /healthz and /metrics, which share their health checks."""
+    """Build the local API server (socket) and the server of /healthz and /metrics, which share health checks."""
     health = HealthDeps(local.checks, metrics.render, metrics.render_probes, metrics, local.clock)
     config = settings.config
     return (

@@ -1,4 +1,4 @@
-"""The node as admission measures pods against it. Beside the composition root, because it asks several stages."""
+"""The node's labels, taints and allocatable resources for admission, gathered from several stages."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -18,9 +18,9 @@ _STORAGE: Final = "ephemeral-storage"
 
 
 class AdmissionNode:
-    """What `Admission` asks about the node.
+    """The node, as `Admission` checks pods against it.
 
-    In a cluster the node's object says which labels, taints and resources it has. Without one the configuration does.
+    Labels, taints and resources come from the Node object in a cluster, else from the configuration.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class AdmissionNode:
         registered: Callable[[], Node | None],
         conditions: Callable[[], Iterable[str]],
     ) -> None:
-        """``registered`` gives the node's object at the API server; None without a cluster, or before it is known.
+        """``registered`` returns the Node object of the API server; None without a cluster, or before it is known.
 
-        ``conditions`` are those of pressure.
+        ``conditions`` returns the pressure conditions.
         """
         self._conditions = conditions
         self._settings = settings
@@ -41,17 +41,17 @@ class AdmissionNode:
         self._local: Amounts | None = None
 
     def sysctl_refusal(self, pod: Pod) -> str | None:
-        """Why the pod's sysctls may not be set."""
+        """Return why the pod's sysctls are forbidden, or None."""
         return self._facts.sysctls().refusal(pod)
 
     def node(self) -> NodeFacts:
-        """The node now."""
+        """Return the current properties of the node."""
         settings, there = self._settings, self._registered()
         given = settings.cluster.node_labels if settings.cluster else {}
         labels = {**standard_labels(settings.node_name), **given}
         allocatable: Mapping[str, Quantity] = {}
         if there is not None:
-            # The labels of the system itself hold even before the node's object has been put right.
+            # This label holds even before the Node object has been corrected.
             labels = {**there.metadata.labels, "kubernetes.io/os": "linux"}
             allocatable = there.status.allocatable
         return NodeFacts(
@@ -71,14 +71,14 @@ class AdmissionNode:
         return self._local
 
     def _strict_groups(self) -> bool | None:
-        """A runtime that tells no features at all is too old to know the policy."""
+        """Whether the runtime supports strict supplemental groups; None before its first reply."""
         if not self._facts.runtime_name:
             return None
         return bool(self._facts.supplemental_groups_policy)
 
 
 def standard_labels(node_name: str) -> dict[str, str]:
-    """The labels that every node has."""
+    """Return the labels that every node has."""
     return {
         "kubernetes.io/hostname": node_name,
         "kubernetes.io/os": "linux",
@@ -87,13 +87,13 @@ def standard_labels(node_name: str) -> dict[str, str]:
 
 
 def max_pods(settings: Settings) -> int:
-    """How many pods may be on the node."""
+    """Return the maximum number of pods on the node."""
     config = settings.config
     return min(config.max_pods, config.pods_per_core * system.cpu_count()) if config.pods_per_core else config.max_pods
 
 
 def local_allocatable(settings: Settings, cpu_and_memory: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """All resources of the machine that pods may ask for; disk is that of the agent's own directory."""
+    """Return the allocatable resources of the machine; disk is that of the agent's root directory."""
     config = settings.config
     found = dict(cpu_and_memory)
     if config.local_storage_capacity_isolation:

@@ -1,8 +1,8 @@
-"""Composes the node's server on :10250 and the usage figures behind it and behind ``top``.
+"""Composition of the kubelet API server (:10250), and of the usage figures for it and for ``top``.
 
-The server is there when the agent is a node of a cluster, or when its configuration asks for it:
-``enableServer: true``, or any of the server's own fields (a port, a certificate, authentication, …) set to something.
-An agent that only runs manifests opens no port that nobody asked for.
+The server is enabled if the agent is a node of a cluster, or if the configuration requests it: ``enableServer: true``,
+or any of the server's fields (a port, a certificate, authentication, …) not at its default. An agent in standalone
+mode opens no port without a request.
 """
 
 import logging
@@ -45,8 +45,8 @@ _RUN_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class NodePortDeps:
-    """The parts of the agent that the port shows, beside those that the local API has too."""
+class KubeletApiDeps:
+    """Dependencies of the kubelet API server besides those of the local API server."""
 
     cri: CriClient
     image_cri: CriClient
@@ -56,19 +56,19 @@ class NodePortDeps:
     volumes: VolumeReader | None = None
 
 
-class NodePort:
-    """The usage figures, and the server if it is wanted."""
+class KubeletApi:
+    """The kubelet API server, if enabled, and the usage figures."""
 
-    def __init__(self, settings: Settings, local: LocalDeps, deps: NodePortDeps) -> None:
+    def __init__(self, settings: Settings, local: LocalDeps, deps: KubeletApiDeps) -> None:
         self.usage = NodeUsage(_stats_config(settings), _stats_deps(local, deps))
         self.server = _server(settings, local, deps, self.usage) if server_wanted(settings) else None
 
     async def top(self) -> Summary:
-        """CPU and memory, for the local API."""
+        """Return CPU and memory usage, for the local API."""
         return await self.usage.summary(only_cpu_and_memory=True)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Core tasks by name."""
+        """Return the core tasks by name."""
         parts: dict[str, Coroutine[None, None, None]] = {"usage": self.usage.run()}
         if self.server is not None:
             parts["node-server"] = self.server.run()
@@ -76,7 +76,7 @@ class NodePort:
 
 
 def server_wanted(settings: Settings) -> bool:
-    """Whether the agent serves on its port; see the module."""
+    """Whether the kubelet API server is enabled; the module's docstring has the rules."""
     config, default = settings.config, KubeletConfiguration()
     if config.enable_server is not None:
         return config.enable_server and config.port > 0
@@ -85,7 +85,7 @@ def server_wanted(settings: Settings) -> bool:
 
 
 def configuration(settings: Settings) -> Mapping[str, object]:
-    """The configuration in force, as /configz shows it: header values of the manifest URL are secrets."""
+    """Return the effective configuration for /configz; header values of the manifest URL are secrets and masked."""
     config = replace(
         settings.config,
         enable_server=server_wanted(settings),
@@ -100,7 +100,7 @@ def configuration(settings: Settings) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeAccess:
-    """Implements the node server's ``NodeRuntime``."""
+    """The ``NodeRuntime`` of the kubelet API server."""
 
     cri: CriClient
     streams: Streams
@@ -122,7 +122,7 @@ class RuntimeAccess:
         await self.cri.checkpoint_container(container, str(archive), timeout)
 
     async def running_pods(self) -> Sequence[Pod]:
-        """Pods of running containers, by the runtime's labels."""
+        """Return the pods of running containers, by the runtime's labels."""
         running = pb.ContainerStateValue(state=pb.ContainerState.CONTAINER_RUNNING)
         found: dict[str, list[pb.Container]] = {}
         for container in await self.cri.list_containers(pb.ContainerFilter(state=running)):
@@ -132,7 +132,7 @@ class RuntimeAccess:
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """Implements the node server's ``ReviewApi``."""
+    """The ``ReviewApi`` of the kubelet API server."""
 
     client: "ApiClient"
 
@@ -173,22 +173,22 @@ def _stats_config(settings: Settings) -> StatsConfig:
     )
 
 
-def _stats_deps(local: LocalDeps, deps: NodePortDeps) -> StatsDeps:
+def _stats_deps(local: LocalDeps, deps: KubeletApiDeps) -> StatsDeps:
     def pod_cgroup(pod: Pod) -> str | None:
         return deps.resources.cgroup_path(pod) if deps.resources.pod_parent(pod) else None
 
     return StatsDeps(local.pods.list, pod_cgroup, deps.cri, deps.image_cri, local.clock, deps.volumes)
 
 
-def _server(settings: Settings, local: LocalDeps, deps: NodePortDeps, usage: NodeUsage) -> "NodeServer":
-    # Only here, since most agents that run manifests alone have no such port.
+def _server(settings: Settings, local: LocalDeps, deps: KubeletApiDeps, usage: NodeUsage) -> "NodeServer":
+    # Imported here, since most agents in standalone mode have no such server.
     from pykubelet.kubelet.report.nodeserver import CertFiles, NodeServer, NodeServerDeps
 
     config = settings.config
     given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
 
     def certificate() -> CertFiles | None:
-        """The configured one, else the one that the cluster signed for us, if it has."""
+        """Return the configured certificate, else the one that the cluster has signed, if any."""
         signed = deps.access.serving() if given is None and deps.access is not None else None
         return CertFiles(signed.certificate, signed.key) if signed is not None else given
 
@@ -245,7 +245,7 @@ def _server_config(settings: Settings) -> "NodeServerConfig":
 
 
 def _log_fault() -> str | None:
-    """Why the agent's own log is lost, or None."""
+    """Return why the agent's own log is lost, or None."""
     for handler in logging.getLogger().handlers:
         stream = getattr(handler, "stream", None)
         if stream is not None and stream.closed:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.compose import node_port
+from pykubelet.kubelet.compose import kubelet_api
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 from pykubelet.kubelet.config.v1beta1 import KubeletAnonymousAuthentication, KubeletAuthentication
 
@@ -34,12 +34,12 @@ def settings(*, cluster: bool = False, **fields: object) -> Settings:
         (settings(authentication=KubeletAuthentication(anonymous=KubeletAnonymousAuthentication(True))), True),
     ],
 )
-def test_a_port_is_open_only_where_somebody_asked(given: Settings, wanted: bool) -> None:
-    assert node_port.server_wanted(given) is wanted
+def test_server_is_enabled_only_on_request(given: Settings, wanted: bool) -> None:
+    assert kubelet_api.server_wanted(given) is wanted
 
 
-def test_the_configuration_shown_is_the_one_in_force_without_secrets() -> None:
-    shown = node_port.configuration(settings(static_pod_url_header={"Authorization": ("secret",)}, port=10350))
+def test_shown_configuration_is_effective_and_without_secrets() -> None:
+    shown = kubelet_api.configuration(settings(static_pod_url_header={"Authorization": ("secret",)}, port=10350))
     assert shown["kind"] == "KubeletConfiguration"
     assert shown["port"] == 10350
     assert shown["enableServer"] is True
@@ -52,15 +52,15 @@ def test_the_configuration_shown_is_the_one_in_force_without_secrets() -> None:
     assert "secret" not in str(shown)
 
 
-def test_a_closed_log_is_noticed() -> None:
-    assert node_port._log_fault() is None
+def test_closed_log_stream_is_a_fault() -> None:
+    assert kubelet_api._log_fault() is None
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     logging.getLogger().addHandler(handler)
     try:
-        assert node_port._log_fault() is None
+        assert kubelet_api._log_fault() is None
         stream.close()
-        assert node_port._log_fault() == "the log's stream is closed"
+        assert kubelet_api._log_fault() == "the log's stream is closed"
     finally:
         logging.getLogger().removeHandler(handler)
 
@@ -83,4 +83,4 @@ def test_a_closed_log_is_noticed() -> None:
 def test_usage_is_read_where_the_pods_cgroups_are(fields: dict[str, str], groups: tuple[str, ...]) -> None:
     given = settings()
     config = replace(given.config, **fields)
-    assert node_port._stats_config(dataclasses.replace(given, config=config)).groups == groups
+    assert kubelet_api._stats_config(dataclasses.replace(given, config=config)).groups == groups

@@ -1,4 +1,4 @@
-"""Builds the watch over the node's pressure. Beside the composition root, because it joins parts of several stages."""
+"""Composition of node pressure and eviction, from components of several stages."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from pykubelet.kubelet.types.stats import Summary
 
 @dataclass(frozen=True, slots=True)
 class PressureParts:
-    """The parts of the agent that it joins."""
+    """Dependencies of `build_pressure`."""
 
     image_cri: CriClient
     actuators: Actuators
@@ -30,7 +30,7 @@ class PressureParts:
 
 
 class DiskReclaimer:
-    """Frees disk space that no pod needs."""
+    """The reclaim of disk space that no pod needs."""
 
     def __init__(self, parts: PressureParts) -> None:
         self._parts = parts
@@ -43,7 +43,7 @@ class DiskReclaimer:
 
 
 def build_pressure(settings: Settings, parts: PressureParts) -> Pressure:
-    """The watch for these settings. Invalid: a threshold in the configuration is wrong."""
+    """Build `Pressure` for the settings. Raises Invalid for a bad threshold in the configuration."""
 
     async def image_path() -> str:
         info = await parts.image_cri.image_fs_info()
@@ -64,7 +64,7 @@ def build_pressure(settings: Settings, parts: PressureParts) -> Pressure:
 
 
 def pressure_config(settings: Settings) -> PressureConfig:
-    """The configuration's part. Raises Invalid."""
+    """Convert the configuration's fields about eviction. Raises Invalid."""
     config = settings.config
     hard = {**DEFAULT_HARD, **config.eviction_hard} if config.merge_default_eviction_settings else config.eviction_hard
     grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}

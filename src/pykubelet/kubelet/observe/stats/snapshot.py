@@ -1,29 +1,29 @@
-"""One look at the machine: its cgroup, those of the pods and their containers. Blocks; called in threads."""
+"""Takes a snapshot of the machine's cgroup and those of pods and containers. Blocks, so it is called in threads."""
 
 from collections.abc import Iterable, Sequence
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
-from pykubelet.kubelet.observe.stats.types import Seen, SeenContainer, SeenPod
+from pykubelet.kubelet.observe.stats.types import ContainerSnapshot, PodSnapshot, Snapshot
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Pod
 
 
-class MachineWalk:
-    """``groups`` are the cgroup of all pods and those of the classes."""
+class SnapshotReader:
+    """The reader of snapshots; ``groups`` are the paths of the cgroup of all pods and of the QoS cgroups."""
 
     def __init__(self, groups: Sequence[str], cgroups: CgroupReader, machine: MachineReader) -> None:
         self._groups = groups
         self._cgroups = cgroups
         self._machine = machine
 
-    def look(self, pods: Iterable[tuple[Pod, str | None]], moment: tuple[Seconds, Seconds], full: bool) -> Seen:
-        """Everything; pods come with the path of their cgroup, the moment in Unix and monotonic time."""
+    def take(self, pods: Iterable[tuple[Pod, str | None]], moment: tuple[Seconds, Seconds], full: bool) -> Snapshot:
+        """Take a snapshot. Pods are passed with the path of their cgroup, ``moment`` is (Unix, monotonic) time."""
         at, monotonic = moment
         network, default = self._machine.network()
         seen = (self._pod(pod, path, at, full) for pod, path in pods)
-        return Seen(
+        return Snapshot(
             at=at,
             monotonic=monotonic,
             full=full,
@@ -37,7 +37,7 @@ class MachineWalk:
         )
 
     def cpu_times(self, pod_paths: Sequence[str]) -> dict[str, int]:
-        """CPU time by path: of the machine, the daemons, all pods, each pod and what is directly below it."""
+        """Read the CPU time by path: of the machine, the daemons, all pods, each pod and its child cgroups."""
         paths = ["/", *self._groups[:1]]
         for path in pod_paths:
             paths += [path, *(f"{path}/{name}" for name in self._cgroups.children(path))]
@@ -47,19 +47,19 @@ class MachineWalk:
                 found[daemon.usage.path] = daemon.usage.cpu.total_ns
         return found
 
-    def _pod(self, pod: Pod, path: str | None, at: Seconds, full: bool) -> SeenPod | None:
-        """None: nothing of the pod runs."""
+    def _pod(self, pod: Pod, path: str | None, at: Seconds, full: bool) -> PodSnapshot | None:
+        """Read a pod; None: no container of the pod runs."""
         usage = self._cgroups.read(path, at, full=full) if path else None
         below = self._cgroups.children(path) if path and usage is not None else []
         containers = tuple(self._containers(pod, path or "", below, at, full))
         if not containers:
             return None
         pids = self._cgroups.pids(path) if path and not pod.spec.host_network else []
-        return SeenPod(pod, usage, containers, self._machine.pod_network(pids))
+        return PodSnapshot(pod, usage, containers, self._machine.pod_network(pids))
 
     def _containers(
         self, pod: Pod, path: str, below: Sequence[str], at: Seconds, full: bool
-    ) -> Iterable[SeenContainer]:
+    ) -> Iterable[ContainerSnapshot]:
         status = pod.status
         groups = (status.init_container_statuses, status.container_statuses, status.ephemeral_container_statuses)
         for found in (each for group in groups for each in group):
@@ -67,8 +67,8 @@ class MachineWalk:
             identity = found.container_id.partition("://")[2]
             if running is None or not identity:
                 continue
-            # The name is the id, or contains it where systemd makes the cgroups.
+            # The cgroup's name is the container's id, or contains it with the cgroup driver systemd.
             name = next((name for name in below if identity in name), None)
             usage = self._cgroups.read(f"{path}/{name}", at, full=full) if name else None
             started = running.started_at.timestamp() if running.started_at is not None else 0.0
-            yield SeenContainer(found.name, identity, found.image, started, usage)
+            yield ContainerSnapshot(found.name, identity, found.image, started, usage)
