@@ -1,7 +1,10 @@
-"""The CRI client: the agent's only way to the container runtime. It owns the channel to the runtime's socket.
+"""CRI client: all calls of the agent to the container runtime, over one gRPC channel to its socket.
 
-Callers are podruntime, images, probes (exec), stats and PLEG, each through the Protocols in its own `ports.py`.
-One instance serves the whole agent; calls may run side by side.
+Callers are podruntime, images, probes (exec), stats and PLEG, each through the protocols in its own `ports.py`.
+One instance serves the whole agent; calls may run concurrently.
+
+May import ``pb``, ``kubelet/types`` and gRPC. Start reading in `client.py`; `caller.py` has deadlines and measurements,
+`errors.py` the mapping of gRPC codes, `events.py` the event streams.
 """
 
 from pykubelet.kubelet.actuate.cri.caller import CriOptions

@@ -1,4 +1,4 @@
-"""What every CRI call has in common: a deadline, an error of our tree, a measurement."""
+"""Common part of all CRI calls: deadlines, conversion of errors, measurements."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _Reply = TypeVar("_Reply", bound=Message)
 _log = logging.getLogger(__name__)
 
 Observer: TypeAlias = Callable[[str, Seconds, bool], None]
-"""Told after each call: its operation name, how long it took, whether it failed."""
+"""Called after each call with its operation name, the duration in seconds, and whether it failed."""
 
 
 def _unobserved(_operation: str, _seconds: Seconds, _failed: bool) -> None:
@@ -33,23 +33,23 @@ def _unobserved(_operation: str, _seconds: Seconds, _failed: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CriOptions:
-    """How a `CriClient` calls."""
+    """Options of a `CriClient`."""
 
     request_timeout: Seconds = 120.0
-    """Deadline of a call (`runtimeRequestTimeout`); some calls get more, see their methods."""
+    """Deadline of a call (`runtimeRequestTimeout`); some calls have a longer one, see their methods."""
     list_streaming: bool = False
     """Use the `Stream…` calls for lists while the runtime has them (KEP-5825)."""
     patience: Seconds = 10.0
-    """How long a cancelled caller waits at most for the end of a call that should not be broken off."""
+    """Maximum seconds that a cancelled caller waits for a call that should not be interrupted."""
     observe: Observer = _unobserved
     meter: WorkMeter = NoMeter()
-    """Told of sandboxes and image volumes, which have metrics of their own."""
+    """Records sandboxes and image volumes, which have metrics of their own."""
     clock: Clock = SystemClock()
-    """For measuring only: deadlines are kept by gRPC."""
+    """Clock for measuring durations; deadlines are those of gRPC."""
 
 
 class Caller:
-    """Base of the client's parts."""
+    """Base class of the classes that `CriClient` consists of."""
 
     def __init__(self, transport: Transport, options: CriOptions) -> None:
         self._transport = transport
@@ -67,7 +67,7 @@ class Caller:
         target: str = "",
         extra: Seconds | None = 0.0,
     ) -> _Reply:
-        """Make one call about `target`, with `extra` seconds on top of the usual deadline (None: no deadline)."""
+        """Make a call about `target`, with `extra` seconds on top of the usual deadline (None: no deadline)."""
         timeout = None if extra is None else self._request_timeout + extra
         started = self._clock.monotonic()
         failed = False
@@ -86,10 +86,10 @@ class Caller:
         target: str = "",
         extra: Seconds | None = 0.0,
     ) -> _Reply:
-        """:meth:`_call` for what must not be broken off half-way: a cancellation is passed on when the call has ended.
+        """Make a call that must not be interrupted: a cancellation of the caller takes effect when the call has ended.
 
-        containerd undoes a start whose caller has gone, after the container has run for a moment, and not everything
-        that it undoes is gone. A runtime that hangs holds the caller up for no more than ``CriOptions.patience``.
+        containerd rolls back a start whose caller is gone, after the container has run for a moment, and the rollback
+        is incomplete. If the runtime hangs, the caller waits for ``CriOptions.patience`` at most.
         """
         task = asyncio.create_task(self._call(call, request, target, extra), name=f"cri-{call.name}")
         try:
@@ -100,7 +100,7 @@ class Caller:
         return task.result()
 
     async def _await_end(self, task: "asyncio.Task[_Reply]", fields: dict[str, str]) -> None:
-        """Wait for a call whose caller was cancelled, break it off when patience ends, and log what became of it."""
+        """Wait for a call whose caller was cancelled; cancel it after ``patience`` seconds, and log the result."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
         while not task.done():
@@ -109,9 +109,9 @@ class Caller:
             try:
                 await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()) or None)
             except asyncio.CancelledError:
-                continue  # cancelled once more: still no reason to break the call off
+                continue  # cancelled again: the call is still not interrupted
         if task.cancelled():
-            _log.warning("runtime call broken off, its caller was cancelled and it did not end", extra=fields)
+            _log.warning("runtime call cancelled: its caller was cancelled and it timed out", extra=fields)
         elif error := task.exception():
             _log.warning("runtime call failed after its caller was cancelled", extra=fields | {"error": str(error)})
         else:
@@ -120,7 +120,7 @@ class Caller:
     async def _replies(
         self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
     ) -> AsyncGenerator[_Reply, None]:
-        """The replies of a stream until the server ends it. Close the iterator to end it earlier."""
+        """Yield the replies of a stream until the server ends it. Close the iterator to end it earlier."""
         started = self._clock.monotonic()
         failed = False
         try:
@@ -134,7 +134,7 @@ class Caller:
             self._observe(call.operation, self._clock.monotonic() - started, failed)
 
     async def _parts(self, call: StreamCall[_Request, _Reply], request: _Request) -> list[_Reply] | None:
-        """All parts of a streamed list; None when lists are not streamed (any more): ask for the list in one piece."""
+        """Return all parts of a streamed list; None if streaming is off or unsupported: use the unary call instead."""
         if not self._list_streaming:
             return None
         try:
@@ -145,7 +145,7 @@ class Caller:
 
 
 def bad_reply(call: UnaryCall[_Request, _Reply], target: str, fault: str) -> CriError:
-    """The error for a reply that lacks what CRI promises."""
+    """Return the error for a reply without a required field."""
     return cri_error(StatusCode.INTERNAL, call.name, target, f"the runtime's reply has {fault}")
 
 

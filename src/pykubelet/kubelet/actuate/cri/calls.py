@@ -1,6 +1,6 @@
-"""The 41 calls of CRI v1: what each takes and gives, and its name in the agent's metrics.
+"""The 41 calls of CRI v1: request and reply types, and the operation name in the agent's metrics.
 
-`Stream…` calls give the same as their `List…` sibling and count as it.
+A `Stream…` call returns the same as its `List…` counterpart and has the same operation name.
 """
 
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, UnaryCall

@@ -1,6 +1,6 @@
-"""`CriClient`: all of CRI v1 as typed methods, over one channel to the runtime's socket.
+"""`CriClient`: all calls of CRI v1 as typed methods, over one channel to the runtime's socket.
 
-Messages appear where a call takes or gives a whole object; where an id or a flag is enough, they are hidden.
+Methods take and return protobuf messages for whole objects, and plain values where an id or a flag is enough.
 Calls that a runtime may lack (RuntimeConfig, GetContainerEvents, metrics, UpdatePodSandboxResources, checkpoints)
 fail with `Unsupported`, so that callers can fall back.
 """
@@ -25,23 +25,23 @@ _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 _KUBELET_API_VERSION = "0.1.0"
-"""What the reference sends as its own version; runtimes ignore it."""
+"""Version that the Go kubelet sends; runtimes ignore it."""
 
 STATUS_SECONDS: Seconds = 10.0
-"""How long a runtime that is well may take to say so."""
+"""Deadline of Status calls, in seconds."""
 
 
 class CriClient(SandboxCalls, ContainerCalls, UsageCalls, ImageCalls):
-    """The client. Safe to use from any number of tasks of one loop; close it at the end."""
+    """CRI client. Any number of tasks of one event loop may use it; it has to be closed."""
 
     def __init__(self, transport: Transport, options: CriOptions | None = None) -> None:
         super().__init__(transport, options or CriOptions())
 
     @classmethod
     def connect(cls, endpoint: str, options: CriOptions | None = None) -> Self:
-        """A client for a runtime at `unix:///PATH` or an absolute path; `Invalid` if it is neither.
+        """Create a client for a runtime at `unix:///PATH` or an absolute path. Raises `Invalid` for other endpoints.
 
-        Must run inside the loop. Does not wait: the first call connects, and fails with `Transient` if nobody listens.
+        Must run inside the loop. It does not wait: the first call connects, and raises `Transient` if it cannot.
         """
         return cls(GrpcTransport(socket_path(endpoint)), options)
 
@@ -57,7 +57,7 @@ class CriClient(SandboxCalls, ContainerCalls, UsageCalls, ImageCalls):
         await self.close()
 
     async def close(self) -> None:
-        """Cancel the calls under way and close the channel. The runtime's containers do not notice."""
+        """Cancel calls in progress and close the channel. Containers are not affected."""
         await self._transport.close()
 
     async def version(self) -> pb.VersionResponse:
@@ -68,9 +68,9 @@ class CriClient(SandboxCalls, ContainerCalls, UsageCalls, ImageCalls):
         return reply
 
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
-        """The runtime's conditions, RuntimeReady and NetworkReady among them, its handlers and features.
+        """The runtime's conditions, with RuntimeReady and NetworkReady, its handlers and features.
 
-        It has `STATUS_SECONDS` for the answer, so that one that hangs is known before calls of pods run out of time.
+        The deadline is `STATUS_SECONDS`, so that a hung runtime is detected before calls of pods time out.
         """
         sooner = min(0.0, STATUS_SECONDS - self._request_timeout)
         reply = await self._call(calls.STATUS, pb.StatusRequest(verbose=verbose), extra=sooner)
@@ -79,21 +79,21 @@ class CriClient(SandboxCalls, ContainerCalls, UsageCalls, ImageCalls):
         return reply
 
     async def runtime_config(self) -> pb.RuntimeConfigResponse:
-        """What the runtime dictates (the cgroup driver); `Unsupported` before containerd 2.0 and CRI-O 1.28."""
+        """Settings of the runtime (the cgroup driver). Raises `Unsupported` before containerd 2.0 and CRI-O 1.28."""
         return await self._call(calls.RUNTIME_CONFIG, pb.RuntimeConfigRequest())
 
     async def update_runtime_config(self, pod_cidr: str) -> None:
-        """Tell the runtime the node's address ranges for pods, separated by commas."""
+        """Send the node's pod CIDRs, separated by commas, to the runtime."""
         config = pb.RuntimeConfig(network_config=pb.NetworkConfig(pod_cidr=pod_cidr))
         await self._call(calls.UPDATE_RUNTIME_CONFIG, pb.UpdateRuntimeConfigRequest(runtime_config=config), pod_cidr)
 
     def get_container_events(self) -> AsyncGenerator[pb.ContainerEventResponse, None]:
-        """The runtime's events from now on, until it ends the stream; `Unsupported` at the first if it has none.
+        """Yield the runtime's events until it ends the stream. Raises `Unsupported` if the runtime has none.
 
         There is no deadline. `cri.events.RuntimeEvents` also covers runtimes without this call.
         """
         return self.stream(calls.GET_CONTAINER_EVENTS, pb.GetEventsRequest())
 
     def stream(self, call: StreamCall[_Request, _Reply], request: _Request) -> AsyncGenerator[_Reply, None]:
-        """Open a stream that is not part of CRI but served on the same socket, without a deadline."""
+        """Open a stream without a deadline; also for services on the same socket that are not part of CRI."""
         return self._replies(call, request, None)

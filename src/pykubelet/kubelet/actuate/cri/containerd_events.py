@@ -1,8 +1,8 @@
-"""containerd's native event stream: how an exit is seen at once on containerd 1.6, which has no CRI events.
+"""containerd's native event stream: exit events on containerd 1.6, which has no CRI events.
 
-The stream is served on the CRI socket. It tells of tasks (processes), a layer below CRI: when the exit of a
-container's first process is announced, CRI still says "running", for some 40 ms on an idle machine, until the shim is
-cleaned up. So an exit is passed on only when CRI has caught up; the caller may then trust the next status.
+The stream is served on the CRI socket. Its events are about tasks (processes), a layer below CRI: when it reports the
+exit of a container's first process, CRI still reports "running" until the shim is cleaned up, for about 40 ms on an
+idle machine. So an exit event is delivered when CRI shows the exit, and the next status is reliable.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from pykubelet.pb.containerd_events_pb2 import TaskExit, TaskOOM, TaskStart
 from pykubelet.pb.containerd_events_service_pb2 import Envelope, SubscribeRequest
 
 NAMESPACE = "k8s.io"
-"""The containerd namespace in which its CRI plugin keeps all pods."""
+"""The containerd namespace of the CRI plugin."""
 
 SUBSCRIBE = StreamCall(
     "containerd.services.events.v1.Events",
@@ -38,16 +38,16 @@ SUBSCRIBE = StreamCall(
 
 _TOPICS = ("/tasks/start", "/tasks/exit", "/tasks/oom")
 
-_FIRST_LOOK: Seconds = 0.02
-_LOOK_FACTOR = 1.3
-_LONGEST_LOOK: Seconds = 0.2
-_GIVE_UP: Seconds = 5.0
+_FIRST_DELAY: Seconds = 0.02
+_DELAY_FACTOR = 1.3
+_MAX_DELAY: Seconds = 0.2
+_CONFIRM_TIMEOUT: Seconds = 5.0
 
 
 async def watch_containerd(client: CriClient, deliver: Callable[[RuntimeEvent], None], clock: Clock) -> None:
     """Call `deliver` for every start, exit and OOM of a container or sandbox until the stream ends.
 
-    `Unsupported` if the server is not containerd; other errors are those of `CriClient`.
+    Raises `Unsupported` if the server is not containerd; other errors are those of `CriClient`.
     """
     request = SubscribeRequest(filters=[f'namespace=={NAMESPACE},topic=="{topic}"' for topic in _TOPICS])
     try:
@@ -63,14 +63,14 @@ async def watch_containerd(client: CriClient, deliver: Callable[[RuntimeEvent], 
                 else:
                     deliver(event)
     except ExceptionGroup as group:
-        # The stream has failed and thereby cancelled the confirmations; the caller's relist covers their events.
+        # The stream has failed, which cancels the confirmations; the caller's relist covers their events.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
 
 
 def decode(envelope: Envelope) -> RuntimeEvent | None:
-    """The event in an envelope; None for what says nothing about a container (the end of an exec, other types)."""
+    """Decode an event; None if it is not about a container (end of an exec, other types)."""
     if envelope.namespace != NAMESPACE:
         return None
     try:
@@ -100,19 +100,19 @@ def _decode_task(event: AnyMessage) -> tuple[str, RuntimeEventKind] | None:
 async def _deliver_exit(
     client: CriClient, deliver: Callable[[RuntimeEvent], None], event: RuntimeEvent, clock: Clock
 ) -> None:
-    """Deliver an exit when CRI shows it, or after 5 s all the same."""
-    deadline = clock.monotonic() + _GIVE_UP
-    pause = _FIRST_LOOK
+    """Deliver an exit event when CRI shows the exit, or after 5 s in any case."""
+    deadline = clock.monotonic() + _CONFIRM_TIMEOUT
+    pause = _FIRST_DELAY
     while clock.monotonic() < deadline:
         await clock.sleep(pause)
-        if not await _runs(client, event.container_id):
+        if not await _is_running(client, event.container_id):
             break
-        pause = min(pause * _LOOK_FACTOR, _LONGEST_LOOK)
+        pause = min(pause * _DELAY_FACTOR, _MAX_DELAY)
     deliver(event)
 
 
-async def _runs(client: CriClient, container_id: str) -> bool:
-    """Whether CRI says that this container, or sandbox, runs."""
+async def _is_running(client: CriClient, container_id: str) -> bool:
+    """Whether CRI shows this container, or sandbox, as running; true after an error."""
     try:
         reply = await client.container_status(ContainerID(container_id))
         return reply.status.state in (pb.CONTAINER_RUNNING, pb.CONTAINER_CREATED)

@@ -1,4 +1,4 @@
-"""CRI calls about containers and what runs in them."""
+"""CRI calls about containers: life cycle, status, logs, exec and attach."""
 
 import logging
 import math
@@ -14,16 +14,16 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
 _IMAGE_VOLUME_FAILED: Final = "ImageVolumeMountFailed"
-"""How runtimes begin the message when it was an image volume that kept the container from being made."""
+"""Prefix of runtimes' error messages for a failed image volume."""
 
 
 class ContainerCalls(Caller):
-    """Errors of all methods: `CriError` and what it derives from in `base.errors`."""
+    """Container calls of `CriClient`. All methods raise `CriError` and its base classes in `base.errors`."""
 
     async def create_container(
         self, sandbox: SandboxID, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
     ) -> ContainerID:
-        """Make a container, not yet started; gives its id. `sandbox_config` is what the sandbox was made with."""
+        """Create a container without starting it; return its id. `sandbox_config` is the sandbox's configuration."""
         meta = sandbox_config.metadata
         pod = f"{meta.namespace}/{meta.name}"
         name = config.metadata.name
@@ -35,37 +35,37 @@ class ContainerCalls(Caller):
         try:
             reply = await self._call_unbroken(calls.CREATE_CONTAINER, request, target)
         except CriError as error:
-            self._tell_images(images, failed=_IMAGE_VOLUME_FAILED in error.details)
+            self._count_image_volumes(images, failed=_IMAGE_VOLUME_FAILED in error.details)
             raise
-        self._tell_images(images, failed=False)
+        self._count_image_volumes(images, failed=False)
         if not reply.container_id:
             raise bad_reply(calls.CREATE_CONTAINER, target, "no container id")
         _log.debug("container created", extra=fields | {"id": reply.container_id})
         return ContainerID(reply.container_id)
 
-    def _tell_images(self, number: int, *, failed: bool) -> None:
+    def _count_image_volumes(self, number: int, *, failed: bool) -> None:
         if number:
             self._meter.image_volumes(number, failed)
 
     async def start_container(self, container: ContainerID) -> None:
-        """Start a created container. After an error it may have ended with a status that says why."""
+        """Start a created container. After an error it may have exited with a status that has the reason."""
         await self._call_unbroken(calls.START_CONTAINER, pb.StartContainerRequest(container_id=container), container)
 
     async def stop_container(self, container: ContainerID, grace: Seconds) -> None:
-        """Ask the container to end, kill it after `grace` (rounded up to whole seconds), return when it has ended.
+        """Stop the container; kill it after `grace` (rounded up to whole seconds). Return when it has exited.
 
-        Succeeds when it has ended already; containerd 1.6 says `NotFound` when there is none.
+        Succeeds if it has exited already; containerd 1.6 raises `NotFound` if it does not exist.
         """
         timeout = math.ceil(grace)
         request = pb.StopContainerRequest(container_id=container, timeout=timeout)
         await self._call(calls.STOP_CONTAINER, request, container, extra=timeout)
 
     async def remove_container(self, container: ContainerID) -> None:
-        """Remove the container, by force if it runs. Succeeds when it is gone already."""
+        """Remove the container, by force if it runs. Succeeds if it does not exist."""
         await self._call_unbroken(calls.REMOVE_CONTAINER, pb.RemoveContainerRequest(container_id=container), container)
 
     async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
-        """The containers that match all of the filter; without one all there are."""
+        """List the containers that match the filter; all without a filter."""
         parts = await self._parts(calls.STREAM_CONTAINERS, pb.StreamContainersRequest(filter=filter))
         if parts is not None:
             return [container for part in parts for container in part.containers]
@@ -73,7 +73,7 @@ class ContainerCalls(Caller):
         return list(reply.containers)
 
     async def container_status(self, container: ContainerID, *, verbose: bool = False) -> pb.ContainerStatusResponse:
-        """The container in full; `NotFound` if there is none. `verbose` fills `info` with the runtime's own JSON."""
+        """Read the container's status. Raises `NotFound`. `verbose` fills `info` with runtime-specific JSON."""
         request = pb.ContainerStatusRequest(container_id=container, verbose=verbose)
         reply = await self._call(calls.CONTAINER_STATUS, request, container)
         fault = container_fault(reply.status)
@@ -87,12 +87,12 @@ class ContainerCalls(Caller):
         resources: pb.LinuxContainerResources,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Change the cgroup settings of a container; settings that are 0 stay as they are."""
+        """Update the cgroup settings of a container; settings that are 0 are not changed."""
         request = pb.UpdateContainerResourcesRequest(container_id=container, linux=resources, annotations=annotations)
         await self._call(calls.UPDATE_CONTAINER_RESOURCES, request, container)
 
     async def reopen_container_log(self, container: ContainerID) -> None:
-        """Make the runtime open the log file anew, after it was renamed; fails if the container does not run."""
+        """Make the runtime reopen the log file after it was renamed; fails if the container does not run."""
         request = pb.ReopenContainerLogRequest(container_id=container)
         await self._call(calls.REOPEN_CONTAINER_LOG, request, container)
 
@@ -106,23 +106,23 @@ class ContainerCalls(Caller):
     async def exec_sync(
         self, container: ContainerID, command: Sequence[str], timeout: Seconds = 0.0
     ) -> pb.ExecSyncResponse:
-        """Run a command in the container to its end; gives exit code, stdout and stderr.
+        """Run a command in the container to completion; return exit code, stdout and stderr.
 
-        A command that outlasts `timeout` (rounded up to whole seconds; 0: none) is killed: `CriTimeout`.
+        A command that exceeds `timeout` (rounded up to whole seconds; 0: none) is killed. Raises `CriTimeout`.
         """
         seconds = math.ceil(timeout)
         request = pb.ExecSyncRequest(container_id=container, cmd=command, timeout=seconds)
         return await self._call(calls.EXEC_SYNC, request, container, extra=seconds or None)
 
     async def exec(self, request: pb.ExecRequest) -> str:
-        """The URL of a streaming server that runs the command."""
+        """Prepare an exec stream; return the URL of the streaming server."""
         reply = await self._call(calls.EXEC, request, request.container_id)
         if not reply.url:
             raise bad_reply(calls.EXEC, request.container_id, "no URL")
         return reply.url
 
     async def attach(self, request: pb.AttachRequest) -> str:
-        """The URL of a streaming server that is connected to the container's first process."""
+        """Prepare an attach stream; return the URL of the streaming server."""
         reply = await self._call(calls.ATTACH, request, request.container_id)
         if not reply.url:
             raise bad_reply(calls.ATTACH, request.container_id, "no URL")
@@ -130,7 +130,7 @@ class ContainerCalls(Caller):
 
 
 def container_fault(status: pb.ContainerStatus) -> str:
-    """What a container status lacks of the fields every runtime must fill; empty if nothing."""
+    """Describe the required field that a container status lacks; empty if it is complete."""
     if not status.id:
         return "no container id"
     if not status.metadata.name:

@@ -1,8 +1,7 @@
 # ruff: noqa: N818 - named after their base classes
-"""CRI errors: the only place where a gRPC status becomes one of `base.errors`.
+"""CRI errors: maps gRPC codes to the error classes of `base.errors`.
 
-Callers catch the class of the base tree (`NotFound`, `Transient`, …) and decide by it. `CriError` is there for who
-wants the code or the runtime's own words.
+Callers catch the base classes (`NotFound`, `Transient`, …). `CriError` has the gRPC code and the runtime's message.
 """
 
 from grpc import StatusCode
@@ -33,15 +32,15 @@ class CriError(PykubeletError):
 
 
 class CriNotFound(CriError, NotFound):
-    """The runtime has no such sandbox, container or image."""
+    """The sandbox, container or image does not exist in the runtime."""
 
 
 class CriConflict(CriError, Conflict):
-    """The runtime has that name already."""
+    """The name is taken in the runtime."""
 
 
 class CriInvalid(CriError, Invalid):
-    """The runtime refused the arguments."""
+    """The runtime rejected the arguments."""
 
 
 class CriUnsupported(CriError, Unsupported):
@@ -49,24 +48,24 @@ class CriUnsupported(CriError, Unsupported):
 
 
 class CriRefused(CriError, Permanent):
-    """The runtime will not do this: wrong state, no permission."""
+    """The runtime refused the operation: wrong state, or no permission."""
 
 
 class CriUnavailable(CriError, Transient):
-    """The runtime is not there, is starting, or is out of some resource."""
+    """The runtime is unavailable, is starting, or lacks a resource."""
 
 
 class CriTimeout(CriError, Transient):
-    """The runtime did not answer in time; what was asked may have happened.
+    """The call timed out; its operation may have happened.
 
-    ExecSync also says so of a command that did not end in time.
+    ExecSync also raises it for a command that timed out.
     """
 
 
 class CriFailed(CriError, Transient):
-    """The runtime tried and failed (network set-up, mount, registry, …) or answered nonsense.
+    """The operation failed in the runtime (network set-up, mount, registry, …), or the reply is invalid.
 
-    Runtimes use UNKNOWN for nearly everything, so most of these may succeed when tried again.
+    Runtimes use the code UNKNOWN for nearly everything, so a retry may succeed.
     """
 
 
@@ -86,11 +85,11 @@ _BY_CODE: dict[StatusCode, type[CriError]] = {
 
 
 _NAME_TAKEN = " is reserved for "
-"""How containerd (1.x and 2.x) words a taken sandbox or container name, with the code UNKNOWN."""
+"""Part of containerd's message (1.x and 2.x) for a taken sandbox or container name; its code is UNKNOWN."""
 
 
 def cri_error(code: StatusCode, call: str, target: str, details: str) -> CriError:
-    """The error for a gRPC status; codes without a class of their own give `CriFailed`."""
+    """Return the error for a gRPC status; `CriFailed` for codes without a class of their own."""
     if code is StatusCode.UNKNOWN and _NAME_TAKEN in details:
         return CriConflict(code, call, target, details)
     return _BY_CODE.get(code, CriFailed)(code, call, target, details)

@@ -1,7 +1,7 @@
-"""The runtime's own events, from whichever stream the runtime has.
+"""Runtime events, from CRI's GetContainerEvents or containerd's native stream.
 
-CRI's GetContainerEvents comes first; containerd before 1.7 has only its native stream. A runtime with neither gives
-`Unsupported`, and PLEG has to relist more often. Next on the pod's way: observe/pleg.
+containerd before 1.7 has only its native stream. A runtime with neither raises `Unsupported`, and PLEG relists more
+often. The consumer is ``observe/pleg``.
 """
 
 import logging
@@ -35,7 +35,7 @@ _KINDS: dict[int, RuntimeEventKind] = {
 
 
 class RuntimeEvents:
-    """Source of runtime events; the PLEG's port."""
+    """Source of runtime events for PLEG."""
 
     def __init__(self, client: CriClient, clock: Clock) -> None:
         self._client = client
@@ -43,15 +43,15 @@ class RuntimeEvents:
         self._guard = Guard("runtime.events", clock.monotonic)
 
     async def watch(self, deliver: Deliver) -> None:
-        """Call `deliver` for each event from now on; only ever ends with an error.
+        """Call `deliver` for each event from now on; always ends with an error.
 
-        `Unsupported`: the runtime has no events. `Transient`: the stream broke; watch again, and list once, because
-        what happened meanwhile is lost. An error comes within milliseconds if the runtime has no events.
+        Raises `Unsupported`, within milliseconds, if the runtime has no events, `Transient` if the stream broke: the
+        caller then watches again and relists, because events in between are lost.
         """
         try:
             await self._watch_cri(deliver)
         except Unsupported:
-            _log.debug("the runtime has no CRI events, trying containerd's own")
+            _log.debug("runtime does not support CRI events: trying containerd's event stream")
             await watch_containerd(self._client, deliver, self._clock)
         raise cri_error(StatusCode.UNAVAILABLE, "GetContainerEvents", "", "the runtime ended its event stream")
 

@@ -1,11 +1,11 @@
-"""The runtime's conditions in our own terms, from CRI Status."""
+"""Converts the runtime's conditions from CRI Status."""
 
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 def runtime_conditions(status: pb.StatusResponse) -> RuntimeConditions:
-    """What the runtime says of itself: its two required conditions, and the messages of those that are not met."""
+    """Return the two required conditions, and the messages of all conditions that are not met."""
     conditions = {c.type: c for c in status.status.conditions}
     missing = [f"{c.type}: {c.message or c.reason}" for c in conditions.values() if not c.status]
 

@@ -6,10 +6,10 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class ImageCalls(Caller):
-    """Errors of all methods: `CriError` and what it derives from in `base.errors`."""
+    """Image calls of `CriClient`. All methods raise `CriError` and its base classes in `base.errors`."""
 
     async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
-        """The images on this node that match the filter; without one all there are."""
+        """List the images on this node that match the filter; all without a filter."""
         parts = await self._parts(calls.STREAM_IMAGES, pb.StreamImagesRequest(filter=filter))
         if parts is not None:
             return [image for part in parts for image in part.images]
@@ -17,7 +17,7 @@ class ImageCalls(Caller):
         return list(reply.images)
 
     async def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
-        """The image, by reference or id; None if it is not on this node."""
+        """Read an image by reference or id; None if it is not on this node."""
         reply = await self._call(calls.IMAGE_STATUS, pb.ImageStatusRequest(image=image), image.image)
         if not reply.HasField("image"):
             return None
@@ -31,7 +31,7 @@ class ImageCalls(Caller):
         auth: pb.AuthConfig | None = None,
         sandbox_config: pb.PodSandboxConfig | None = None,
     ) -> str:
-        """Pull the image; gives the id or digest to make containers from. There is no deadline: cancel to give up."""
+        """Pull the image; return the id or digest to create containers from. No deadline; cancel to stop it."""
         request = pb.PullImageRequest(image=image, auth=auth, sandbox_config=sandbox_config)
         reply = await self._call(calls.PULL_IMAGE, request, image.image, extra=None)
         if not reply.image_ref:
@@ -39,9 +39,9 @@ class ImageCalls(Caller):
         return reply.image_ref
 
     async def remove_image(self, image: pb.ImageSpec) -> None:
-        """Remove the image under all of its names. Succeeds when it is gone already."""
+        """Remove the image with all of its names. Succeeds if it does not exist."""
         await self._call(calls.REMOVE_IMAGE, pb.RemoveImageRequest(image=image), image.image)
 
     async def image_fs_info(self) -> pb.ImageFsInfoResponse:
-        """The filesystems that hold images and writable layers, with what these use of them."""
+        """File systems of images and writable layers, with their usage."""
         return await self._call(calls.IMAGE_FS_INFO, pb.ImageFsInfoRequest())

@@ -11,12 +11,12 @@ _log = logging.getLogger(__name__)
 
 
 class SandboxCalls(Caller):
-    """Errors of all methods: `CriError` and what it derives from in `base.errors`."""
+    """Sandbox calls of `CriClient`. All methods raise `CriError` and its base classes in `base.errors`."""
 
     async def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> SandboxID:
-        """Make a sandbox and start it; gives its id. May take twice the usual deadline, since CNI is slow.
+        """Create and start a sandbox; return its id. The deadline is twice the usual one, since CNI is slow.
 
-        An error leaves no sandbox, except `CriTimeout`: look for it with `list_pod_sandboxes`.
+        After an error there is no sandbox, except after `CriTimeout`: check with `list_pod_sandboxes`.
         """
         meta = config.metadata
         pod = f"{meta.namespace}/{meta.name}"
@@ -35,18 +35,18 @@ class SandboxCalls(Caller):
         return SandboxID(reply.pod_sandbox_id)
 
     async def stop_pod_sandbox(self, sandbox: SandboxID) -> None:
-        """Kill what runs in the sandbox and give back its network. Succeeds when it is stopped already.
+        """Kill the processes of the sandbox and release its network. Succeeds if it is stopped already.
 
-        containerd 1.6 says `NotFound` for a sandbox it does not know, which is as good as done.
+        containerd 1.6 raises `NotFound` for an unknown sandbox; callers treat that as success.
         """
         await self._call_unbroken(calls.STOP_POD_SANDBOX, pb.StopPodSandboxRequest(pod_sandbox_id=sandbox), sandbox)
 
     async def remove_pod_sandbox(self, sandbox: SandboxID) -> None:
-        """Remove the sandbox and its containers, by force. Succeeds when it is gone already."""
+        """Remove the sandbox and its containers, by force. Succeeds if it does not exist."""
         await self._call_unbroken(calls.REMOVE_POD_SANDBOX, pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox), sandbox)
 
     async def pod_sandbox_status(self, sandbox: SandboxID, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:
-        """The sandbox in full; `NotFound` if there is none. `verbose` fills `info` with the runtime's own JSON."""
+        """Read the sandbox's status. Raises `NotFound`. `verbose` fills `info` with runtime-specific JSON."""
         request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox, verbose=verbose)
         reply = await self._call(calls.POD_SANDBOX_STATUS, request, sandbox)
         fault = sandbox_fault(reply.status)
@@ -55,7 +55,7 @@ class SandboxCalls(Caller):
         return reply
 
     async def list_pod_sandboxes(self, filter: pb.PodSandboxFilter | None = None) -> list[pb.PodSandbox]:
-        """The sandboxes that match all of the filter; without one all there are."""
+        """List the sandboxes that match the filter; all without a filter."""
         parts = await self._parts(calls.STREAM_POD_SANDBOXES, pb.StreamPodSandboxesRequest(filter=filter))
         if parts is not None:
             return [sandbox for part in parts for sandbox in part.pod_sandboxes]
@@ -68,12 +68,12 @@ class SandboxCalls(Caller):
         overhead: pb.LinuxContainerResources | None,
         resources: pb.LinuxContainerResources | None,
     ) -> None:
-        """Tell the runtime that the pod's own cgroup was changed (KEP-1287); `Unsupported` in older runtimes."""
+        """Notify the runtime of a resize of the pod's cgroup (KEP-1287). Raises `Unsupported` in older runtimes."""
         request = pb.UpdatePodSandboxResourcesRequest(pod_sandbox_id=sandbox, overhead=overhead, resources=resources)
         await self._call(calls.UPDATE_POD_SANDBOX_RESOURCES, request, sandbox)
 
     async def port_forward(self, sandbox: SandboxID, ports: list[int]) -> str:
-        """The URL of a streaming server that forwards to these ports of the pod; empty means all."""
+        """Prepare port forwarding to these ports (empty: all); return the URL of the streaming server."""
         request = pb.PortForwardRequest(pod_sandbox_id=sandbox, port=ports)
         reply = await self._call(calls.PORT_FORWARD, request, sandbox)
         if not reply.url:
@@ -82,7 +82,7 @@ class SandboxCalls(Caller):
 
 
 def sandbox_fault(status: pb.PodSandboxStatus) -> str:
-    """What a sandbox status lacks of the fields every runtime must fill; empty if nothing."""
+    """Describe the required field that a sandbox status lacks; empty if it is complete."""
     meta = status.metadata
     if not status.id:
         return "no sandbox id"

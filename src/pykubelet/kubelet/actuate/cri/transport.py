@@ -1,6 +1,6 @@
-"""How a CRI call gets to the runtime: one gRPC channel over a unix socket.
+"""Transport of CRI and CSI calls: one gRPC channel over a unix socket.
 
-`Transport` is the seam for tests: the fake runtime also offers one without gRPC, for tests in virtual time.
+Tests replace `Transport`: the fake runtime also has one without gRPC, for tests in virtual time.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,10 +18,10 @@ _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 MAX_MESSAGE = 16 * MIB
-"""Bytes of one message, both ways; gRPC's own limit of 4 MiB is too small for the lists of a full node."""
+"""Maximum size of a message in bytes; gRPC's default of 4 MiB is too small for the lists of a full node."""
 
 _MAX_SOCKET_PATH = 107
-"""Bytes that fit into sockaddr_un (unix(7)), without the closing NUL."""
+"""Maximum length of a path in sockaddr_un (unix(7)), without the NUL."""
 
 _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
     # The default authority would be the escaped path of the socket, which Go servers reject.
@@ -31,7 +31,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
     # A restarted runtime is found again within a second, since trying a unix socket costs next to nothing.
     # Calls fail at once meanwhile; the callers have their own back-off.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Not a back-off, whatever its name: how long the handshake of one attempt may take. A busy machine needs its time.
+    # In spite of its name not a back-off, but the timeout of one handshake, which takes time on a busy machine.
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # A unix socket tells when its peer dies, so pings would only wake both sides up.
@@ -45,7 +45,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
 @dataclass(frozen=True, slots=True)
 class _Method:
     service: str
-    """With its package, as in `runtime.v1.RuntimeService`."""
+    """Service with its package, as in `runtime.v1.RuntimeService`."""
     name: str
     operation: str
     """Value of the label `operation_type` of the metrics `kubelet_runtime_operations_*`."""
@@ -86,12 +86,12 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Cancel what is under way and let go of the socket."""
+        """Cancel calls in progress and close the socket."""
         ...
 
 
 class GrpcTransport:
-    """The real one. Make it inside the running loop; the connection is opened by the first call."""
+    """Transport over gRPC. Create it inside the running loop; the first call opens the connection."""
 
     def __init__(self, socket: str) -> None:
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
@@ -120,7 +120,7 @@ class GrpcTransport:
 
 
 def socket_path(endpoint: str) -> str:
-    """The path of a runtime endpoint, given as `unix:///PATH` or just as the absolute path.
+    """Return the socket path of an endpoint, given as `unix:///PATH` or as the absolute path.
 
     Raises `Invalid` for anything else: CRI is served on unix sockets only.
     """

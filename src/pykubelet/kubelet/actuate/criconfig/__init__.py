@@ -1,7 +1,10 @@
-"""Builds the CRI messages that make a pod: pure functions from its spec and a few facts to messages.
+"""CRI configuration: pure functions that build the CRI messages of a pod from its spec and facts of the node.
 
-Owns the layout of names, labels, environment, DNS, hosts files and security settings. The pod runtime calls
+Contains names, labels, environment, DNS, hosts files and security settings. The pod runtime calls
 :func:`sandbox_config` and :func:`container_config`; the volume manager shares :mod:`.downward`.
+
+All modules are pure: no I/O, no time, no logging. May import ``models``, ``pb`` and ``kubelet/types``.
+Start reading in ``sandbox.py`` and ``container.py``; ``types.py`` has their inputs.
 """
 
 from pykubelet.kubelet.actuate.criconfig.container import container_config

@@ -1,4 +1,4 @@
-"""From a container of a pod to the CRI message that creates it."""
+"""Builds the CRI message that creates a container."""
 
 from pykubelet.base.expand import expand_all
 from pykubelet.kubelet.actuate.criconfig.env import encode_value
@@ -24,10 +24,10 @@ _PROPAGATION = {
 def container_config(
     pod: Pod, container: AnyContainer, kind: ContainerKind, context: ContainerContext
 ) -> pb.ContainerConfig:
-    """The message for one start of a container.
+    """Build the message for one start of a container.
 
-    Only ephemeral containers look into the processes of a target. Raises ConfigError if the spec asks for what
-    cannot be given, `runAsNonRoot` with an image that runs as root included.
+    Only ephemeral containers have a target whose processes they see. Raises ConfigError if the spec is invalid or not
+    possible, for example `runAsNonRoot` with an image that runs as root.
     """
     verify_non_root(pod, container, context.image)
     try:
@@ -37,7 +37,7 @@ def container_config(
 
 
 def mount_message(mount: HostMount, namespace: UserNamespace | None = None) -> pb.Mount:
-    """A mount as CRI wants it; in a user namespace its files show the owners that the pod's ids map to."""
+    """Convert a mount; in a user namespace it is id-mapped, so that file owners are mapped to the pod's ids."""
     uids, gids = id_mappings(namespace) if namespace else ([], [])
     image = None
     if mount.image:

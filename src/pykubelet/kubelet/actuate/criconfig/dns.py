@@ -1,4 +1,4 @@
-"""The resolver configuration of a pod: which servers it asks and which domains it searches.
+"""Resolver configuration of a pod: name servers, search domains and options.
 
 Rules: Kubernetes' "DNS for Services and Pods", `dnsPolicy` and `dnsConfig`; limits as the API validates them.
 """
@@ -26,7 +26,7 @@ _CLUSTER_OPTIONS = ("ndots:5",)
 
 @dataclass(frozen=True, slots=True)
 class DnsWarning:
-    """An event to record at the pod: it got less than it asked for."""
+    """Event for the pod: its DNS configuration was cut or replaced."""
 
     reason: str
     message: str
@@ -34,7 +34,7 @@ class DnsWarning:
 
 @dataclass(frozen=True, slots=True)
 class PodDns:
-    """A pod's resolv.conf, and what had to be left out of it."""
+    """Content of a pod's resolv.conf, and warnings about omitted parts."""
 
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def pod_dns(pod: Pod, resolver: Resolver) -> PodDns:
         case _Base.NODE if resolver.has_file:
             dns = PodDns(resolver.nameservers, resolver.searches, resolver.options)
         case _Base.NODE:
-            # resolv.conf(5): without a server the local machine is asked. Say so, or the runtime would fill in its own.
+            # resolv.conf(5): the default is the local machine. It is set explicitly, or the runtime would use its own.
             servers = tuple("::1" if ":" in ip else "127.0.0.1" for ip in resolver.node_ips)
             dns = PodDns(servers or ("127.0.0.1",), (".",))
     if pod.spec.dns_config:
@@ -73,10 +73,10 @@ def pod_dns(pod: Pod, resolver: Resolver) -> PodDns:
 
 
 def parse_resolv_conf(text: str) -> Resolver:
-    """The node's servers, searches and options from its resolv.conf; nothing is known of a cluster yet.
+    """Parse the node's resolv.conf: servers, search domains and options, without the cluster's DNS.
 
     `nameserver` lines add up; of `search` lines the last one counts; a later option replaces one of its name
-    (resolv.conf(5)). Lines that make no sense are ignored, as the C library does.
+    (resolv.conf(5)). Invalid lines are ignored, as in the C library.
     """
     servers: list[str] = []
     searches: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def parse_resolv_conf(text: str) -> Resolver:
 
 
 def resolv_conf_fault(resolver: Resolver, path: str) -> str | None:
-    """What is wrong with the node's own searches (an event of the node at start-up); None if nothing is."""
+    """Problem of the node's search domains, for an event of the node at start-up; None if they are valid."""
     room = MAX_SEARCHES - 3 if resolver.cluster_domain else MAX_SEARCHES
     if len(resolver.searches) > room:
         return f"Resolv.conf file '{path}' contains search line consisting of more than {room} domains!"
@@ -120,7 +120,7 @@ def _base(pod: Pod) -> _Base:
             return _Base.NODE
         case "ClusterFirst" | "" if pod.spec.host_network:
             return _Base.NODE
-        case _:  # ClusterFirst, ClusterFirstWithHostNet, and the default where validation let anything else through
+        case _:  # ClusterFirst, ClusterFirstWithHostNet, and any other value
             return _Base.CLUSTER
 
 

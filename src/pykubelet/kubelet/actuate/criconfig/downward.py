@@ -1,4 +1,4 @@
-"""The downward API: values of the pod's own fields and resources, for environment variables and volumes.
+"""Downward API: values of the pod's fields and resources, for environment variables and volumes.
 
 Paths and formats are those of the Kubernetes API (`ObjectFieldSelector`, `ResourceFieldSelector`).
 """
@@ -25,7 +25,7 @@ _ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t
 
 
 def field_ref_value(pod: Pod, ref: ObjectFieldSelector, context: DownwardContext) -> str:
-    """The value of a `fieldRef`. Raises ConfigError for a version or field that the API does not have."""
+    """Value of a `fieldRef`. Raises ConfigError for an unknown version or field."""
     if ref.api_version not in ("", "v1"):
         raise container_error(f"unsupported pod version: {ref.api_version}")
     return field_value(pod, ref.field_path, context)
@@ -34,8 +34,8 @@ def field_ref_value(pod: Pod, ref: ObjectFieldSelector, context: DownwardContext
 def field_value(pod: Pod, path: str, context: DownwardContext) -> str:
     """The value of a field such as ``metadata.labels['app']`` or ``status.podIP``.
 
-    Labels or annotations as a whole are lines of ``key="escaped value"`` in the order of the keys. What the pod
-    does not have is empty. Raises ConfigError for a path that the downward API does not offer.
+    All labels or annotations are lines of ``key="escaped value"``, sorted by key. A missing value is empty. Raises
+    ConfigError for a path that the downward API does not support.
     """
     meta, spec = pod.metadata, pod.spec
     subscript = _SUBSCRIPT.fullmatch(path)
@@ -71,9 +71,8 @@ def field_value(pod: Pod, path: str, context: DownwardContext) -> str:
 def resource_value(pod: Pod, container: AnyContainer, ref: ResourceFieldSelector, context: DownwardContext) -> str:
     """The value of a `resourceFieldRef` in units of its divisor, rounded up.
 
-    `container` is meant unless the reference names another one. A limit that is not set is the pod's, else what
-    the node can allocate; a request that is not set is 0. Raises ConfigError for an unknown container or resource
-    or a malformed quantity.
+    The reference is about `container` unless it names another one. The default of a limit is the pod's limit, else
+    node allocatable; of a request, 0. Raises ConfigError for an unknown container or resource, or an invalid quantity.
     """
     if ref.container_name and ref.container_name != container.name:
         container = _find(pod, ref.container_name)
@@ -97,9 +96,9 @@ def resource_value(pod: Pod, container: AnyContainer, ref: ResourceFieldSelector
 
 
 def ordered_pod_ips(pod_ips: Sequence[str], node_ips: Sequence[str]) -> tuple[str, ...]:
-    """The pod's addresses as status and downward API show them: one of the node's family, then one of the other.
+    """Pod IPs as in status and downward API: one of the node's primary IP family, then one of the other.
 
-    The runtime may give any number in any order. Text that is no address is left out.
+    The runtime may return any number in any order. Invalid addresses are left out.
     """
     parsed = [ip for ip in map(_address, pod_ips) if ip]
     node = next((ip for ip in map(_address, node_ips) if ip), None)
@@ -112,7 +111,7 @@ def ordered_pod_ips(pod_ips: Sequence[str], node_ips: Sequence[str]) -> tuple[st
 
 
 def format_map(values: Mapping[str, str]) -> str:
-    """A map as the downward API writes it: sorted lines of ``key="value"``, values quoted as Go quotes them."""
+    """Format a map for the downward API: sorted lines of ``key="value"``, with values quoted as in Go."""
     return "\n".join(f"{key}={_quoted(values[key])}" for key in sorted(values))
 
 

@@ -1,8 +1,8 @@
-"""The environment of a container, from all the places a pod spec may name.
+"""Environment variables of a container, from all sources in the pod spec.
 
-Order: `envFrom` (keys sorted), then `env` as declared, then what services add; a later entry replaces the value
-of an earlier one of its name, but variables of services never replace the container's own. Values from secrets
-need not be UTF-8: such bytes travel as surrogate escapes.
+Order: `envFrom` (keys sorted), then `env` as declared, then service variables. A later entry replaces an earlier one of
+the same name, but service variables never replace the container's own. Values from Secrets need not be UTF-8: such
+bytes are represented by surrogate escapes.
 """
 
 from collections import ChainMap
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 def container_environment(pod: Pod, container: AnyContainer, context: EnvContext) -> dict[str, str]:
-    """The container's variables in order.
+    """Build the container's variables in order.
 
-    Raises ConfigError if an object or key is missing that is not optional, or a variable cannot be made.
+    Raises ConfigError if a required object or key is missing, or a variable is invalid.
     """
     env: dict[str, str] = {}
     for source in container.env_from:
@@ -49,20 +49,20 @@ def container_environment(pod: Pod, container: AnyContainer, context: EnvContext
 
 
 def env_files(container: AnyContainer) -> tuple[EnvFile, ...]:
-    """The files that the container's `fileKeyRef`s name, each once; read them into :class:`EnvContext`."""
+    """Files that the container's `fileKeyRef`s refer to, without duplicates; for ``EnvContext.files``."""
     refs = (variable.value_from.file_key_ref for variable in container.env if variable.value_from)
     return tuple(dict.fromkeys(EnvFile(ref.volume_name, ref.path) for ref in refs if ref))
 
 
 def encode_value(value: str) -> bytes:
-    """The bytes of a variable's value, surrogate escapes back to what they stand for."""
+    """Encode a variable's value; surrogate escapes become the original bytes."""
     return value.encode("utf-8", "surrogateescape")
 
 
 def _value(
     pod: Pod, container: AnyContainer, variable: EnvVar, context: EnvContext, known: Mapping[str, str]
 ) -> str | None:
-    """The value of one variable; None to leave it out since its source is optional and missing."""
+    """Value of one variable; None to leave it out, if its source is optional and missing."""
     if variable.value:
         return expand(variable.value, known)
     match variable.value_from:
@@ -152,7 +152,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _check(name: str, value: str) -> None:
-    """Refuse what no process can be given, before the runtime fails on it with less to say."""
+    """Raise ConfigError for a variable that no process can have; the runtime's error would be less clear."""
     if not name or "=" in name or "\0" in name:
         raise container_error(f'"{name}" cannot be the name of an environment variable')
     if "\0" in value:

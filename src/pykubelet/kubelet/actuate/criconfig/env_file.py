@@ -1,4 +1,4 @@
-"""Files of environment variables (`fileKeyRef`, KEP-3721): a strict subset of what a shell reads.
+"""Parses files of environment variables (`fileKeyRef`, KEP-3721): a strict subset of shell syntax.
 
 ``NAME='value'`` with single quotes only; the value is literal and may span lines; ``#`` begins a comment on a
 line of its own or after the value.
@@ -10,10 +10,10 @@ _BLANKS = " \t"
 
 
 def env_file_value(text: str, key: str) -> str:
-    """The value of a variable in such a file; empty if it has none.
+    """Return the value of a variable; empty if it is missing.
 
-    Raises Invalid that names the line, never its content, which may be secret. Lines after the one sought are not
-    looked at.
+    Raises Invalid with the line number, never with content, which may be secret. Lines after the variable are not
+    parsed.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[-1] == "":

@@ -1,4 +1,4 @@
-"""The content of a pod's /etc/hosts, which the agent writes for all its containers."""
+"""Content of the managed /etc/hosts, which the agent writes for all containers of a pod."""
 
 from collections.abc import Sequence
 
@@ -21,25 +21,25 @@ _FIXED = (
 
 
 def managed_hosts(pod_ips: Sequence[str], hostname: PodHostname, aliases: Sequence[HostAlias]) -> bytes:
-    """The file of a pod with a network of its own: loopback, the pod's addresses, its host aliases."""
+    """Hosts file of a pod with its own network namespace: loopback, pod IPs, host aliases."""
     names = f"{hostname.fqdn}\t{hostname.name}" if hostname.domain else hostname.name
     own = "".join(f"{ip}\t{names}\n" for ip in pod_ips)
     return f"{_HEADER}{_FIXED}{own}{_alias_lines(aliases)}".encode()
 
 
 def node_hosts(content: bytes, aliases: Sequence[HostAlias]) -> bytes:
-    """The file of a pod on the host's network: the node's own file and the pod's host aliases."""
+    """Hosts file of a pod on the host network: the node's file and the pod's host aliases."""
     return _HEADER_HOST_NETWORK.encode() + content + _alias_lines(aliases).encode()
 
 
 def wants_hosts(pod: Pod, container: AnyContainer, pod_ips: Sequence[str]) -> bool:
-    """Whether the container gets the managed file: the addresses are known and no volume of its own is there."""
+    """Whether the container gets the managed file: pod IPs are known, and it mounts no volume at /etc/hosts."""
     known = bool(pod_ips) or bool(pod.spec.host_network)
     return known and all(mount.mount_path != HOSTS_PATH for mount in container.volume_mounts)
 
 
 def hosts_mount(file: str) -> HostMount:
-    """The mount of the managed file, which lies at `file` on the host."""
+    """Mount of the managed file; `file` is its path on the host."""
     return HostMount(HOSTS_PATH, file, selinux_relabel=True, name="k8s-managed-etc-hosts")
 
 

@@ -1,7 +1,7 @@
-"""Labels and annotations on sandboxes and containers: how the agent knows its own again after a restart.
+"""Labels and annotations of sandboxes and containers, by which the agent finds its objects after a restart.
 
-They hold everything that is needed to stop a container whose pod object is gone. Names and contents are the
-reference's, so crictl shows pods right and either agent can take over the other's containers.
+They have everything that is needed to stop a container whose pod object is gone. Names and contents are those of the
+Go kubelet, so that crictl shows pods correctly and either agent can take over the other's containers.
 """
 
 import functools
@@ -37,7 +37,7 @@ _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 @dataclass(frozen=True, slots=True)
 class ParsedSandboxLabels:
-    """What a sandbox's labels say: whose it is, and the pod's own labels."""
+    """Parsed labels of a sandbox: its pod, and the pod's own labels."""
 
     ref: PodRef
     labels: dict[str, str]
@@ -45,7 +45,7 @@ class ParsedSandboxLabels:
 
 @dataclass(frozen=True, slots=True)
 class ParsedContainerLabels:
-    """What a container's labels and annotations say about the spec that it was made from."""
+    """Parsed labels and annotations of a container: its pod, and facts of the spec that it was created from."""
 
     ref: PodRef
     name: str
@@ -62,24 +62,24 @@ class ParsedContainerLabels:
 
 
 def sandbox_labels(pod: Pod) -> dict[str, str]:
-    """The pod's own labels and those that name it."""
+    """Labels of the sandbox: the pod's own and those that identify the pod."""
     return {**pod.metadata.labels, **_pod_labels(pod)}
 
 
 def sandbox_annotations(pod: Pod) -> dict[str, str]:
-    """The pod's own annotations."""
+    """Annotations of the sandbox: the pod's own."""
     return dict(pod.metadata.annotations)
 
 
 def container_labels(pod: Pod, container: AnyContainer) -> dict[str, str]:
-    """The labels that name the container and its pod."""
+    """Labels that identify the container and its pod."""
     return {**_pod_labels(pod), CONTAINER_NAME: container.name}
 
 
 def container_annotations(
     pod: Pod, container: AnyContainer, restart_count: int, requested: Mapping[str, str]
 ) -> dict[str, str]:
-    """The annotations of one start of a container; `requested` are those of device plugins, which ours override."""
+    """Annotations of one start of a container; they override `requested`, those of device plugins."""
     written = {
         **requested,
         CONTAINER_HASH: container_hash(container),
@@ -100,13 +100,13 @@ def container_annotations(
 
 
 def parse_pod_ref(labels: Mapping[str, str]) -> PodRef | None:
-    """The pod that a sandbox or container belongs to; None if no Kubernetes agent made it."""
+    """Pod of a sandbox or container; None if it was not created by a Kubernetes agent."""
     uid = labels.get(POD_UID)
     return PodRef(labels.get(POD_NAMESPACE, ""), labels.get(POD_NAME, ""), PodUID(uid)) if uid else None
 
 
 def parse_sandbox(labels: Mapping[str, str]) -> ParsedSandboxLabels | None:
-    """Read back :func:`sandbox_labels`; None if no Kubernetes agent made the sandbox."""
+    """Parse :func:`sandbox_labels`; None if the sandbox was not created by a Kubernetes agent."""
     ref = parse_pod_ref(labels)
     if ref is None:
         return None
@@ -114,10 +114,10 @@ def parse_sandbox(labels: Mapping[str, str]) -> ParsedSandboxLabels | None:
 
 
 def parse_container(labels: Mapping[str, str], annotations: Mapping[str, str]) -> ParsedContainerLabels | None:
-    """Read back :func:`container_labels` and :func:`container_annotations`.
+    """Parse :func:`container_labels` and :func:`container_annotations`.
 
-    None if no Kubernetes agent made the container. Values that are missing or garbled (another agent's, an older
-    version's) become the defaults: a container must stay stoppable whatever its annotations say.
+    None if the container was not created by a Kubernetes agent. Missing or invalid values (of another agent or an older
+    version) become defaults: it must be possible to stop a container whatever its annotations are.
     """
     ref = parse_pod_ref(labels)
     if ref is None:
@@ -137,10 +137,10 @@ def parse_container(labels: Mapping[str, str], annotations: Mapping[str, str]) -
 
 
 def container_hash(container: AnyContainer) -> str:
-    """Tells whether a container was made from today's spec: only its name and image count.
+    """Hash of a container's spec, to detect changes: only name and image count.
 
-    Nothing else of a container may change in a running pod. The value is the reference's, so that a node can
-    change agents without a restart of its containers.
+    Nothing else of a container may change in a running pod. The value is that of the Go kubelet, so that a node can
+    change agents without restarting containers.
     """
     return _name_and_image_hash(container.name, container.image)
 
@@ -148,10 +148,10 @@ def container_hash(container: AnyContainer) -> str:
 @functools.lru_cache(maxsize=4096)
 def _name_and_image_hash(name: str, image: str) -> str:
     text = codec.encode({"image": image, "name": name}).decode()
-    # Go's encoder writes the characters that mean something to HTML as escapes.
+    # Go's JSON encoder escapes characters that are special in HTML.
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
-    # FNV-1a (32 bit) over the way Go's debug printer shows the bytes of that JSON text.
+    # FNV-1a (32 bit) over the output of Go's debug printer for the bytes of that JSON text.
     value = _FNV_OFFSET
     for byte in f"([]uint8)[{' '.join(map(str, text.encode()))}]".encode():
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF

@@ -1,7 +1,7 @@
-"""Names that the agent gives things: hostnames, log directories and files.
+"""Names of hostnames, log directories and log files.
 
-The log layout is a contract with log collectors: ``/var/log/pods/NS_NAME_UID/CONTAINER/N.log``, with N the
-restart count, and links ``/var/log/containers/NAME_NS_CONTAINER-ID.log`` to them.
+Log collectors rely on the log layout: ``/var/log/pods/NS_NAME_UID/CONTAINER/N.log``, with N the restart count, and
+symlinks ``/var/log/containers/NAME_NS_CONTAINER-ID.log`` to them.
 """
 
 import re
@@ -24,7 +24,7 @@ _LOG_FILE = re.compile(r"([0-9]+)\.log(\..*)?")
 
 @dataclass(frozen=True, slots=True)
 class PodHostname:
-    """The pod's short hostname, and its domain where ``subdomain`` gives it one."""
+    """The pod's short hostname, and its domain if it has a ``subdomain``."""
 
     name: str
     domain: str = ""
@@ -35,9 +35,9 @@ class PodHostname:
 
 
 def pod_hostname(pod: Pod, cluster_domain: str) -> PodHostname:
-    """How the pod calls itself: `hostnameOverride`, else `hostname` and `subdomain`, else its name.
+    """Hostname of the pod: `hostnameOverride`, else `hostname` and `subdomain`, else its name.
 
-    Cut to 63 characters. Raises ConfigError if the spec's names are no DNS names.
+    Cut to 63 characters. Raises ConfigError if a name in the spec is not a valid DNS name.
     """
     spec = pod.spec
     if spec.hostname_override is not None:
@@ -53,9 +53,9 @@ def pod_hostname(pod: Pod, cluster_domain: str) -> PodHostname:
 
 
 def kernel_hostname(pod: Pod, hostname: PodHostname) -> str:
-    """What ``uname -n`` shall say in the pod: the short name, or the full one with `setHostnameAsFQDN`.
+    """Kernel hostname (``uname -n``) of the pod: the short name, or the FQDN with `setHostnameAsFQDN`.
 
-    Raises ConfigError when the full name does not fit the kernel's 64 characters.
+    Raises ConfigError if the FQDN exceeds the kernel's 64 characters.
     """
     if not (hostname.domain and pod.spec.set_hostname_as_fqdn):
         return hostname.name
@@ -70,34 +70,34 @@ def kernel_hostname(pod: Pod, hostname: PodHostname) -> str:
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether the text is a label of a DNS name as Kubernetes wants it (RFC 1123, lower case)."""
+    """Whether the text is a DNS label as required by Kubernetes (RFC 1123, lower case)."""
     return _LABEL.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """Whether the text is labels with dots between them, 253 characters at most."""
+    """Whether the text is a DNS subdomain: labels separated by dots, at most 253 characters."""
     return len(text) <= _MAX_SUBDOMAIN and all(
         re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", part) for part in text.split(".")
     )
 
 
 def pod_log_dir(log_root: str, ref: PodRef) -> str:
-    """The directory of all logs of a pod."""
+    """Path of a pod's log directory."""
     return f"{log_root}/{pod_log_name(ref)}"
 
 
 def pod_log_name(ref: PodRef) -> str:
-    """The name of that directory."""
+    """Name of a pod's log directory."""
     return f"{ref.namespace}_{ref.name}_{ref.uid}"
 
 
 def container_log_dir(log_root: str, ref: PodRef, container: str) -> str:
-    """The directory of a container's logs, one file for each start."""
+    """Path of a container's log directory, with one file for each start."""
     return f"{pod_log_dir(log_root, ref)}/{container}"
 
 
 def container_log_path(container: str, restart_count: int) -> str:
-    """The log file of one start, relative to the pod's directory, as CRI wants it."""
+    """Path of the log file of one start, relative to the pod's log directory, as in CRI."""
     return f"{container}/{restart_count}{_LOG_SUFFIX}"
 
 
@@ -107,32 +107,32 @@ def uid_of_log_dir(directory_name: str) -> PodUID:
 
 
 def restart_count_from_logs(file_names: Iterable[str]) -> int:
-    """The restart count that a new start gets, from the log files of earlier ones.
+    """Restart count of a new start, from the log files of earlier ones.
 
-    For runtimes which forget their containers at a reboot: the count is one above the highest file, so that no
-    log is written over. Rotated files (``3.log.20260101-000000.gz``) count too; other names are ignored, and logs
-    of attempts that never ran (:func:`unstarted_mark`).
+    It is used for runtimes that lose their containers at a reboot: the count is one above the highest file, so that no
+    log is overwritten. Rotated files (``3.log.20260101-000000.gz``) count too; other names, and logs of attempts that
+    never ran (:func:`unstarted_mark`), are ignored.
     """
     present = set(file_names)
-    # Nobody restarts 10**18 times: longer numbers are not ours, and int() of huge ones is slow.
+    # Longer numbers cannot be restart counts, and int() of huge ones is slow.
     matches = (_LOG_FILE.fullmatch(name) for name in present)
     numbers = {int(found[1]) for found in matches if found and len(found[1]) <= 18}
     return max((number + 1 for number in numbers if unstarted_mark(number) not in present), default=0)
 
 
 def unstarted_mark(restart_count: int) -> str:
-    """Name of the file that says, beside an attempt's log, that the attempt is being removed since it never ran."""
+    """Name of the file next to an attempt's log that marks the attempt as never started and being removed."""
     return f"{restart_count}.unstarted"
 
 
 def log_link_name(ref: PodRef, container: str, container_id: ContainerID) -> str:
-    """The file name of the link to a container's log, cut so that it fits any file system."""
+    """File name of the symlink to a container's log, cut to the limit of file systems."""
     name = f"{ref.full_name}_{container}-{container_id}"
     return name[: _MAX_FILE_NAME - len(_LOG_SUFFIX)] + _LOG_SUFFIX
 
 
 def container_id_of_log_link(file_name: str) -> ContainerID | None:
-    """The container id in a log link's name; None if it is no such name or the id was cut short."""
+    """Container id in the name of a log symlink; None for other names, or if the id was cut."""
     if not file_name.endswith(_LOG_SUFFIX):
         return None
     container_id = file_name.removesuffix(_LOG_SUFFIX).rpartition("-")[2]
@@ -140,7 +140,7 @@ def container_id_of_log_link(file_name: str) -> ContainerID | None:
 
 
 def is_log_link_name(file_name: str) -> bool:
-    """Whether a link has the name of one that this agent, or another kubelet, made to a container's log."""
+    """Whether a name is that of a log symlink of this agent or another kubelet."""
     return file_name.count("_") == 2 and container_id_of_log_link(file_name) is not None
 
 

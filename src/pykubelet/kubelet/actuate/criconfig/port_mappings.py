@@ -1,4 +1,4 @@
-"""The ports of a pod as the sandbox's network wants them: container ports and where the host opens them."""
+"""Port mappings of a sandbox: container ports and their host ports."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _PROTOCOLS = {"TCP": pb.TCP, "UDP": pb.UDP, "SCTP": pb.SCTP}
 
 
 def port_mappings(pod: Pod) -> tuple[pb.PortMapping, ...]:
-    """Every port of the containers that run for the pod's whole life; host port 0 is not opened on the host.
+    """Mappings for all ports of ordinary containers and sidecars; host port 0 means no host port.
 
     Sidecars count, since the scheduler reserves their host ports too.
     """
@@ -21,21 +21,21 @@ def port_mappings(pod: Pod) -> tuple[pb.PortMapping, ...]:
             host_port=port.host_port or 0,
             host_ip=port.host_ip,
         )
-        for container in _lasting(pod)
+        for container in _containers_with_ports(pod)
         for port in _distinct(container)
     )
 
 
-def _lasting(pod: Pod) -> Iterator[Container]:
+def _containers_with_ports(pod: Pod) -> Iterator[Container]:
     yield from pod.spec.containers
     yield from (container for container in pod.spec.init_containers if is_sidecar(container))
 
 
 def _distinct(container: Container) -> Iterator[ContainerPort]:
-    """The container's ports; one that repeats a name, or all of an unnamed one, is left out."""
+    """The container's ports without duplicates, by name, or by all fields if they have no name."""
     seen: set[object] = set()
     for port in container.ports:
-        # One rule for each address family may look the same but for the family.
+        # Ports of both address families may only differ in the family.
         family = ("v6" if ":" in port.host_ip else "v4") if port.host_ip else "any"
         key: object = port.name or (
             family, port.protocol, port.host_ip, port.container_port, port.host_port or 0

@@ -1,4 +1,4 @@
-"""What the builders ask others for."""
+"""Interfaces that the builders of CRI messages use."""
 
 from typing import Protocol
 
@@ -6,13 +6,13 @@ from pykubelet.models.core_v1 import ConfigMap, Secret
 
 
 class ConfigReader(Protocol):
-    """Hands out ConfigMaps and Secrets from memory, without waiting.
+    """Reads ConfigMaps and Secrets from memory, without waiting.
 
-    Both raise base NotFound when there is none. A Secret's `string_data` is already merged into its `data`.
+    Both methods raise NotFound for a missing object. A Secret's `string_data` is merged into its `data`.
     """
 
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
-        """The ConfigMap of that name."""
+        """Return the ConfigMap of that name."""
 
     def get_secret(self, namespace: str, name: str) -> Secret:
-        """The Secret of that name."""
+        """Return the Secret of that name."""

@@ -1,11 +1,11 @@
-"""Cgroup settings as CRI sends them, at creation and for a resize."""
+"""Builds the CRI message of cgroup settings, for creation and for resize."""
 
 from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 def resources_message(resources: LinuxResources) -> pb.LinuxContainerResources:
-    """The CRI message of these settings; zero and absent mean the same there."""
+    """Convert cgroup settings to the CRI message; zero means not set."""
     return pb.LinuxContainerResources(
         cpu_shares=resources.cpu_shares,
         cpu_quota=resources.cpu_quota_us,

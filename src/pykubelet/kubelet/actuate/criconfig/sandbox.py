@@ -1,4 +1,4 @@
-"""From a pod to the CRI message that makes its sandbox."""
+"""Builds the CRI message that creates a pod's sandbox."""
 
 from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
 from pykubelet.kubelet.actuate.criconfig.labels import sandbox_annotations, sandbox_labels
@@ -14,9 +14,9 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 def sandbox_config(pod: Pod, attempt: int, context: SandboxContext) -> pb.PodSandboxConfig:
-    """The message for the pod's sandbox; `attempt` counts its sandboxes from 0.
+    """Build the message for the pod's sandbox; `attempt` counts its sandboxes from 0.
 
-    Events about its DNS come from :func:`dns.pod_dns`. Raises ConfigError if the pod asks for what cannot be given.
+    DNS warnings are in the result of :func:`dns.pod_dns`. Raises ConfigError if the spec is invalid or not possible.
     """
     refusal = context.sysctls.refusal(pod)
     if refusal:

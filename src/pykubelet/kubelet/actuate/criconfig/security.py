@@ -1,7 +1,7 @@
 """Security settings of sandboxes and containers: users, groups, namespaces, capabilities, profiles.
 
-A container's own `securityContext` wins over the pod's, field by field. Whatever cannot be had is an error, never
-silently left out.
+A container's own `securityContext` overrides the pod's, field by field. A setting that is not possible is an error,
+never silently left out.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ _UNCONFINED = pb.SecurityProfile.Unconfined
 
 
 def effective_security(pod: Pod, container: AnyContainer) -> SecurityContext:
-    """The container's settings, filled up with those of the pod that hold for all its containers.
+    """Merge the container's settings with those of the pod that apply to all its containers.
 
     Profiles (seccomp, AppArmor) are not merged here: they have rules of their own.
     """
@@ -71,7 +71,7 @@ def effective_security(pod: Pod, container: AnyContainer) -> SecurityContext:
 def verify_non_root(pod: Pod, container: AnyContainer, image: ImageFacts) -> None:
     """Raise ConfigError if `runAsNonRoot` holds and the container would run as root, or might.
 
-    A user given by name in the image cannot be checked, since the image's own files say who that is.
+    A user name in the image cannot be verified, since the image's own files define its uid.
     """
     security = effective_security(pod, container)
     if not security.run_as_non_root:
@@ -98,7 +98,7 @@ def verify_non_root(pod: Pod, container: AnyContainer, image: ImageFacts) -> Non
 def container_security(
     pod: Pod, container: AnyContainer, context: ContainerContext, target_id: str = ""
 ) -> pb.LinuxContainerSecurityContext:
-    """The security part of a container's message; `target_id` is the container whose processes it shall see."""
+    """Security settings of a container; `target_id` is the container whose processes it sees."""
     security = effective_security(pod, container)
     shared = pod.spec.security_context or PodSecurityContext()
     user, username = security.run_as_user, ""
@@ -131,9 +131,9 @@ def container_security(
 def sandbox_security(
     pod: Pod, user_namespace: UserNamespace | None, extra_groups: Sequence[int]
 ) -> pb.LinuxSandboxSecurityContext:
-    """The security part of the sandbox's message.
+    """Security settings of a sandbox.
 
-    Its own process always has the runtime's seccomp profile; containers bring their own.
+    Its own process always has the RuntimeDefault seccomp profile; containers have their own profiles.
     """
     shared = pod.spec.security_context or PodSecurityContext()
     own_group = () if shared.fs_group is None else (shared.fs_group,)
@@ -141,7 +141,7 @@ def sandbox_security(
         namespace_options=namespace_options(pod, user_namespace),
         selinux_options=_selinux(shared.se_linux_options),
         run_as_user=_int64(shared.run_as_user),
-        # Runtimes refuse a group without a user; for the process that only holds the namespaces neither matters.
+        # Runtimes reject a group without a user; neither matters for the sandbox's own process.
         run_as_group=_int64(None if shared.run_as_user is None else shared.run_as_group),
         supplemental_groups=(*own_group, *extra_groups, *shared.supplemental_groups),
         supplemental_groups_policy=_groups_policy(shared, ConfigReason.CREATE_POD_SANDBOX),
@@ -154,13 +154,13 @@ def sandbox_security(
 
 
 def namespace_options(pod: Pod, user_namespace: UserNamespace | None, target_id: str = "") -> pb.NamespaceOption:
-    """Whose namespaces the pod's processes live in; with a target, whose processes the container sees.
+    """Namespace options of a sandbox or container; with a target, the container sees the target's processes.
 
-    Raises ConfigError if the pod wants a user namespace and was given none.
+    Raises ConfigError if the pod needs a user namespace and has none.
     """
     spec = pod.spec
     pid = pb.NODE if spec.host_pid else pb.POD if spec.share_process_namespace else pb.CONTAINER
-    # With a shared or the host's PID namespace the target is seen anyway.
+    # In a shared or the host's PID namespace the target is visible anyway.
     targeted = bool(target_id) and pid == pb.CONTAINER
     return pb.NamespaceOption(
         network=pb.NODE if spec.host_network else pb.POD,
@@ -183,7 +183,7 @@ def _user_namespace(pod: Pod, given: UserNamespace | None) -> pb.UserNamespace:
 
 
 def id_mappings(namespace: UserNamespace) -> tuple[list[pb.IDMapping], list[pb.IDMapping]]:
-    """The uid and the gid mappings as messages."""
+    """Convert uid and gid mappings to messages."""
     uids, gids = (
         [pb.IDMapping(host_id=m.host_id, container_id=m.container_id, length=m.length) for m in mappings]
         for mappings in (namespace.uids, namespace.gids)
@@ -212,7 +212,7 @@ def _seccomp(shared: PodSecurityContext, own: SecurityContext | None, config: Se
 
 
 def _profile_path(path: str | None) -> str:
-    # An empty name would mean the directory, which some runtimes took for "unconfined" (CVE-2023-2431).
+    # An empty name would be the directory itself, which some runtimes took for "unconfined" (CVE-2023-2431).
     if not path:
         raise container_error("localhostProfile must be set if seccompProfile type is Localhost.")
     parts = path.split("/")
@@ -224,7 +224,7 @@ def _profile_path(path: str | None) -> str:
 
 
 def _apparmor(pod: Pod, container: AnyContainer) -> tuple[pb.SecurityProfile | None, str]:
-    """The profile, and its name in the form that older runtimes read."""
+    """AppArmor profile, and its name in the form of older runtimes."""
     profile = _apparmor_profile(pod, container)
     if profile is None:
         return None, ""
@@ -247,7 +247,7 @@ def _apparmor(pod: Pod, container: AnyContainer) -> tuple[pb.SecurityProfile | N
 
 
 def _apparmor_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
-    """The container's field, else the old annotation (static pods may still use it), else the pod's field."""
+    """AppArmor profile from the container's field, else the old annotation (static pods), else the pod's field."""
     if container.security_context and container.security_context.app_armor_profile:
         return container.security_context.app_armor_profile
     match pod.metadata.annotations.get(_APPARMOR_ANNOTATION + container.name, ""):

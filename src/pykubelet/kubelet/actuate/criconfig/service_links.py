@@ -1,4 +1,4 @@
-"""Environment variables that point a pod to services: ``NAME_SERVICE_HOST`` and the like, and Docker's links."""
+"""Service environment variables: ``NAME_SERVICE_HOST`` etc., and the variables of Docker links."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,9 +8,9 @@ _MASTER = ("default", "kubernetes")
 
 
 def service_variables(services: Iterable[Service], namespace: str, links: bool) -> dict[str, str]:
-    """The variables for a pod in `namespace`; `links` is its `enableServiceLinks`.
+    """Service variables for a pod in `namespace`; `links` is its `enableServiceLinks`.
 
-    The API server's own service is there in any case. Headless services have no address, so no variables.
+    The service of the API server is always included. Headless services have no cluster IP, so no variables.
     """
     chosen: dict[str, Service] = {}
     for service in services:

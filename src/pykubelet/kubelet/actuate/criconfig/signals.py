@@ -1,4 +1,4 @@
-"""Stop signals: between the names of the API (``SIGRTMIN+1``) and CRI's numbers (KEP-4960)."""
+"""Stop signals: converts between names of the API (``SIGRTMIN+1``) and numbers of CRI (KEP-4960)."""
 
 from pykubelet.kubelet.actuate.criconfig.types import container_error
 from pykubelet.kubelet.types.podspec import AnyContainer
@@ -14,7 +14,7 @@ _NAMES = {number: name for name, number in _NUMBERS.items()}
 
 
 def stop_signal(container: AnyContainer) -> pb.Signal.ValueType:
-    """The signal that the spec wants the container to be asked with; without one the image's or SIGTERM."""
+    """Stop signal of the spec; RUNTIME_DEFAULT (the image's, or SIGTERM) without one. Raises ConfigError."""
     name = container.lifecycle.stop_signal if container.lifecycle else ""
     if not name:
         return pb.RUNTIME_DEFAULT
@@ -25,5 +25,5 @@ def stop_signal(container: AnyContainer) -> pb.Signal.ValueType:
 
 
 def signal_name(number: int) -> str:
-    """The API's name of a signal that the runtime reports; empty where it reports none."""
+    """API name of a signal that the runtime reports; empty for none."""
     return _NAMES.get(pb.Signal.ValueType(number), "")

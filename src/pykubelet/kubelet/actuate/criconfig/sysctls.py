@@ -1,8 +1,7 @@
-"""Which kernel parameters a pod may set, and in which form the runtime gets them.
+"""Sysctls that pods may set, and their form for the runtime.
 
-A sysctl is safe when it belongs to a namespace of the pod and no other pod feels it; the administrator may
-allow further namespaced ones (``allowedUnsafeSysctls``). Admission rejects pods with others; the sandbox
-builder checks once more.
+A sysctl is safe if it belongs to a namespace of the pod and does not affect other pods; the administrator may allow
+other namespaced ones (``allowedUnsafeSysctls``). Admission rejects pods with others; the sandbox builder checks again.
 """
 
 import re
@@ -59,9 +58,9 @@ class SysctlNamespace(StrEnum):
 
 
 def normal_name(name: str) -> str:
-    """The name with dots between its parts.
+    """Return the name of a sysctl in dotted form.
 
-    ``net/ipv4/conf/eno2.100/rp_filter`` is ``net.ipv4.conf.eno2/100.rp_filter``: the first separator tells which
+    ``net/ipv4/conf/eno2.100/rp_filter`` is ``net.ipv4.conf.eno2/100.rp_filter``: the first separator determines which
     of the two forms it is (sysctl.d(5)).
     """
     first = next((letter for letter in name if letter in "./"), ".")
@@ -69,7 +68,7 @@ def normal_name(name: str) -> str:
 
 
 def namespace_of(name: str) -> SysctlNamespace | None:
-    """The namespace of a sysctl in dotted form; None where none is known."""
+    """The namespace of a sysctl in dotted form; None if it is not known to be namespaced."""
     if name in _IPC_NAMES or name.startswith("fs.mqueue."):
         return SysctlNamespace.IPC
     return SysctlNamespace.NET if name.startswith("net.") else None
@@ -77,14 +76,14 @@ def namespace_of(name: str) -> SysctlNamespace | None:
 
 @dataclass(frozen=True, slots=True)
 class SysctlAllowlist:
-    """Names, and beginnings of names, that pods may set."""
+    """Names and name prefixes of sysctls that pods may set."""
 
     names: Mapping[str, SysctlNamespace] = field(default_factory=dict)
     prefixes: Mapping[str, SysctlNamespace] = field(default_factory=dict)
 
     @classmethod
     def make(cls, kernel: tuple[int, int], allowed_unsafe: Iterable[str] = ()) -> "SysctlAllowlist":
-        """The safe sysctls of this kernel version and the administrator's, which may end in ``*``.
+        """Build the list of safe sysctls for this kernel version, and the administrator's, which may end in ``*``.
 
         Raises Invalid for a pattern that is malformed or not namespaced.
         """
@@ -105,11 +104,11 @@ class SysctlAllowlist:
 
     @classmethod
     def safe(cls) -> "SysctlAllowlist":
-        """The safe sysctls of any kernel that is maintained today."""
+        """The safe sysctls of any maintained kernel."""
         return cls.make((4, 19))
 
     def refusal(self, pod: Pod) -> str | None:
-        """Why the pod's sysctls may not be set, as the rejected pod shows it; None if they may."""
+        """Reason for rejecting the pod because of its sysctls; None if they are allowed."""
         context = pod.spec.security_context
         for sysctl in context.sysctls if context else ():
             wrong = self._fault(pod, sysctl.name) or _value_fault(sysctl.name, sysctl.value)
@@ -136,7 +135,7 @@ class SysctlAllowlist:
 
 
 def pod_sysctls(pod: Pod) -> dict[str, str]:
-    """The pod's sysctls for the runtime, names in dotted form, since runc knows no other."""
+    """The pod's sysctls for the runtime, with names in dotted form, the only form that runc supports."""
     context = pod.spec.security_context
     return {normal_name(sysctl.name): sysctl.value for sysctl in context.sysctls} if context else {}
 

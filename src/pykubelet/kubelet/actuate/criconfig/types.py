@@ -1,6 +1,6 @@
-"""What the builders of CRI messages need to know, as frozen values, and the error they raise.
+"""Inputs of the builders of CRI messages, as frozen values, and their error.
 
-The pod runtime gathers these facts (they need I/O); the builders only compute.
+The pod runtime collects these facts, which needs I/O; the builders only compute.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from pykubelet.models.scalars import Quantity
 
 
 class ConfigReason(StrEnum):
-    """Why a pod or container cannot be described to the runtime (the reference's names)."""
+    """Reasons of an invalid pod or container configuration; names as in the Go kubelet."""
 
     CREATE_CONTAINER_CONFIG = "CreateContainerConfigError"
     """Waiting reason of a container."""
@@ -27,9 +27,9 @@ class ConfigReason(StrEnum):
 
 
 class ConfigError(PykubeletError):
-    """A pod or container asks for something that cannot be given; `message` is for its owner.
+    """The configuration of a pod or container is invalid or not possible; `message` is shown in its status.
 
-    What is missing (a ConfigMap, a key) may appear, so another try later makes sense.
+    It is retried, since a missing object or key may appear.
     """
 
     def __init__(self, reason: ConfigReason, message: str) -> None:
@@ -39,19 +39,19 @@ class ConfigError(PykubeletError):
 
 
 def container_error(message: str) -> ConfigError:
-    """The error of a container whose configuration cannot be made."""
+    """Return the error for an invalid container configuration."""
     return ConfigError(ConfigReason.CREATE_CONTAINER_CONFIG, message)
 
 
 def describe(pod: Pod) -> str:
-    """The pod in messages: ``NAME_NAMESPACE(UID)``, as the reference writes it."""
+    """The pod in messages: ``NAME_NAMESPACE(UID)``, as in the Go kubelet."""
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}({meta.uid})"
 
 
 @dataclass(frozen=True, slots=True)
 class IdMapping:
-    """A range of ids of a user namespace."""
+    """Mapping of an id range of a user namespace."""
 
     host_id: int
     container_id: int
@@ -60,7 +60,7 @@ class IdMapping:
 
 @dataclass(frozen=True, slots=True)
 class UserNamespace:
-    """The ids which a pod with ``hostUsers: false`` was given."""
+    """Id mappings of a pod with ``hostUsers: false``."""
 
     uids: tuple[IdMapping, ...]
     gids: tuple[IdMapping, ...]
@@ -68,7 +68,7 @@ class UserNamespace:
 
 @dataclass(frozen=True, slots=True)
 class HostDevice:
-    """A device of the host that a container gets; `permissions` out of ``r``, ``w``, ``m``."""
+    """Device of the host for a container; `permissions` consists of ``r``, ``w``, ``m``."""
 
     host_path: str
     container_path: str
@@ -77,36 +77,36 @@ class HostDevice:
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """How names are resolved: the node's resolv.conf, already parsed, and the cluster's DNS."""
+    """DNS settings of the node: its parsed resolv.conf, and the cluster's DNS."""
 
     nameservers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     has_file: bool = True
-    """False: `resolvConf` is set to the empty string, so pods shall not see the node's resolver."""
+    """False: `resolvConf` is the empty string, so pods do not use the node's resolver."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     node_ips: tuple[str, ...] = ()
     in_cluster: bool = True
-    """False: there is no cluster, so nobody misses its DNS."""
+    """False: the node is standalone, so missing cluster DNS is not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownwardContext:
-    """What the downward API says beyond the pod object itself."""
+    """Facts for the downward API beyond the pod object."""
 
     node_name: str = ""
     host_ips: tuple[str, ...] = ()
     """Addresses of the node, primary first."""
     pod_ips: tuple[str, ...] = ()
-    """Addresses of the sandbox as the runtime gives them; may be empty with host networking."""
+    """Addresses of the sandbox from the runtime; may be empty on the host network."""
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     """Allocatable resources of the node (``cpu``, ``memory``, ``ephemeral-storage``): limits where none are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvFile:
-    """A file that an environment variable is read from (KEP-3721): a volume and a path below its root."""
+    """File with environment variables (KEP-3721): a volume, and a path below its root."""
 
     volume: str
     path: str
@@ -114,19 +114,19 @@ class EnvFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvContext:
-    """Where the values of environment variables come from."""
+    """Inputs of environment variables."""
 
     downward: DownwardContext
     objects: ConfigReader
     services: Mapping[str, str] = field(default_factory=dict)
-    """Variables that point to services; the container's own ones win."""
+    """Service variables; the container's own variables override them."""
     files: Mapping[EnvFile, str] = field(default_factory=dict)
     """Contents of the files that :func:`env.env_files` names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxContext:
-    """What a sandbox is made from besides its pod."""
+    """Inputs of a sandbox configuration besides the pod."""
 
     log_root: str = "/var/log/pods"
     cgroup_parent: str = ""
@@ -136,42 +136,42 @@ class SandboxContext:
     """Sum over the pod's containers."""
     overhead: LinuxResources | None = None
     user_namespace: UserNamespace | None = None
-    """The pod's ids; None where the runtime cannot give it a user namespace."""
+    """Id mappings of the pod; None without a user namespace."""
     extra_groups: tuple[int, ...] = ()
-    """Groups that persistent volumes of the pod ask for."""
+    """Supplemental groups that PersistentVolumes of the pod require."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """The node's part in a container's security settings."""
+    """Security settings of the node for containers."""
 
     seccomp_default: bool = False
-    """Containers without a profile get the runtime's own instead of none."""
+    """Whether containers without a seccomp profile get RuntimeDefault instead of Unconfined."""
     seccomp_root: str = "/var/lib/kubelet/seccomp"
-    """Directory of the profiles that `localhostProfile` names."""
+    """Directory of the `localhostProfile` files."""
     masked_paths: tuple[str, ...] = ()
     """Paths of this node to hide besides the usual ones (``…/cpuN/thermal_throttle``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerContext:
-    """What a container is made from besides its pod's spec."""
+    """Inputs of a container configuration besides the pod's spec."""
 
     image_ref: str
-    """The image as the runtime knows it, from ImageManager.ensure."""
+    """The runtime's reference to the image, from ImageManager.ensure."""
     image: ImageFacts
     env: Mapping[str, str]
-    """From :func:`env.container_environment`; values may hold surrogate escapes for bytes that are no UTF-8."""
+    """From :func:`env.container_environment`; values may have surrogate escapes for bytes that are not UTF-8."""
     restart_count: int = 0
     mounts: tuple[HostMount, ...] = ()
     devices: tuple[HostDevice, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Annotations which device plugins ask for; the agent's own win."""
+    """Annotations that device plugins request; the agent's own override them."""
     resources: LinuxResources | None = None
-    """Limits and weights, OOM score included."""
+    """Limits, weights and OOM score."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
     target_id: str = ""
-    """Id of the container whose processes an ephemeral container shall see."""
+    """Id of the target container of an ephemeral container."""
     user_namespace: UserNamespace | None = None
     extra_groups: tuple[int, ...] = ()

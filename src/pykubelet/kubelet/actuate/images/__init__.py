@@ -1,7 +1,8 @@
-"""Images: owns pulls, their bounds and back-off, and what is known of the images on this machine.
+"""Images: pulls with limits and back-off, credentials, facts about images, and image garbage collection.
 
-The pod runtime asks for a container's image before it creates the container; the volume manager asks for the
-image of an image volume.
+The pod runtime requests a container's image before it creates the container; the volume manager requests the image of
+an image volume. May import ``actuate/cri``, ``criconfig/ports`` and ``kubelet/types``.
+Start reading in ``manager.py`` (pulls) and ``gc.py`` (garbage collection); ``decide*.py`` are pure.
 """
 
 from pykubelet.kubelet.actuate.images.manager import ImageManager

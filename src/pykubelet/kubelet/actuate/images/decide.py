@@ -1,6 +1,6 @@
-"""What to do about an image and how to say it: pull or not, reasons, messages. Pure.
+"""Pull policy, reasons and messages of images. Pure.
 
-Reasons and messages are the reference's (`pkg/kubelet/images`), since users and scripts search for them.
+Reasons and messages are those of the Go kubelet (`pkg/kubelet/images`), since users and scripts search for them.
 """
 
 from enum import Enum, auto
@@ -18,7 +18,7 @@ _SIGNATURE_FAILED: Final = "SignatureValidationFailed"
 
 
 class Step(Enum):
-    """What to do about an image after a look at what is there."""
+    """What to do about an image, by policy and presence."""
 
     USE = auto()
     PULL = auto()
@@ -26,7 +26,7 @@ class Step(Enum):
 
 
 def step(policy: str, present: bool) -> Step:
-    """What a pull policy asks for; `present` is not looked at for Always."""
+    """Apply a pull policy; `present` does not matter for Always."""
     if policy == ALWAYS:
         return Step.PULL
     if present:
@@ -35,9 +35,9 @@ def step(policy: str, present: bool) -> Step:
 
 
 def pull_failure(image: str, text: str) -> tuple[ImageReason, str]:
-    """Reason and message for what the runtime said about a failed pull.
+    """Reason and message for the runtime's error text of a failed pull.
 
-    Runtimes mark two kinds of failure by how the text begins (cri-api `pkg/errors`).
+    Runtimes mark two kinds of failure by a prefix of the text (cri-api `pkg/errors`).
     """
     if text.startswith(_REGISTRY_UNAVAILABLE):
         rest = text.removeprefix(_REGISTRY_UNAVAILABLE)
@@ -51,13 +51,13 @@ def pull_failure(image: str, text: str) -> tuple[ImageReason, str]:
 
 
 def back_off_message(image: str, previous: str) -> str:
-    """What a container shows while its pull waits; `previous` is the error that led there, if known."""
+    """Waiting message of a container in pull back-off; `previous` is the last pull error, if known."""
     message = f'Back-off pulling image "{image}"'
     return f"{message}: {previous}" if previous else message
 
 
 def pulled_message(image: str, pull: Seconds, total: Seconds, size: int) -> str:
-    """The event text after a pull; `total` includes the time spent waiting for a turn."""
+    """Event text after a pull; `total` includes the time spent waiting for a pull slot."""
     return (
         f'Successfully pulled image "{image}" in {duration(pull)} ({duration(total)} including waiting). '
         f"Image size: {size} bytes."
@@ -73,7 +73,7 @@ def never_message(image: str) -> str:
 
 
 def duration(seconds: Seconds) -> str:
-    """A duration cut to milliseconds, written as Go does: `850ms`, `1.5s`, `2m0.25s`, `1h0m3s`."""
+    """Format a duration, cut to milliseconds, as Go does: `850ms`, `1.5s`, `2m0.25s`, `1h0m3s`."""
     milliseconds = int(seconds * 1000)
     if milliseconds <= 0:
         return "0s"

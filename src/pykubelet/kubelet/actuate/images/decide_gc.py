@@ -1,7 +1,7 @@
-"""Which images go when the disk fills up or they have not been used for long (pure). Rules of the reference.
+"""Selects the images to remove when the disk fills up or they are unused for long. Pure. Rules of the Go kubelet.
 
-How full: at the high threshold and above, enough is removed to come down to the low one. Which: never those that a
-container uses, dead ones included, nor pinned ones, nor those that came a moment ago; the longest unused first.
+At the high threshold and above, images are removed until usage is at the low threshold: the longest unused first, but
+never pinned or very new images, nor images of existing containers, even exited ones.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,26 +12,26 @@ from pykubelet.base.units import Bytes, Seconds
 
 @dataclass(frozen=True, slots=True)
 class GcPolicy:
-    """Fields of KubeletConfiguration, by their names there."""
+    """Image garbage collection settings of KubeletConfiguration."""
 
     high_threshold: int = 85
-    """Percent of the file system in use; 100 turns removal for space off."""
+    """Percent of the file system in use; 100 turns off removal for space."""
     low_threshold: int = 80
     minimum_age: Seconds = 120.0
     maximum_age: Seconds = 0.0
-    """Zero: age is no reason."""
+    """Seconds unused after which an image is removed; zero: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
-    """What is known of one image. Times are monotonic seconds."""
+    """Record of one image. Times are monotonic seconds."""
 
     id: str
     size: Bytes
     pinned: bool
     first_seen: Seconds
     last_used: Seconds | None = None
-    """When a container had it last; None: never since the agent was started."""
+    """When a container used it last; None: never since the start of the agent."""
 
     @property
     def unused_since(self) -> Seconds:
@@ -40,21 +40,21 @@ class ImageRecord:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """The file system that images are on."""
+    """Capacity and available bytes of the image file system."""
 
     capacity: Bytes
     available: Bytes
 
     @property
     def percent(self) -> int:
-        """How much of it is in use."""
+        """Percent of the file system in use."""
         return 100 - int(min(self.available, self.capacity) * 100 / self.capacity) if self.capacity else 0
 
 
 def seen(
     known: Mapping[str, ImageRecord], images: Iterable[ImageRecord], used: Collection[str], now: Seconds
 ) -> dict[str, ImageRecord]:
-    """The records after a look at the runtime; ``images`` are as seen now, ``used`` the ids that containers have."""
+    """Update the records; ``images`` are those of the runtime now, ``used`` the ids used by containers."""
     records = {}
     for image in images:
         before = known.get(image.id)
@@ -65,27 +65,27 @@ def seen(
 
 
 def removable(records: Mapping[str, ImageRecord], used: Collection[str]) -> list[ImageRecord]:
-    """Images that may go at all, in the order in which they go."""
+    """Images that may be removed, in the order of removal."""
     free = (record for record in records.values() if not record.pinned and record.id not in used)
     return sorted(free, key=lambda record: (record.last_used is not None, record.last_used or 0.0, record.first_seen))
 
 
 def too_old(free: Iterable[ImageRecord], policy: GcPolicy, started: Seconds, now: Seconds) -> list[ImageRecord]:
-    """Those unused for longer than the maximum age. None until the agent has been running for as long itself."""
+    """Images unused for longer than the maximum age; none until the agent itself has run for that long."""
     if not policy.maximum_age or now - started <= policy.maximum_age:
         return []
     return [record for record in free if now - record.unused_since > policy.maximum_age]
 
 
 def bytes_to_free(disk: DiskUse, policy: GcPolicy) -> Bytes:
-    """How much has to go; zero below the high threshold."""
+    """Bytes to free to reach the low threshold; zero below the high threshold."""
     if policy.high_threshold >= 100 or disk.percent < policy.high_threshold:
         return Bytes(0)
     return Bytes(max(0, disk.capacity * (100 - policy.low_threshold) // 100 - disk.available))
 
 
 def for_space(free: Iterable[ImageRecord], need: Bytes, policy: GcPolicy, now: Seconds) -> list[ImageRecord]:
-    """As many of them as are needed for that much space."""
+    """Select as many images as needed to free ``need`` bytes."""
     chosen, freed = [], 0
     for record in free:
         if freed >= need:
@@ -97,7 +97,7 @@ def for_space(free: Iterable[ImageRecord], need: Bytes, policy: GcPolicy, now: S
 
 
 def too_little_freed(disk: DiskUse, freed: Bytes) -> str:
-    """The event's text when removing images was not enough."""
+    """Event text for the case that removing images was not enough."""
     use = f"{disk.percent}% of {_size(disk.capacity)} used"
     return (
         f"Insufficient free disk space on the node's image filesystem ({use}). "

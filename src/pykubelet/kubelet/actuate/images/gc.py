@@ -1,4 +1,4 @@
-"""Removes images that nobody uses, every five minutes and when eviction asks for it."""
+"""Image garbage collection: removes unused images every five minutes, and on request of eviction."""
 
 import asyncio
 import logging
@@ -27,31 +27,31 @@ AGE = "age"
 
 
 class Images(Protocol):
-    """CRI's ImageService."""
+    """Calls of CRI's ImageService."""
 
     async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
-        """All images."""
+        """List all images."""
 
     async def remove_image(self, image: pb.ImageSpec) -> None:
-        """Remove one; it may be gone already."""
+        """Remove an image; succeeds if it does not exist."""
 
     async def image_fs_info(self) -> pb.ImageFsInfoResponse:
-        """Where images are kept."""
+        """File systems of images."""
 
 
 class Users(Protocol):
-    """CRI's RuntimeService: who uses images."""
+    """Calls of CRI's RuntimeService, to find images in use."""
 
     async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
-        """All containers, dead ones too."""
+        """List all containers, also exited ones."""
 
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
-        """The runtime's settings, among others the image of its sandboxes."""
+        """Status with the runtime's configuration, which has the sandbox image."""
 
 
 @dataclass(frozen=True, slots=True)
 class GcDeps:
-    """What the collector acts through."""
+    """Dependencies of :class:`ImageGc`."""
 
     images: Images
     users: Users
@@ -64,20 +64,20 @@ class GcDeps:
 
 
 class ImageGc:
-    """The collector. A failure is told by an event and tried again in the next round."""
+    """Image garbage collector. A failure is reported by an event and retried in the next round."""
 
     def __init__(self, deps: GcDeps, policy: GcPolicy) -> None:
         self._deps = deps
         self._policy = policy
         self._records: dict[str, ImageRecord] = {}
         self._started = deps.clock.monotonic()
-        self._turn = asyncio.Lock()
+        self._round_lock = asyncio.Lock()
         self._failures = 0
         self._rounds = Guard("image-gc.rounds", deps.clock.monotonic)
         self._images = Guard("image-gc.images", deps.clock.monotonic)
 
     async def run(self) -> None:
-        """Until cancelled. The first look comes at once, so that the age of images is known from the start."""
+        """Collect until cancelled. The first round runs at once, so that the age of images is known from the start."""
         while True:
             with self._rounds.item("collect") as attempt:
                 await self.collect()
@@ -87,10 +87,10 @@ class ImageGc:
             await self._deps.clock.sleep(GC_SECONDS)
 
     async def collect(self) -> Bytes:
-        """One round; the bytes of the images removed. Raises Transient when that was not enough."""
-        async with self._turn:
+        """Run one round; return the bytes freed. Raises Transient if that was not enough."""
+        async with self._round_lock:
             now = self._deps.clock.monotonic()
-            free = await self._look(now)
+            free = await self._update_records(now)
             old = decide_gc.too_old(free, self._policy, self._started, now)
             freed = await self._remove(old, AGE)
             if self._policy.high_threshold >= 100:
@@ -98,7 +98,9 @@ class ImageGc:
             disk = await self._disk()
             need = decide_gc.bytes_to_free(disk, self._policy)
             if need:
-                _log.info("disk of images is full", extra={"percent": disk.percent, "to_free": need})
+                _log.info(
+                    "image file system above the high threshold", extra={"percent": disk.percent, "to_free": need}
+                )
                 left = [record for record in free if record not in old]
                 got = await self._remove(decide_gc.for_space(left, need, self._policy, now), SPACE)
                 if got < need:
@@ -109,13 +111,13 @@ class ImageGc:
             return freed
 
     async def remove_unused(self) -> Bytes:
-        """Remove every image that may go, whatever its age: the disk is needed. The bytes that were freed."""
-        async with self._turn:
-            free = await self._look(self._deps.clock.monotonic())
+        """Remove all removable images, whatever their age (disk pressure); return the bytes freed."""
+        async with self._round_lock:
+            free = await self._update_records(self._deps.clock.monotonic())
             return await self._remove(free, SPACE)
 
-    async def _look(self, now: Seconds) -> list[ImageRecord]:
-        """Bring the records up to date; the images that may go, in their order."""
+    async def _update_records(self, now: Seconds) -> list[ImageRecord]:
+        """Update the records; return the images that may be removed, in order."""
         listed = await self._deps.images.list_images()
         used = await self._used(listed)
         images = [ImageRecord(each.id, Bytes(each.size), each.pinned, now) for each in listed]
@@ -123,7 +125,7 @@ class ImageGc:
         return decide_gc.removable(self._records, used)
 
     async def _used(self, listed: Iterable[pb.Image]) -> set[str]:
-        """Ids of images in use. Containers name theirs by id, by digest or by tag, whatever they were made with."""
+        """Ids of images in use. Containers refer to images by id, digest or tag."""
         names = set()
         for row in await self._deps.users.list_containers():
             names |= {row.image_ref, row.image_id, row.image.image}
@@ -147,7 +149,7 @@ class ImageGc:
     async def _remove(self, records: Iterable[ImageRecord], reason: str) -> Bytes:
         freed = 0
         for record in records:
-            with self._images.item(record.id), suppress(Conflict):  # a container has just begun to use it
+            with self._images.item(record.id), suppress(Conflict):  # a new container uses it
                 await self._deps.images.remove_image(pb.ImageSpec(image=record.id))
                 _log.info("image removed", extra={"image": record.id, "bytes": record.size, "reason": reason})
                 self._records.pop(record.id, None)
@@ -157,13 +159,13 @@ class ImageGc:
 
 
 def disk_use(path: str) -> DiskUse:
-    """The file system of a path, now."""
+    """Capacity and available bytes of the file system of a path. Blocks."""
     usage = fsusage.filesystem(path)
     return DiskUse(usage.capacity, usage.available)
 
 
 def _sandbox_image(status: pb.StatusResponse) -> str:
-    """The image that sandboxes are made of, which no container list shows; containerd before 2.0 does not pin it."""
+    """Image of sandboxes, which is in no container list; containerd before 2.0 does not pin it."""
     try:
         config = read_json(status.info.get("config", "{}"))
     except Invalid:

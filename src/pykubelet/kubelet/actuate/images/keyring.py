@@ -1,4 +1,4 @@
-"""Which registry credentials a pod's pull secrets hold for an image. Pure.
+"""Finds the registry credentials for an image in a pod's pull secrets. Pure.
 
 Secrets of type `kubernetes.io/dockerconfigjson` and, older, `kubernetes.io/dockercfg` map registry locations to
 credentials. A location may carry a port, a path and globs in the parts of its host name. The most specific
@@ -27,7 +27,7 @@ _DEFAULT_REGISTRY: Final = "index.docker.io"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user and password for one registry. Never logged: the password is left out of the repr."""
+    """User and password for a registry. The password is not in the repr, so that it is never logged."""
 
     username: str
     password: str = field(repr=False)
@@ -40,14 +40,14 @@ class Keyring:
         self._by_location: dict[str, list[Credentials]] = {}
 
     def add(self, config: Mapping[str, Credentials]) -> None:
-        """Add the entries of one secret; locations that are no URL are ignored."""
+        """Add the entries of one secret; invalid locations are ignored."""
         for location, credentials in config.items():
             key = _normalise(location)
             if key is not None:
                 self._by_location.setdefault(key, []).append(credentials)
 
     def lookup(self, repository: str) -> tuple[Credentials, ...]:
-        """Candidates for a repository (`docker.io/library/busybox`), most specific first; empty if there are none."""
+        """Candidates for a repository (`docker.io/library/busybox`), most specific first."""
         found: list[Credentials] = []
         for key in sorted(self._by_location, reverse=True):
             if _matches(key, repository):
@@ -58,7 +58,7 @@ class Keyring:
 
 
 def keyring_of(secrets: Iterable[Secret]) -> Keyring:
-    """The keyring of a pod's pull secrets; secrets of other types are skipped. Invalid for broken content."""
+    """Build the keyring of a pod's pull secrets; other secret types are skipped. Raises Invalid."""
     keyring = Keyring()
     for secret in secrets:
         name = f"pull secret {secret.metadata.namespace}/{secret.metadata.name}"
@@ -106,7 +106,7 @@ def _credentials(entry: object, where: str) -> Credentials:
 
 
 def _normalise(location: str) -> str | None:
-    """Host and path of a location, without scheme; Docker's `/v1/` and `/v2/` mean the host alone."""
+    """Host and path of a location, without scheme; the paths `/v1/` and `/v2/` of Docker mean the whole host."""
     text = location if location.startswith(("https://", "http://")) else f"https://{location}"
     parts = _split(text)
     if parts is None:

@@ -1,6 +1,6 @@
-"""How many pulls at once, how many a second, and one pull for many who want the same.
+"""Limits of image pulls: token bucket, and single-flight for concurrent pulls of the same image.
 
-Used by the image manager alone; nothing here knows about images.
+Only the image manager uses them; they are independent of images.
 """
 
 import asyncio
@@ -14,19 +14,21 @@ _T = TypeVar("_T")
 
 
 class TokenBucket:
-    """At most `burst` at once and `rate` a second after that; a rate of 0 means no limit. Who comes too
-    early waits its turn (the reference fails the pull instead, and backs off for 10 s)."""
+    """Rate limit: a burst of `burst`, then `rate` per second; a rate of 0 means no limit.
+
+    A caller above the rate waits (the Go kubelet fails the pull instead, and backs off for 10 s).
+    """
 
     def __init__(self, rate: float, burst: int, clock: Clock) -> None:
         self._rate = rate
         self._burst = max(1, burst)
         self._clock = clock
         self._tokens = float(self._burst)
-        """Less than zero: so many are waiting."""
+        """Free tokens; below zero, the number of waiting callers."""
         self._filled_at = clock.monotonic()
 
     async def take(self) -> None:
-        """Return when it is the caller's turn."""
+        """Wait for a token."""
         if self._rate <= 0:
             return
         now = self._clock.monotonic()
@@ -42,22 +44,22 @@ class _Flight(Generic[_T]):
     def __init__(self) -> None:
         self.landed = asyncio.Event()
         self.results: list[_T] = []
-        """One result; none yet, or none at all if the job was given up."""
+        """The result; empty while the job runs, and if it was cancelled."""
         self.error: PykubeletError | None = None
 
 
 class Shared(Generic[_T]):
-    """One run of a job for everybody who asks for it under the same key at the same time.
+    """Single-flight: one run of a job for all concurrent callers with the same key.
 
-    The first caller does the work. When it is cancelled, one of those waiting takes over, so that the end of
-    one pod does not fail another.
+    The first caller runs the job. If it is cancelled, a waiting caller takes over, so that the removal of one pod does
+    not fail another.
     """
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[_T]] = {}
 
     async def run(self, key: Hashable, job: Callable[[], Awaitable[_T]]) -> _T:
-        """The job's result, or its error, which all callers get."""
+        """Run the job, or wait for the run in progress; all callers get its result or error."""
         while (flight := self._flights.get(key)) is not None:
             await flight.landed.wait()
             if flight.error is not None:

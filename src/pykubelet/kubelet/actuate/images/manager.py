@@ -1,4 +1,4 @@
-"""Makes sure that the image of a container, or of an image volume, is there before it is needed.
+"""Image manager: pulls the images of containers and image volumes by their pull policy.
 
 Called by the pod runtime before a container is created, and by the volume manager for image volumes.
 """
@@ -32,15 +32,15 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 _log = logging.getLogger(__name__)
 
 _REMEMBERED_FACTS: Final = 256
-_JUST_SEEN: Final[Seconds] = 0.5
+_RECENT_SECONDS: Final[Seconds] = 0.5
 _NO_SECRET: Final = "FailedToRetrieveImagePullSecret"
 
 
 class ImageManager:
-    """Pulls by policy, with bounds and back-off; see `ImageConfig`. Safe to use from any task of the loop.
+    """Pulls images by policy, with limits and back-off (`ImageConfig`). Any task of the loop may call it.
 
     Concurrent pulls of one image with the policy IfNotPresent and the same credentials are one pull. Policy
-    Always keeps its own: its point is to ask the registry, with the pod's own credentials.
+    Always pulls separately, since it has to ask the registry with the pod's own credentials.
     """
 
     def __init__(self, deps: ImageDeps, config: ImageConfig | None = None) -> None:
@@ -59,22 +59,22 @@ class ImageManager:
         )
         self._shared: Shared[Pulled] = Shared()
         self._facts: OrderedDict[str, ImageFacts] = OrderedDict()
-        self._just_seen: dict[str, tuple[ImageFacts, Seconds]] = {}
-        """Images that `present` has found, and until when that counts."""
+        self._recently_found: dict[str, tuple[ImageFacts, Seconds]] = {}
+        """Images that `present` has found, and until when the result is valid."""
 
     async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
-        """Make the container's image present as its pull policy says; returns the runtime's reference to it.
+        """Pull the container's image if its policy requires it; return the runtime's reference to it.
 
-        Raises `ImageError`; while a failed pull backs off, a transient one with the time of the next try.
-        `kind` is not needed to find an image; it is there so that all per-container calls look alike.
+        Raises `ImageError`; in back-off after a failed pull, a transient one with the time of the next try.
+        `kind` is not used; all per-container calls have it.
         """
         policy = container.image_pull_policy or default_pull_policy(container.image)
         return await self._ensure(pod, Wanted(container.image, policy, container.name))
 
     async def present(self, container: AnyContainer) -> str | None:
-        """What `ensure` would give without a pull, and nobody is told; None if it would pull. Raises base errors.
+        """Return what `ensure` would return without a pull; None if it would pull. Sends no events. Raises base errors.
 
-        An `ensure` right after it does not ask the runtime again.
+        An `ensure` right after it does not call the runtime again.
         """
         if (container.image_pull_policy or default_pull_policy(container.image)) == decide.ALWAYS:
             return None
@@ -83,16 +83,16 @@ class ImageManager:
         if image is None:
             return None
         now, facts = self._clock.monotonic(), self._remember(image)
-        self._just_seen = {other: seen for other, seen in self._just_seen.items() if seen[1] > now}
-        self._just_seen[name] = (facts, now + _JUST_SEEN)
+        self._recently_found = {other: seen for other, seen in self._recently_found.items() if seen[1] > now}
+        self._recently_found[name] = (facts, now + _RECENT_SECONDS)
         return facts.id
 
     async def ensure_volume(self, pod: Pod, reference: str, policy: str) -> str:
-        """The same for the image of an image volume (KEP-4639); an empty policy means the default."""
+        """Like `ensure`, for the image of an image volume (KEP-4639); an empty policy means the default."""
         return await self._ensure(pod, Wanted(reference, policy or default_pull_policy(reference)))
 
     async def image_facts(self, ref: str) -> ImageFacts:
-        """What is known of an image by the reference that `ensure` gave. NotFound, or a `CriError`."""
+        """Facts about an image; ``ref`` is what `ensure` returned. Raises NotFound or a `CriError`."""
         facts = self._facts.get(ref)
         if facts is None:
             image = await self._runtime.image_status(pb.ImageSpec(image=ref))
@@ -102,7 +102,7 @@ class ImageManager:
         return facts
 
     def forget(self, uid: PodUID) -> None:
-        """Drop the pod's back-off: it is gone, or its pulls shall be tried again at once."""
+        """Drop the pod's back-off: the pod was removed, or its pulls are to be retried at once."""
         for key in [key for key in self._last_error if key[0] == uid]:
             del self._last_error[key]
             self._backoff.reset(key)
@@ -130,20 +130,20 @@ class ImageManager:
                 return await self._pull(pod, wanted, spec)
 
     async def _inspect(self, ref: PodRef, wanted: Wanted, spec: pb.ImageSpec) -> ImageFacts | None:
-        facts, until = self._just_seen.get(spec.image, (None, 0.0))
+        facts, until = self._recently_found.get(spec.image, (None, 0.0))
         if facts is not None and self._clock.monotonic() < until:
             return facts
         try:
             image = await self._runtime.image_status(spec)
         except PykubeletError as error:
-            message = f'Failed to inspect image "{spec.image}": {_words(error)}'
+            message = f'Failed to inspect image "{spec.image}": {_error_message(error)}'
             self._event(ref, wanted, WARNING, Reason.FAILED_TO_INSPECT_IMAGE, message)
             transient = isinstance(error, Transient)
             raise ImageError(ImageReason.IMAGE_INSPECT_ERROR, message, transient=transient) from error
         return None if image is None else self._remember(image)
 
     async def _pull(self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec) -> str:
-        """One try, unless an earlier failure still backs off."""
+        """Try to pull once, unless the image is in back-off."""
         ref = ref_of(pod)
         key = (ref.uid, wanted.image)
         self._check_back_off(ref, wanted)
@@ -155,7 +155,7 @@ class ImageManager:
             credentials = self._credentials(pod, spec.image)
             pulled = await self._pull_shared(pod, wanted, spec, credentials)
         except PykubeletError as error:
-            text = _words(error)
+            text = _error_message(error)
             event = f'Failed to pull image "{wanted.image}": {text}'
             self._event(ref, wanted, WARNING, Reason.FAILED_TO_PULL_IMAGE, event)
             raise self._back_off(key, text) from error
@@ -183,7 +183,7 @@ class ImageManager:
         )
 
     def _back_off(self, key: tuple[PodUID, str], text: str) -> ImageError:
-        """Note a failed pull; the error says when to try again."""
+        """Record a failed pull; return the error with the time of the next try."""
         now = self._clock.monotonic()
         self._backoff.gc(now)
         for old in [old for old in self._last_error if not self._backoff.delay(old)]:
@@ -202,7 +202,7 @@ class ImageManager:
         return await self._shared.run(key, lambda: self._pull_once(pod, spec, credentials))
 
     async def _pull_once(self, pod: Pod, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]) -> Pulled:
-        """The pull itself, when its turn has come; each of the credentials is tried until one works."""
+        """Pull the image when the limits allow it, with each of the credentials until one works."""
         async with self._slots:
             await self._bucket.take()
             begin = self._clock.monotonic()
@@ -221,19 +221,19 @@ class ImageManager:
                     return Pulled(image_ref, size, seconds)
         if len(errors) == 1:
             raise errors[0]
-        raise Transient("[" + ", ".join(dict.fromkeys(map(_words, errors))) + "]") from errors[-1]
+        raise Transient("[" + ", ".join(dict.fromkeys(map(_error_message, errors))) + "]") from errors[-1]
 
     async def _size(self, spec: pb.ImageSpec, image_ref: str) -> Bytes:
-        """Size of a fresh image for the event; a failure to learn it does not matter."""
+        """Size of a pulled image for the event; zero if it cannot be read."""
         try:
             image = await self._runtime.image_status(spec)
         except PykubeletError as error:
-            _log.debug("cannot read a fresh image's size", extra={"image": spec.image, "error": str(error)})
+            _log.debug("size of a pulled image not read", extra={"image": spec.image, "error": str(error)})
             return Bytes(0)
         return Bytes(0) if image is None else self._remember(image, image_ref).size
 
     def _credentials(self, pod: Pod, image: str) -> tuple[Credentials, ...]:
-        """Candidates from the pod's pull secrets; Invalid if one has broken content."""
+        """Candidates from the pod's pull secrets. Raises Invalid for a secret with invalid content."""
         secrets, missing = self._pull_secrets(pod)
         if missing:
             names = ", ".join(missing)
@@ -254,13 +254,13 @@ class ImageManager:
             except PykubeletError as error:
                 missing.append(reference.name)
                 _log.info(
-                    "a pull secret is missing",
+                    "pull secret missing",
                     extra={"pod": str(ref_of(pod)), "secret": reference.name, "error": str(error)},
                 )
         return found, missing
 
     def _remember(self, image: pb.Image, *names: str) -> ImageFacts:
-        """Keep the facts under the image's id, which never changes meaning, and the given references."""
+        """Cache the facts under the image's id, which is immutable, and the given references."""
         facts = ImageFacts(
             id=image.id,
             uid=image.uid.value if image.HasField("uid") else None,
@@ -280,11 +280,10 @@ class ImageManager:
         self._events.event(ref, event_type, reason, message, container=wanted.container)
 
 
-def _words(error: PykubeletError) -> str:
-    """What went wrong, in the runtime's own words where it was the runtime.
+def _error_message(error: PykubeletError) -> str:
+    """Error text for events; for an error of the runtime its own message.
 
-    UNKNOWN, which runtimes use for nearly everything, goes without a prefix; other codes are written as gRPC
-    users know them.
+    Codes other than UNKNOWN, which runtimes use for nearly everything, are added as a prefix as in Go.
     """
     if not isinstance(error, CriError):
         return str(error)
@@ -295,7 +294,7 @@ def _words(error: PykubeletError) -> str:
 
 
 def _sandbox_of(pod: Pod) -> pb.PodSandboxConfig:
-    """Tells the runtime for whom it pulls; some account a pull to the pod or keep policies by namespace."""
+    """Sandbox configuration with the pod's identity, for runtimes that account pulls to pods or namespaces."""
     ref = ref_of(pod)
     metadata = pb.PodSandboxMetadata(name=ref.name, uid=ref.uid, namespace=ref.namespace)
     return pb.PodSandboxConfig(metadata=metadata)

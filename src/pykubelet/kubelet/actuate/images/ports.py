@@ -1,4 +1,4 @@
-"""What the image manager needs from others."""
+"""Interfaces that the image manager uses."""
 
 from typing import Protocol
 
@@ -7,10 +7,10 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class ImageService(Protocol):
-    """CRI's ImageService, as `CriClient` offers it; errors are those of `actuate.cri.errors`."""
+    """Calls of CRI's ImageService (`CriClient`); errors are those of `actuate.cri.errors`."""
 
     async def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
-        """The image; None if the runtime does not have it."""
+        """Read an image; None if the runtime does not have it."""
 
     async def pull_image(
         self,
@@ -18,11 +18,11 @@ class ImageService(Protocol):
         auth: pb.AuthConfig | None = None,
         sandbox_config: pb.PodSandboxConfig | None = None,
     ) -> str:
-        """Pull it; returns the reference to make containers from."""
+        """Pull an image; return the reference to create containers from."""
 
 
 class Secrets(Protocol):
-    """Where pull secrets come from: the API server or the manifest directory."""
+    """Reads pull secrets, from the API server or the manifest directory."""
 
     def get_secret(self, namespace: str, name: str) -> Secret:
-        """The secret; NotFound if there is none."""
+        """Return a secret. Raises NotFound."""

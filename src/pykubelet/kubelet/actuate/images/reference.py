@@ -1,4 +1,4 @@
-"""Image names: checking, default tag, default pull policy. Pure.
+"""Image names: validation, default tag, default pull policy. Pure.
 
 The grammar is that of the OCI distribution project's reference library, which every container runtime uses;
 the defaults (`:latest`, Docker Hub's `library/`) are those of Docker, and the kubelet applies them the same way.
@@ -30,16 +30,16 @@ _DIGEST_LENGTHS: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An image name taken apart. `tag` is `latest` when the name has neither tag nor digest."""
+    """Parsed image name. `tag` is `latest` if the name has neither tag nor digest."""
 
     repository: str
-    """With the registry's host: `docker.io/library/busybox`."""
+    """Repository with the registry's host: `docker.io/library/busybox`."""
     tag: str
     digest: str
 
 
 def parse(image: str) -> Reference:
-    """Take an image name apart; Invalid with the reason when it is none."""
+    """Parse an image name. Raises Invalid with the reason."""
     try:
         return _parse(image)
     except Invalid as error:
@@ -66,9 +66,9 @@ def _parse(image: str) -> Reference:
 
 
 def with_default_tag(image: str) -> str:
-    """The name with `:latest` appended when it has neither tag nor digest; otherwise unchanged.
+    """Return the name, with `:latest` appended if it has neither tag nor digest.
 
-    The registry is not made explicit: which one a short name means is the runtime's business. Raises Invalid.
+    The registry is not added: the runtime resolves short names. Raises Invalid.
     """
     reference = parse(image)
     if not reference.digest and not image.endswith(f":{reference.tag}"):
@@ -77,7 +77,7 @@ def with_default_tag(image: str) -> str:
 
 
 def default_pull_policy(image: str) -> str:
-    """The policy of a container that names none: Always for the tag `latest`, else IfNotPresent."""
+    """Default pull policy: Always for the tag `latest`, else IfNotPresent."""
     try:
         return "Always" if parse(image).tag == DEFAULT_TAG else "IfNotPresent"
     except Invalid:

@@ -15,29 +15,29 @@ DEFAULT_PARALLEL_PULLS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ImageConfig:
-    """Fields of KubeletConfiguration that concern pulls; field names as there, in our spelling.
+    """Pull settings of KubeletConfiguration.
 
-    Unlike the reference, which pulls one image at a time, the default is five at once. With `serialize`
-    it is one; `max_parallel_pulls` None without `serialize` means no bound.
+    Unlike the Go kubelet, which pulls one image at a time, the default is five. With `serialize` it is one;
+    `max_parallel_pulls` None without `serialize` means no limit.
     """
 
     serialize: bool = False
     max_parallel_pulls: int | None = DEFAULT_PARALLEL_PULLS
     registry_qps: float = 5
-    """Pulls a second; 0: no limit."""
+    """Pulls per second; 0: no limit."""
     registry_burst: int = 10
     initial_back_off: Seconds = 10
     maximum_back_off: Seconds = 300
 
     @property
     def parallel(self) -> int | None:
-        """How many pulls may run at once; None: any number."""
+        """Maximum number of concurrent pulls; None: no limit."""
         return 1 if self.serialize else self.max_parallel_pulls
 
 
 @dataclass(frozen=True, slots=True)
 class ImageDeps:
-    """Whom the image manager talks to."""
+    """Dependencies of the image manager."""
 
     runtime: ImageService
     secrets: Secrets
@@ -45,15 +45,15 @@ class ImageDeps:
     timeline: Timeline
     clock: Clock
     pulled: Callable[[Seconds, Bytes], None] = lambda seconds, size: None
-    """Told of every pull: how long it took, waiting for its turn not counted, and the image's size."""
+    """Called after every pull with its duration, without waiting for a slot, and the image's size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One image as one pod wants it."""
+    """Image that a pod needs."""
 
     image: str
-    """As the pod names it."""
+    """Name of the image in the pod's spec."""
     policy: str
     """Always, IfNotPresent or Never."""
     container: str = ""
@@ -62,7 +62,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The outcome of a pull."""
+    """Result of a pull."""
 
     ref: str
     size: Bytes

@@ -1,7 +1,8 @@
-"""Keeps the logs of running containers from filling the disk: rotates what has grown too large.
+"""Log rotation: rotates logs of running containers that have grown too large.
 
-Run by ``main.py``. It looks at file sizes only; the runtime is asked when a log has to be rotated, so idle pods cost no
-calls. ``decide.py`` says what becomes of the files, ``files.py`` does it, ``manager.py`` joins it with the runtime.
+``kubelet/main.py`` runs it. It checks file sizes, and calls the runtime only when a log has to be rotated, so idle pods
+cost no calls. Start reading in ``manager.py``; ``decide.py`` (pure) has names and order of the files, ``files.py`` the
+file operations. May import ``criconfig`` and ``kubelet/types``.
 """
 
 from pykubelet.kubelet.actuate.logs.manager import LogRotation

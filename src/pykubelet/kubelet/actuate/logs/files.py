@@ -1,8 +1,8 @@
-"""Log rotation on the disk. Everything here blocks; callers run it in a thread.
+"""File operations of log rotation. All functions block; callers run them in a thread.
 
 A pod with a writable hostPath may have put anything into these directories: links, FIFOs, devices, files with holes.
-So each directory is opened by descriptors from the root of the logs down, never through a link, files are named
-relative to it, and only regular ones are read.
+So each directory is opened by descriptor from the root of the logs down, never through a link, files are named relative
+to it, and only regular files are read.
 """
 
 import errno
@@ -25,24 +25,24 @@ from pykubelet.kubelet.actuate.logs import decide
 from pykubelet.kubelet.actuate.logs.types import LogPlace, RotationConfig
 
 _MODE: Final = 0o666
-"""Of the permissions of a log, its compressed form keeps these: it is read and written, never run."""
+"""Permission bits of a log that its compressed file keeps."""
 _BLOCK: Final = 1 << 18
 _MOST_NAMES: Final = 4096
-_LONGEST: Final[Seconds] = 90.0
-"""For one file: gigabytes of log, but not exabytes of a hole."""
+_COMPRESS_SECONDS: Final[Seconds] = 90.0
+"""Time limit for one file: enough for gigabytes of log, but not for a huge hole."""
 
 
 def pods(root: Path) -> list[str]:
-    """Names of the pods' directories. Raises OSError."""
+    """List the names of the pods' log directories. Raises OSError."""
     with suppress(FileNotFoundError), directory_in_root(root) as top:
         return [name for name in _directories(top) if name.count("_") >= 2]
     return []
 
 
 def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[str, OSError]]:
-    """The logs of a pod that are due: too large, or without a file since a rotation was interrupted.
+    """Return the logs of a pod to rotate: too large, or missing since a rotation was interrupted.
 
-    Also the containers whose directories cannot be read. Raises OSError if the pod's cannot.
+    The second value has the containers whose directories cannot be read. Raises OSError if the pod's cannot be read.
     """
     places: list[LogPlace] = []
     failed: dict[str, OSError] = {}
@@ -59,14 +59,14 @@ def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[st
 
 
 def worth_a_look(config: RotationConfig, pods: Sequence[str]) -> list[str]:
-    """Of these pods those that have logs that are due, or directories that cannot be read."""
+    """Return the pods that have logs to rotate, or directories that cannot be read."""
     return [pod for pod in pods if _is_worth_a_look(config, pod)]
 
 
 def _is_worth_a_look(config: RotationConfig, pod: str) -> bool:
     try:
         return overgrown(config, pod) != ([], {})
-    except Exception:  # whatever is wrong with it: the look of its own tells, with the pod's name
+    except Exception:  # the error is reported when the pod is checked alone
         return True
 
 
@@ -81,7 +81,7 @@ def _overgrown(config: RotationConfig, pod: str, container: str) -> LogPlace | N
 
 
 def tidy(place: LogPlace, max_files: int) -> None:
-    """Remove the oldest files and compress what readers have had time to finish. Raises OSError, Invalid."""
+    """Remove the oldest rotated files and compress the others. Raises OSError, Invalid."""
     with _opened(place) as directory:
         plan = decide.tidying(_names(directory), place.name, max_files)
         for name in plan.remove:
@@ -92,9 +92,9 @@ def tidy(place: LogPlace, max_files: int) -> None:
 
 
 def put_aside(place: LogPlace, now: datetime) -> str | None:
-    """Give the log a rotated name, later than all that are there; None if it is not there. Raises OSError.
+    """Rename the log to the next rotated name; return that name, None if there is no log. Raises OSError.
 
-    Only a pod that makes files of the logs' names by itself can have one overwritten, which is its own.
+    An existing file is overwritten only if a pod itself creates files with names of logs.
     """
     with _opened(place) as directory:
         with os.scandir(directory) as entries:
@@ -118,10 +118,10 @@ def _opened(place: LogPlace) -> AbstractContextManager[int]:
 
 
 def _names(directory: int) -> list[str]:
-    """The files of logs in a directory; at most ``_MOST_NAMES``, which no container of its own accord has."""
+    """List the log files in a directory, at most ``_MOST_NAMES``, more than rotation ever leaves."""
     with os.scandir(directory) as entries:
-        ours = (e.name for e in entries if decide.is_log(e.name) and not e.is_dir(follow_symlinks=False))
-        return list(islice(ours, _MOST_NAMES))
+        logs = (e.name for e in entries if decide.is_log(e.name) and not e.is_dir(follow_symlinks=False))
+        return list(islice(logs, _MOST_NAMES))
 
 
 def _directories(directory: int) -> list[str]:
@@ -138,7 +138,7 @@ def _is_due(directory: int, names: list[str], name: str, max_size: int) -> bool:
 
 
 def _compress(directory: int, name: str) -> None:
-    """Put a compressed file in the place of a rotated one; what is no regular file is removed instead."""
+    """Replace a rotated file by its compressed form; if it is not a regular file, remove it."""
     try:
         source = os.fdopen(open_regular_at(directory, name), "rb")
     except Invalid:
@@ -163,10 +163,10 @@ def _compress(directory: int, name: str) -> None:
 
 
 def _copy(source: BinaryIO, target: gzip.GzipFile) -> None:
-    """Copy what the file holds now. OSError if that takes too long, as for a file that is one huge hole."""
-    left, until = os.fstat(source.fileno()).st_size, time.monotonic() + _LONGEST
+    """Copy the file's current content. Raises OSError on timeout, as for a file that is one huge hole."""
+    left, until = os.fstat(source.fileno()).st_size, time.monotonic() + _COMPRESS_SECONDS
     while left > 0 and (data := source.read(min(_BLOCK, left))):
         target.write(data)
         left -= len(data)
         if time.monotonic() > until:
-            raise TimeoutError(errno.ETIMEDOUT, f"compressing a rotated log took longer than {_LONGEST:g} s")
+            raise TimeoutError(errno.ETIMEDOUT, f"compressing a rotated log took longer than {_COMPRESS_SECONDS:g} s")

@@ -1,4 +1,4 @@
-"""Looks at the logs every now and then and rotates those that are due."""
+"""Checks the logs of all containers periodically and rotates those that are too large."""
 
 import asyncio
 import logging
@@ -21,21 +21,21 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 _log = logging.getLogger(__name__)
 _SURVEY: Final = "logs-survey"
 _SURVEY_SECONDS: Final[Seconds] = 10.0
-"""One directory that does not respond keeps it from its end; then a thread of its own reads each pod's."""
+"""Timeout of the survey of all pods: if a directory does not respond, each pod is checked in its own thread."""
 
 
 class Cri(Protocol):
-    """What rotation asks of the runtime."""
+    """CRI calls of log rotation."""
 
     async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
-        """Containers that match."""
+        """List the containers that match the filter."""
 
     async def reopen_container_log(self, container: ContainerID) -> None:
-        """Write to a new file of the old name from now on."""
+        """Make the runtime write to a new file of the old name."""
 
 
 class LogRotation:
-    """Rotates the logs of running containers; a failure concerns one log, and is retried with a growing delay."""
+    """Rotates the logs of running containers; a failure affects one log, and is retried with back-off."""
 
     def __init__(self, cri: Cri, config: RotationConfig, clock: Clock) -> None:
         self._cri = cri
@@ -45,10 +45,10 @@ class LogRotation:
         self._pods = Guard("log-rotation.pods", clock.monotonic)
         self._logs = Guard("log-rotation.logs", clock.monotonic)
         self._busy: set[str] = set()
-        """Directories of pods that are looked at, or whose logs are being rotated."""
+        """Log directories of pods that are being checked or rotated."""
 
     async def run(self) -> None:
-        """Until cancelled; returns at once if rotation is turned off. A pod that takes long holds up no other."""
+        """Rotate logs until cancelled; return at once if rotation is off. A slow pod does not delay the others."""
         if self._config.max_size < 0:
             return
         async with asyncio.TaskGroup() as group:
@@ -57,7 +57,7 @@ class LogRotation:
                 await self._begin(group)
 
     async def look(self) -> None:
-        """One round over all logs, to its end."""
+        """Check all logs once and rotate those that are due; return when all are done."""
         async with asyncio.TaskGroup() as group:
             await self._begin(group)
 
@@ -66,12 +66,12 @@ class LogRotation:
         with self._pods.item(str(root)):
             pods = await blocking.call("logs", files.pods, root)
             idle = [pod for pod in self._pods.due(pods) if pod not in self._busy]
-            for pod in await self._worth_a_look(idle):
+            for pod in await self._due_pods(idle):
                 self._busy.add(pod)
-                group.create_task(self._look_at(pod), name=f"rotate-logs {pod}")
+                group.create_task(self._check_pod(pod), name=f"rotate-logs {pod}")
 
-    async def _worth_a_look(self, pods: list[str]) -> list[str]:
-        """Those with something to do, found by one call for all; while that one hangs, all of them."""
+    async def _due_pods(self, pods: list[str]) -> list[str]:
+        """Return the pods with logs to rotate, by one survey of all; all pods while the survey hangs."""
         if any(each.owner == _SURVEY for each in blocking.hung()):
             return pods
         try:
@@ -79,7 +79,7 @@ class LogRotation:
         except Transient:
             return pods
 
-    async def _look_at(self, pod: str) -> None:
+    async def _check_pod(self, pod: str) -> None:
         try:
             with self._pods.item(pod):
                 owner = f"pod/{uid_of_log_dir(pod)}"
@@ -88,19 +88,19 @@ class LogRotation:
                     self._logs.failed(f"{self._config.root}/{pod}/{container}", error)
                 for place in places:
                     if self._logs.is_due(place.path):
-                        await self._take(place)
+                        await self._rotate_if_running(place)
         finally:
             self._busy.discard(pod)
 
-    async def _take(self, place: LogPlace) -> None:
+    async def _rotate_if_running(self, place: LogPlace) -> None:
         async with self._free:
-            with self._logs.item(place.path), suppress(NotFound):  # gone meanwhile, and its log will follow
+            with self._logs.item(place.path), suppress(NotFound):  # the container was removed, its log will be too
                 container = await self._writer(place)
                 if container is not None:
                     await self._rotate(place, container)
 
     async def _writer(self, place: LogPlace) -> ContainerID | None:
-        """The container that writes there; None if it does not run, since then the log grows no more."""
+        """Find the running container that writes to the log; without one (None) the log does not grow."""
         wanted = pb.ContainerFilter(
             state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING),
             label_selector={POD_UID: place.uid, CONTAINER_NAME: place.container},
@@ -121,7 +121,7 @@ class LogRotation:
             await self._cri.reopen_container_log(container)
             reopened = True
         finally:
-            if not reopened:  # whatever it was: without a file of its name the log would be lost to readers
+            if not reopened:  # without a file of its name, readers would miss the log
                 await self._undo(place, rotated)
         _log.debug("log rotated", extra={"path": place.path, "id": container})
 
@@ -132,4 +132,4 @@ class LogRotation:
             await blocking.call_to_end(f"pod/{place.uid}", files.put_back, place, rotated)
         except (PykubeletError, OSError) as error:
             fields = {"path": place.path, "rotated": rotated, "error": str(error)}
-            _log.error("log left under its rotated name; the next round restores it", extra=fields)
+            _log.error("rotated log not reopened: retrying in the next round", extra=fields)

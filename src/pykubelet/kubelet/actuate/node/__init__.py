@@ -1,6 +1,7 @@
-"""Facts of this node that pods are made from: addresses, resolver, allocatable resources, security defaults.
+"""Facts of this node for pods: addresses, resolver, allocatable resources, security defaults, runtime handlers.
 
-Built by ``main.py``; asked by the pod runtime, the volumes and the status.
+``actuate/assembly.py`` builds them; the pod runtime, the volume manager and the status read them.
+Start reading in ``facts.py``; ``capacity.py`` (pure) computes node allocatable.
 """
 
 from pykubelet.kubelet.actuate.node.capacity import Reservations, allocatable, root_limits

@@ -1,4 +1,4 @@
-"""The node as pods see it. Read at start, but for the resolver, whose file is looked at again for every pod."""
+"""Facts of the node for pods, read at the start; only the resolver's file is checked again for every pod."""
 
 import logging
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """The configuration's part."""
+    """Facts of the node from the configuration."""
 
     name: str
     ips: tuple[str, ...]
-    """Primary first."""
+    """Addresses, primary first."""
     allocatable: Mapping[str, Quantity]
     resolv_conf: str
-    """Path of the node's resolver configuration; empty: pods get none of it."""
+    """Path of the node's resolv.conf; empty: pods do not use it."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     sysctls: SysctlAllowlist = field(default_factory=SysctlAllowlist.safe)
@@ -37,22 +37,22 @@ class NodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class HandlerFacts:
-    """What a handler of the runtime can do."""
+    """Features of a runtime handler."""
 
     name: str
-    """Empty for the default."""
+    """Name of the handler; empty for the default."""
     recursive_read_only: bool
     user_namespaces: bool
 
 
 class NodeFacts:
-    """Answers for the pod runtime, the volumes and the status."""
+    """Facts of the node for the pod runtime, the volume manager and the status."""
 
     def __init__(self, options: NodeOptions, cluster: ClusterInputs | None = None) -> None:
         self._options = options
         self._cluster = cluster
         self._resolver: tuple[tuple[int, int], Resolver] | None = None
-        self._told_ips: tuple[str, ...] = ()
+        self._cloud_ips: tuple[str, ...] = ()
         self._runtime_name = ""
         self._runtime_version = ""
         self._recursive: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class NodeFacts:
         self._supplemental_groups_policy: bool | None = None
 
     def learn(self, version: pb.VersionResponse, status: pb.StatusResponse) -> None:
-        """Take note of what the runtime says about itself; called whenever it came up."""
+        """Update the facts about the runtime; called whenever the runtime has started."""
         self._runtime_name = version.runtime_name
         self._runtime_version = version.runtime_version
         self._handlers = frozenset(handler.name for handler in status.runtime_handlers)
@@ -77,12 +77,12 @@ class NodeFacts:
 
     @property
     def handlers(self) -> tuple[HandlerFacts, ...]:
-        """The runtime's handlers; empty while it has not told."""
+        """The runtime's handlers; empty until they are known."""
         return self._facts
 
     @property
     def supplemental_groups_policy(self) -> bool | None:
-        """Whether the runtime can keep the image's groups out of containers (KEP-3619); None: it does not tell."""
+        """Whether the runtime supports supplementalGroupsPolicy (KEP-3619); None: not reported."""
         return self._supplemental_groups_policy
 
     @property
@@ -98,29 +98,29 @@ class NodeFacts:
         return self._runtime_version
 
     def recursive_read_only(self, handler: str | None) -> bool:
-        """Whether the runtime handler (None: the default) can mount recursively read-only."""
+        """Whether the runtime handler (None: the default) supports recursive read-only mounts."""
         return (handler or "") in self._recursive
 
     def user_namespaces(self, handler: str) -> bool | None:
-        """Whether that handler ("": the default) gives pods user namespaces; None if the runtime has none of the name,
-        or does not tell."""
+        """Whether the runtime handler ("": the default) supports user namespaces; None if it is unknown or does not
+        report it."""
         return next((facts.user_namespaces for facts in self._facts if facts.name == handler), None)
 
     def name(self) -> str:
         return self._options.name
 
     def ips(self) -> tuple[str, ...]:
-        return self._told_ips or self._options.ips
+        return self._cloud_ips or self._options.ips
 
     def learn_ips(self, ips: tuple[str, ...]) -> None:
-        """A cloud's controller has said which addresses the node has, primary first; none: it has not, or no more."""
-        self._told_ips = ips
+        """Set the addresses from the cloud controller, primary first; empty if there are none (any more)."""
+        self._cloud_ips = ips
 
     def allocatable(self) -> Mapping[str, Quantity]:
         return self._options.allocatable
 
     def resolver(self) -> Resolver:
-        """The node's resolver; an unreadable file counts as empty, with a warning each time it changes."""
+        """DNS settings of the node; an unreadable file counts as empty and is logged."""
         options = self._options
         base = self._read_resolver() if options.resolv_conf else Resolver(has_file=False)
         return replace(
@@ -138,21 +138,21 @@ class NodeFacts:
         return self._options.security
 
     def runtime_handler(self, pod: Pod) -> str:
-        """The handler that the pod's runtime class names.
+        """Runtime handler of the pod's RuntimeClass. Raises NotFound.
 
-        Without an API server there are no RuntimeClass objects: the class name is the handler's own. So it is for
-        static pods, which have to start while there is no API server.
+        Without an API server there are no RuntimeClass objects: the class name is taken as the handler's name. The
+        same holds for static pods, which have to start without the API server.
         """
         name = pod.spec.runtime_class_name or ""
         if name and self._cluster is not None and not is_static(pod):
             name = self._cluster.runtime_handler(name)
         if name and self._handlers and name not in self._handlers:
             known = ", ".join(sorted(handler for handler in self._handlers if handler)) or "only the default"
-            raise NotFound(f"RuntimeClass {name!r}: the container runtime has no such handler; it has: {known}")
+            raise NotFound(f"RuntimeClass {name!r}: no such handler in the container runtime; available: {known}")
         return name
 
     def services(self, pod: Pod) -> Mapping[str, str]:
-        """Variables for services; none without an API server."""
+        """Service environment variables of the pod; none without an API server."""
         if self._cluster is None:
             return {}
         links = pod.spec.enable_service_links
@@ -168,5 +168,5 @@ class NodeFacts:
                 self._resolver = (mark, parse_resolv_conf(path.read_text(errors="replace")))
             return self._resolver[1]
         except OSError as error:
-            _log.warning("resolver configuration not readable", extra={"path": str(path), "error": error.strerror})
+            _log.warning("resolver configuration unreadable", extra={"path": str(path), "error": error.strerror})
             return Resolver()

@@ -1,7 +1,8 @@
-"""What pods may use of the node: their cgroups, and the figures that go into CRI messages.
+"""Resources: the cgroups of pods, and the resource settings in CRI messages.
 
-Owns /kubepods in every cgroup hierarchy. Called by the pod workers' resource step (cgroup of a pod), by
-housekeeping (cgroups of pods that nobody wants) and by the pod runtime (figures).
+Owns /kubepods in every cgroup hierarchy. Callers are the pod workers (cgroup of a pod), housekeeping (cgroups of
+orphans) and the pod runtime (CRI settings). May import ``linux`` and ``kubelet/types``.
+Start reading in ``manager.py``; ``linux_resources.py`` (pure) converts requests and limits to kernel settings.
 """
 
 from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle

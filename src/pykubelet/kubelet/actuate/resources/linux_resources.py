@@ -1,7 +1,7 @@
-"""From requests and limits to what the kernel takes: CPU shares, quota, memory limits, huge pages.
+"""Converts requests and limits to kernel settings: CPU shares, quota, memory limits, huge pages. Pure.
 
-Pure: values in, values out. The pod runtime puts `container_resources` and `sandbox_resources` into CRI
-messages; the resource manager writes `pod_config` into the pod's own cgroup.
+The pod runtime puts `container_resources` and `sandbox_resources` into CRI messages; the resource manager writes
+`pod_config` to the pod's cgroup.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,22 +34,22 @@ _PAGE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
-    """What of the node and its configuration bears on these figures."""
+    """Facts and configuration of the node that the settings depend on."""
 
     memory_capacity: Bytes
     cgroup_version: int = 2
     cpu_cfs_quota: bool = True
     cfs_period_us: int = DEFAULT_PERIOD_US
     hugepage_sizes: tuple[Bytes, ...] = ()
-    """Page sizes which the node has."""
+    """Huge page sizes of the node, in bytes."""
     swap_controller: bool = False
-    """Whether the memory cgroups account for swap; then containers get none, or what is due to them of `swap`."""
+    """Whether memory cgroups account for swap; then containers get no swap, or their share of `swap`."""
     swap: Bytes = Bytes(0)
     """Swap of the node that Burstable pods share (`LimitedSwap`, KEP-2400); zero under `NoSwap`."""
     single_process_oom_kill: bool = False
-    """On cgroup v2: kill one process when a container is out of memory instead of all of it."""
+    """On cgroup v2: when a container is out of memory, kill one process instead of all its processes."""
     pod_pids_limit: int = -1
-    """Processes per pod; zero or less is no limit."""
+    """Maximum number of processes per pod; zero or less: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +58,25 @@ class LinuxResources:
 
     cpu_shares: int = 0
     cpu_quota_us: int = 0
-    """CPU time per period; -1 is no limit."""
+    """CPU time per period; -1: no limit."""
     cpu_period_us: int = 0
     memory_limit: Bytes = Bytes(0)
     memory_swap_limit: Bytes = Bytes(0)
     """Memory and swap together (cgroup v1)."""
     oom_score_adj: int = 0
     hugepages: tuple[tuple[str, Bytes], ...] = ()
-    """Limit by page size, the latter as the kernel names it (`2MB`)."""
+    """Limits in bytes by page size, named as by the kernel (`2MB`)."""
     unified: tuple[tuple[str, str], ...] = ()
-    """Files of a cgroup v2 and their content."""
+    """Files of a v2 cgroup and their content."""
 
 
 def milli_cpu_to_shares(milli: MilliCPU) -> int:
-    """Relative CPU weight (cgroup v1 scale): 1024 a CPU, 2 at least."""
+    """CPU shares (cgroup v1 scale): 1024 per CPU, at least 2."""
     return max(MIN_SHARES, min(milli * _SHARES_PER_CPU // 1000, MAX_SHARES))
 
 
 def milli_cpu_to_quota(milli: MilliCPU, period_us: int = DEFAULT_PERIOD_US) -> int:
-    """CPU time per period in µs, 1 ms at least; 0 for no limit."""
+    """CPU time per period in µs, at least 1 ms; 0: no limit."""
     return max(milli * period_us // 1000, _MIN_QUOTA_US) if milli else 0
 
 
@@ -91,9 +91,9 @@ def page_size_name(size: Bytes) -> str:
 
 
 def container_resources(pod: Pod, container: Container | EphemeralContainer, policy: NodePolicy) -> LinuxResources:
-    """Settings for one container. Without an own limit those of the pod as a whole hold (KEP-2837).
+    """Settings of one container. Without a limit of its own, the pod-level limit applies (KEP-2837).
 
-    Raises Invalid for what is no quantity.
+    Raises Invalid for an invalid quantity.
     """
     # Ephemeral containers cannot have resources.
     own = requirements(container) if isinstance(container, Container) else NO_RESOURCES
@@ -116,13 +116,13 @@ def container_resources(pod: Pod, container: Container | EphemeralContainer, pol
 
 
 def sandbox_resources(pod: Pod, policy: NodePolicy) -> LinuxResources:
-    """The sums of the pod without the overhead, for CRI LinuxPodSandboxConfig.resources."""
+    """Sums of the pod without overhead, for LinuxPodSandboxConfig.resources of CRI."""
     requests, limits = pod_requests(pod, overhead=False), pod_limits(pod, overhead=False)
     return _basic(requests.cpu if CPU in requests else limits.cpu, limits.cpu, limits.memory, policy)
 
 
 def overhead_resources(pod: Pod, policy: NodePolicy) -> LinuxResources | None:
-    """The overhead of the runtime class, for CRI LinuxPodSandboxConfig.overhead; None when there is none."""
+    """Overhead of the RuntimeClass, for LinuxPodSandboxConfig.overhead of CRI; None without overhead."""
     if not pod.spec.overhead:
         return None
     overhead = amounts(pod.spec.overhead)
@@ -130,9 +130,9 @@ def overhead_resources(pod: Pod, policy: NodePolicy) -> LinuxResources | None:
 
 
 def pod_config(pod: Pod, policy: NodePolicy) -> CgroupResources:
-    """Settings of the pod's own cgroup, overhead included.
+    """Settings of the pod's cgroup, with overhead.
 
-    A limit binds the pod as a whole only if every container has one. Raises Invalid for what is no quantity.
+    The pod has a limit only if every container has one. Raises Invalid for an invalid quantity.
     """
     requests, limits = pod_requests(pod), pod_limits(pod)
     pids = policy.pod_pids_limit if policy.pod_pids_limit > 0 else None
@@ -155,7 +155,7 @@ def pod_config(pod: Pod, policy: NodePolicy) -> CgroupResources:
 
 
 def pod_limits_wanted(pod: Pod, policy: NodePolicy) -> CgroupResources:
-    """CPU and memory of the pod's own cgroup alone, as a resize writes them: what is not limited is `UNLIMITED`."""
+    """CPU and memory settings of the pod's cgroup for a resize, `UNLIMITED` where there is no limit."""
     wanted = pod_config(pod, policy)
     return CgroupResources(
         cpu_shares=wanted.cpu_shares,
@@ -166,7 +166,7 @@ def pod_limits_wanted(pod: Pod, policy: NodePolicy) -> CgroupResources:
 
 
 def burstable_shares(requests: Iterable[MilliCPU]) -> int:
-    """The weight of all Burstable pods together, from the CPU request of each."""
+    """CPU shares of the Burstable class, from the CPU requests of its pods."""
     return milli_cpu_to_shares(MilliCPU(sum(requests)))
 
 
@@ -180,7 +180,7 @@ def _basic(cpu_request: MilliCPU, cpu_limit: MilliCPU, memory_limit: Bytes, poli
 
 
 def swapping(pod: Pod, policy: NodePolicy) -> frozenset[str]:
-    """Names of the containers that may swap."""
+    """Names of the containers that may use swap."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return frozenset(c.name for c in containers if policy.swap and _swap_share(pod, requirements(c), policy))
 
@@ -190,9 +190,9 @@ def _swap_off_v1(policy: NodePolicy) -> bool:
 
 
 def _swap_share(pod: Pod, own: ResourceRequirements, policy: NodePolicy) -> Bytes:
-    """The container's part of the node's swap: that of its memory request in the node's memory.
+    """The container's share of the node's swap: the share of its memory request in the node's memory (KEP-2400).
 
-    None for pods that are critical or not Burstable, nor for containers whose request is nothing or the limit.
+    Zero for critical pods, for pods that are not Burstable, and for containers whose request is zero or the limit.
     """
     request, limit = amounts(own.requests).memory, amounts(own.limits).memory
     if is_critical(pod) or pod_qos(pod) is not QosClass.BURSTABLE or request == limit:
@@ -212,5 +212,5 @@ def _unified(policy: NodePolicy, swap: Bytes) -> tuple[tuple[str, str], ...]:
 
 
 def _node_hugepages(wanted: Mapping[Bytes, Bytes], policy: NodePolicy) -> tuple[tuple[str, Bytes], ...]:
-    """A limit for every page size of the node: what was asked for, else none at all."""
+    """Limits for all page sizes of the node: the request, else zero."""
     return tuple((page_size_name(size), wanted.get(size, Bytes(0))) for size in policy.hugepage_sizes)

@@ -1,11 +1,11 @@
-"""Keeps the cgroups of pods: one each, below one per QoS class, below one for all.
+"""Manages the cgroups of pods: one for each pod, below one for each QoS class, below one for all pods.
 
-    ensure_pod  before the sandbox is made; its answer is the sandbox's `cgroup_parent`
-    remove_pod  when nothing of the pod runs any more, and for pods that only `list_pods` knows
-    run         keeps the weight of the Burstable class in step with its pods
+    ensure_pod  before the sandbox is created; returns the sandbox's `cgroup_parent`
+    remove_pod  when no process of the pod is left, and for orphans that only `list_pods` has
+    run         keeps the CPU weight of the Burstable class up to date
 
-The kernel is the truth: every call compares with it and can be repeated. Where cgroups cannot be made the
-agent still runs pods, without limits on the pod as a whole; `problem` says so to doctor.
+The kernel has the actual state: every call compares with it and is repeatable. If cgroups cannot be created, the agent
+still runs pods, without pod-level limits; `problem` has the reason for doctor.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _UNMEASURED = NoMeter()
 
 
 class ResourceManager:
-    """See the module. `cgroups` None means that they cannot be used, for the reason in `why_not`."""
+    """Manages the cgroups of pods. `cgroups` None: they cannot be used, for the reason in `why_not`."""
 
     def __init__(
         self, cgroups: CgroupDriver | None, config: ResourcesConfig, clock: Clock, why_not: str | None = None
@@ -75,35 +75,36 @@ class ResourceManager:
 
     @property
     def problem(self) -> str | None:
-        """Why pods get no cgroup of their own and what to do, for doctor; None when they do."""
+        """Why pods get no cgroup of their own, and the remedy, for doctor; None if they get one."""
         return self._problem
 
     async def start(self) -> None:
-        """Make the cgroups of the root and of the classes. Never fails: see `problem`."""
+        """Create the cgroups of the root and of the QoS classes. Never fails: see `problem`."""
         if self._problem is None and self._cgroups is not None and self._config.per_qos:
             try:
                 await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
             except Transient as error:
-                # It may pass, as when systemd is busy; to go without cgroups would be for the agent's whole life.
-                _log.warning("cgroup limits not set, trying again soon", extra={"error": str(error)})
+                # It may be temporary (systemd is busy), and running without cgroups would last until the next restart.
+                _log.warning("cgroup limits not set: retrying", extra={"error": str(error)})
                 self._dirty.set()
             except PykubeletError as error:
                 self._problem = str(error)
         if self._problem is not None:
-            _log.error("pods get no cgroup of their own", extra={"error": self._problem})
+            _log.error("cgroups unavailable: pods get no cgroup of their own", extra={"error": self._problem})
 
     async def run(self) -> None:
-        """Write the weights of the classes whenever pods come and go, and once a minute in any case."""
+        """Write the weights of the QoS classes when pods are added or removed, and once a minute."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._refresh(), name="cgroups-refresh")
             group.create_task(self._follow_pods(), name="cgroups-qos")
 
     async def ensure_pod(self, pod: Pod, *, resizing: bool = False) -> str:
-        """Make the pod's cgroup or bring it up to date; returns CRI's `cgroup_parent`, "" when there is none.
+        """Create or update the pod's cgroup; return CRI's `cgroup_parent`, "" without a cgroup.
 
-        While the pod is ``resizing``, a cgroup that is there is left alone: it has its turn among the containers'.
+        While the pod is ``resizing``, an existing cgroup is not changed: the resize updates it in order with the
+        containers.
 
-        Raises Invalid for quantities that are none, Transient or Permanent when the kernel refuses.
+        Raises Invalid for invalid quantities, Transient or Permanent if the kernel rejects a setting.
         """
         cgroups = self._usable()
         if cgroups is None:
@@ -118,7 +119,7 @@ class ResourceManager:
         return self.pod_parent(pod)
 
     async def pod_limits(self, pod: Pod) -> CgroupResources | None:
-        """CPU and memory of the pod's cgroup as they are now; None if it has none of its own. Raises base errors."""
+        """Current CPU and memory limits of the pod's cgroup; None if it has none of its own. Raises base errors."""
         cgroups = self._usable()
         if cgroups is None:
             return None
@@ -126,11 +127,11 @@ class ResourceManager:
         return await blocking.call(owner, cgroups.limits, self.cgroup_path(pod), deadline=_DEADLINE)
 
     def wanted_limits(self, pod: Pod) -> CgroupResources:
-        """What `pod_limits` shall be. Raises Invalid for quantities that are none."""
+        """Limits of the pod's cgroup by its spec. Raises Invalid for invalid quantities."""
         return pod_limits_wanted(pod, self._config.policy)
 
     async def set_pod_limits(self, pod: Pod, limits: CgroupResources) -> None:
-        """Write those limits of the pod's cgroup that are not None. Raises base errors."""
+        """Write the limits that are not None to the pod's cgroup. Raises base errors."""
         cgroups = self._usable()
         if cgroups is not None:
             self._applied.pop(ref_of(pod).uid, None)
@@ -139,7 +140,7 @@ class ResourceManager:
             )
 
     def resized(self, pod: Pod) -> None:
-        """All of the pod's cgroup is as its spec wants it."""
+        """Note that the pod's cgroup has all its limits by the spec."""
         if self._usable() is not None:
             self._note_applied(pod, pod_config(pod, self._config.policy))
 
@@ -150,7 +151,7 @@ class ResourceManager:
             self._note_burstable(uid, pod_requests(pod).cpu)
 
     async def pod_memory(self, pod: Pod) -> Bytes | None:
-        """What the pod uses of memory, page cache included; None if nobody counts it. Raises base errors."""
+        """Memory usage of the pod in bytes, with page cache; None without a cgroup. Raises base errors."""
         cgroups = self._usable()
         if cgroups is None:
             return None
@@ -158,35 +159,35 @@ class ResourceManager:
         return (await blocking.call(owner, cgroups.stats, self.cgroup_path(pod), deadline=_DEADLINE)).memory_usage
 
     async def remove_pod(self, uid: PodUID) -> None:
-        """Kill what is left in the pod's cgroup and remove it. Repeatable; Transient when something stays."""
+        """Kill the processes in the pod's cgroup and remove it. Repeatable; raises Transient if something remains."""
         cgroups = self._usable()
         self._applied.pop(uid, None)
         if self._burstable.pop(uid, None) is not None:
             self._dirty.set()
         if cgroups is None:
             return
-        # After a restart the class is not known any more, so all places are looked at.
+        # After a restart the QoS class is unknown, so the cgroups of all classes are removed.
         paths = [self._path(names.pod_name(self._root, qos, uid)) for qos in QosClass]
         await blocking.call_to_end(_owner(uid), _delete_all, cgroups, paths, deadline=_DEADLINE)
 
     async def list_pods(self) -> set[PodUID]:
-        """The pods that have a cgroup, whoever made it: what housekeeping compares with the desired pods."""
+        """List the pods that have a cgroup, also of an earlier agent, for housekeeping."""
         cgroups = self._usable()
         return await blocking.call("cgroups", self._list, cgroups, deadline=_DEADLINE) if cgroups else set()
 
     def pod_parent(self, pod: Pod) -> str:
-        """CRI's `cgroup_parent` of a pod, "" when it has no cgroup of ours."""
+        """CRI's `cgroup_parent` of a pod, "" if it has no cgroup of its own."""
         if self._usable() is None:
             return ""
         return names.cri_parent(self._name(pod), self._config.style)
 
     def pod_resources(self, pod: Pod) -> tuple[LinuxResources, LinuxResources | None]:
-        """What the pod's containers come to, and its overhead; for the sandbox."""
+        """Sums over the pod's containers, and its overhead, for the sandbox."""
         policy = self._config.policy
         return sandbox_resources(pod, policy), overhead_resources(pod, policy)
 
     def swapping(self, pod: Pod) -> frozenset[str]:
-        """Names of the pod's containers that may swap."""
+        """Names of the pod's containers that may use swap."""
         return swapping(pod, self._config.policy)
 
     def container_resources(self, pod: Pod, container: Container | EphemeralContainer) -> LinuxResources:
@@ -194,7 +195,7 @@ class ResourceManager:
         return container_resources(pod, container, self._config.policy)
 
     def cgroup_path(self, pod: Pod) -> str:
-        """Where the pod's cgroup is, below the root of the hierarchy. Raises Invalid for an impossible uid."""
+        """Path of the pod's cgroup below the root of the hierarchy. Raises Invalid for an invalid uid."""
         return self._path(self._name(pod))
 
     def _path(self, name: names.CgroupName) -> str:
@@ -219,7 +220,7 @@ class ResourceManager:
     async def _follow_pods(self) -> None:
         while True:
             await self._dirty.wait()
-            # Many pods that start together cause one write.
+            # Many pods that start at the same time cause one write.
             await self._clock.sleep(_DEBOUNCE)
             self._dirty.clear()
             if self._usable() is None:
@@ -228,7 +229,7 @@ class ResourceManager:
                 await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
 
     def _write_levels(self) -> None:
-        """Settings of the root and of the classes. Guaranteed pods are directly in the root."""
+        """Write the settings of the root and of the QoS classes. Guaranteed pods are directly in the root."""
         assert self._cgroups is not None
         limits = self._config.root_limits
         levels = {
@@ -253,7 +254,7 @@ class ResourceManager:
 def open_manager(
     layout: Layout, config: ResourcesConfig, clock: Clock, meter: WorkMeter = _UNMEASURED
 ) -> ResourceManager:
-    """The manager on this machine's cgroups, or a degraded one where it has none that we may use."""
+    """Create the manager for this machine's cgroups, or a degraded one if they cannot be used."""
     systemd = config.style is names.NameStyle.SYSTEMD
     why_not = systemd_problem(layout) if systemd else problem(layout)
     opened = open_systemd_driver if systemd else open_driver
@@ -262,19 +263,19 @@ def open_manager(
 
 
 def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
-    """The policy for this machine, its memory, page sizes and cgroups read now. Blocks briefly.
+    """Build the policy from the machine's memory, huge page sizes and cgroups. Blocks briefly.
 
-    Invalid: the configuration asks for what only cgroup v2 has, or the machine swaps and shall not.
+    Raises Invalid if the configuration needs cgroup v2 and the machine has v1, or if swap is on and must not be.
     """
     v2_only = [
         *(["memorySwap.swapBehavior: LimitedSwap"] if config.limited_swap else []),
         *(["singleProcessOOMKill: false"] if config.single_process_oom_kill is False else []),
     ]
     if v2_only and layout.version == 1:
-        raise Invalid(f"{' and '.join(v2_only)}: this needs cgroup v2, and this machine has version 1")
+        raise Invalid(f"{' and '.join(v2_only)}: cgroup v2 is required, but this machine has version 1")
     meminfo = system.meminfo()
     if config.refuse_swap and meminfo.swap_total:
-        raise Invalid("this machine has swap on: switch it off (swapoff -a), or set failSwapOn: false")
+        raise Invalid("swap is on: switch it off (swapoff -a), or set failSwapOn: false")
     memory_root = layout.controllers.get("memory")
     swap = (
         system.own_cgroup_has("memory.swap.max")

@@ -1,4 +1,4 @@
-"""A cgroup driver that tells how long its work takes; called from threads, as the driver itself is."""
+"""Cgroup driver that measures its operations; called from threads, like the driver itself."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from pykubelet.linux.cgroups.types import CgroupStats
 
 
 class MeasuredCgroups:
-    """The driver itself, with its three kinds of work measured: create, update, destroy."""
+    """Wraps a cgroup driver and measures create, update and destroy."""
 
     def __init__(self, driver: CgroupDriver, meter: WorkMeter, clock: Clock) -> None:
         self._driver = driver

@@ -1,8 +1,8 @@
-"""How ready the kernel shall be to kill a container when memory runs out: its `oom_score_adj`.
+"""Computes `oom_score_adj`: which containers the kernel kills first when the node is out of memory. Pure.
 
-Guaranteed pods go last and BestEffort pods first. Between them the score falls with the share of the node's
-memory that was asked for, so that whoever stays within its request is spared (KEP-2837, KEP-753 for the
-pod-level and sidecar terms).
+BestEffort pods are killed first and Guaranteed pods last. Between them the score falls with the requested share of the
+node's memory, so that containers within their request are killed later (KEP-2837 for pod-level resources, KEP-753 for
+sidecars).
 """
 
 from pykubelet.base.units import Bytes
@@ -37,7 +37,7 @@ def oom_score_adj(pod: Pod, container: Container | EphemeralContainer, memory_ca
     share = _unclaimed_share(pod)
     score = _score(_memory_request(container) + share, memory_capacity)
     if is_sidecar(container) and any(c.name == container.name for c in pod.spec.init_containers):
-        # A sidecar must not die before the containers it serves.
+        # A sidecar must not be killed before the containers it serves.
         least = min((_memory_request(c) for c in pod.spec.containers), default=0)
         score = min(score, _score(least + share, memory_capacity))
     floor = BEST_EFFORT_OOM_SCORE_ADJ + GUARANTEED_OOM_SCORE_ADJ
@@ -55,7 +55,7 @@ def _memory_request(container: Container | EphemeralContainer) -> int:
 
 
 def _unclaimed_share(pod: Pod) -> int:
-    """What the pod asks for beyond its containers' requests, divided evenly among them (KEP-2837)."""
+    """The pod-level request beyond the containers' requests, divided evenly among them (KEP-2837)."""
     if pod.spec.resources is None:
         return 0
     whole = amounts(pod.spec.resources.requests).memory

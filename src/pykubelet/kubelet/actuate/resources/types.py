@@ -9,34 +9,34 @@ from pykubelet.kubelet.actuate.resources.linux_resources import NodePolicy
 
 @dataclass(frozen=True, slots=True)
 class RootLimits:
-    """What all pods together may use: the node's capacity less what is reserved (node allocatable)."""
+    """Limits of all pods together: node allocatable, that is capacity minus reservations."""
 
     cpu: MilliCPU
     memory: Bytes | None = None
-    """None sets no limit: nothing is reserved."""
+    """None: no limit, since nothing is reserved."""
     pids: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyConfig:
-    """What the configuration says to a `NodePolicy`."""
+    """Configuration of a `NodePolicy`."""
 
     pod_pids_limit: int = -1
     cpu_cfs_quota: bool = True
     single_process_oom_kill: bool | None = None
-    """None: what the version of the cgroups has by default."""
+    """None: the default of the cgroup version."""
     limited_swap: bool = False
     refuse_swap: bool = False
-    """The agent shall not start on a machine that swaps."""
+    """Whether the agent must not start on a machine with swap."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourcesConfig:
-    """What the manager is told once, at start."""
+    """Configuration of the resource manager, fixed at the start."""
 
     policy: NodePolicy
     root_limits: RootLimits
     cgroup_root: str = "/"
     style: NameStyle = NameStyle.CGROUPFS
     per_qos: bool = True
-    """False: pods get no cgroups of ours, as with `cgroupsPerQOS: false`."""
+    """`cgroupsPerQOS`; false: pods get no cgroups of their own."""

@@ -1,7 +1,8 @@
-"""User namespaces of pods with ``hostUsers: false`` (KEP-127): which ids of the node each of them has.
+"""User namespaces of pods with ``hostUsers: false`` (KEP-127): allocation of id ranges of the node.
 
-Every pod gets a range of its own, so that a process that breaks out of one pod is nobody in all others and on the
-node. The pod runtime asks for it before a sandbox is made; it is given back when nothing of the pod runs any more.
+Every pod gets a range of its own, so that a process that escapes from a pod has no permissions in other pods and on the
+node. The pod runtime allocates it before a sandbox is created; it is released when no process of the pod is left.
+May import ``criconfig/types`` and ``kubelet/types``. Start reading in ``manager.py``; ``decide.py`` is pure.
 """
 
 from pykubelet.kubelet.actuate.userns.decide import IdPool

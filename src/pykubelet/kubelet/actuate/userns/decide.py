@@ -1,4 +1,4 @@
-"""Which ids pods may have, and which range is the next free one. Pure."""
+"""Id ranges for pods: validation, the next free range, and the record's format. Pure."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -11,36 +11,36 @@ from pykubelet.kubelet.actuate.criconfig.types import IdMapping, UserNamespace
 from pykubelet.models import codec
 
 UNIT: Final = 65536
-"""Ranges are of this length, or of a multiple of it: the ids that images use are below."""
+"""Ranges have this length or a multiple of it; images use ids below it."""
 _ALL_IDS: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class IdPool:
-    """The node's ids that are set aside for pods."""
+    """Ids of the node that are reserved for pods."""
 
     first: int
     count: int
     per_pod: int = UNIT
-    """Ids that each pod gets."""
+    """Number of ids of each pod."""
 
     @property
     def ranges(self) -> int:
-        """How many pods there are ids for."""
+        """Number of pods that the ids suffice for."""
         return self.count // self.per_pod
 
     @classmethod
     def default(cls, per_pod: int = UNIT) -> "IdPool":
-        """Everything but the lowest range, which holds the node's own users."""
+        """All ids but the lowest range, which has the node's own users."""
         return cls(per_pod, _ALL_IDS - per_pod, per_pod)
 
     def check(self, max_pods: int) -> None:
-        """Raises Invalid for ids that cannot be dealt out, or that are too few for that many pods."""
+        """Raise Invalid if the ids are not whole ranges, or not enough for ``max_pods``."""
         if self.per_pod <= 0 or self.per_pod % UNIT:
             raise Invalid(f"userNamespaces.idsPerPod {self.per_pod} is not a multiple of {UNIT}")
         if self.first % self.per_pod or self.count % self.per_pod:
             raise Invalid(
-                f"the ids of the user kubelet ({self.count} from {self.first}) are not made of whole ranges of "
+                f"the ids of the user kubelet ({self.count} from {self.first}) are not whole ranges of "
                 f"{self.per_pod}: change them in /etc/subuid and /etc/subgid"
             )
         if self.first < self.per_pod or self.first + self.count > _ALL_IDS:
@@ -52,13 +52,13 @@ class IdPool:
             )
 
     def owns(self, first: int) -> bool:
-        """Whether a range of this pool begins there."""
+        """Whether ``first`` is the first id of a range of this pool."""
         return self.first <= first < self.first + self.count and (first - self.first) % self.per_pod == 0
 
     def next_free(self, taken: Container[int], after: int | None = None) -> int:
-        """The first id of a free range, the ones after ``after`` first. Raises Transient when there is none.
+        """Return the first id of the next free range after ``after``, cyclically. Raises Transient if all are taken.
 
-        Going round keeps ids of pods that have just gone from being used again at once.
+        The cyclic order avoids using the ids of a removed pod again at once.
         """
         start = 0 if after is None else (after - self.first) // self.per_pod + 1
         for step in range(self.ranges):
@@ -69,7 +69,7 @@ class IdPool:
 
 
 def parse_getsubids(uids: str, gids: str, per_pod: int) -> IdPool:
-    """The ids which ``getsubids`` says that the user has. Raises Invalid for what pods cannot be given from."""
+    """Parse the output of ``getsubids``. Raises Invalid unless there is one range, the same for uids and gids."""
     if uids != gids:
         raise Invalid("the user kubelet has other sub-ids in /etc/subuid than in /etc/subgid")
     lines = uids.strip("\n").split("\n")
@@ -86,32 +86,32 @@ class _Mapping(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel"):
-    """The file ``userns`` of a pod; the same as the reference's."""
+    """Content of the file ``userns`` of a pod, in the format of the Go kubelet."""
 
     uid_mappings: tuple[_Mapping, ...]
     gid_mappings: tuple[_Mapping, ...]
 
 
 def namespace(first: int, length: int) -> UserNamespace:
-    """The namespace in which the pod's 0 is that id of the node."""
+    """User namespace in which the pod's id 0 is ``first`` on the node."""
     ids = (IdMapping(host_id=first, container_id=0, length=length),)
     return UserNamespace(ids, ids)
 
 
 def to_file(first: int, length: int) -> bytes:
-    """The content of the pod's file."""
+    """Content of the pod's file."""
     rows = (_Mapping(first, 0, length),)
     return codec.encode(_File(rows, rows))
 
 
 def from_file(data: bytes, pool: IdPool) -> int:
-    """The first id that a pod's file names. Raises Invalid for what this agent cannot have written."""
+    """First id in a pod's file. Raises Invalid for content that this agent cannot have written."""
     file = codec.decode(data, _File)
     if len(file.uid_mappings) != 1 or file.uid_mappings != file.gid_mappings:
-        raise Invalid("there has to be one mapping, the same for users and groups")
+        raise Invalid("invalid record: exactly one mapping, the same for users and groups, is required")
     (row,) = file.uid_mappings
     if row.container_id != 0:
-        raise Invalid("the id 0 of the pod has to be mapped")
+        raise Invalid("invalid record: the mapping does not start at id 0 of the pod")
     if row.length != pool.per_pod or not pool.owns(row.host_id):
-        raise Invalid(f"{row.length} ids from {row.host_id} are none of the ranges that pods are given here")
+        raise Invalid(f"invalid record: {row.length} ids from {row.host_id} are not a range of this node's pool")
     return row.host_id

@@ -1,4 +1,4 @@
-"""Deals out ranges of ids to pods, and remembers in each pod's directory which one it has."""
+"""Allocates id ranges to pods and records them in the pods' directories."""
 
 import logging
 import pwd
@@ -27,19 +27,19 @@ _USER: Final = "kubelet"
 _TOOL: Final = "getsubids"
 _MAX_FILE: Final = 1 << 16
 _TIMEOUT: Final = 30.0
-"""Users may be looked up over the network."""
+"""Timeout of user look-ups, which may use the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserNamespaceConfig:
-    """What is asked for at the start."""
+    """Settings of user namespaces."""
 
     ids_per_pod: int = UNIT
     max_pods: int = 110
 
 
 class UserNamespaces:
-    """See the package. What is on disk is read once, by `load`; afterwards memory leads and the disk follows."""
+    """Id ranges of pods. `load` reads the records on disk once; later changes are made in memory and then on disk."""
 
     def __init__(
         self,
@@ -47,72 +47,72 @@ class UserNamespaces:
         supported: Callable[[str], bool | None],
         config: UserNamespaceConfig | None = None,
     ) -> None:
-        """``file`` is where a pod's range is noted; ``supported`` says whether a handler of the runtime can have user
-        namespaces, None if there is no such handler."""
+        """``file`` returns the path of a pod's record; ``supported`` whether a runtime handler supports user
+        namespaces, None for an unknown handler."""
         self._file = file
         self._supported = supported
         self._config = config or UserNamespaceConfig()
         self._pool = IdPool.default(self._config.ids_per_pod)
         self._guard = Guard("records.userns", time.monotonic)
-        self._given: dict[PodUID, int] = {}
+        self._allocated: dict[PodUID, int] = {}
         self._last: int | None = None
         self._problem = ""
 
     async def load(self, uids: Iterable[PodUID]) -> None:
-        """Find out which ids there are and which of them pods on disk have; before the first pod comes.
+        """Determine the node's pool and read the records of pods on disk; call it before the first pod is synced.
 
-        Where the node's configuration leaves pods no ids, only those that want some are turned away.
+        If the node's configuration has no usable ids, only pods with ``hostUsers: false`` are rejected.
         """
         try:
             self._pool = await node_pool(self._config.ids_per_pod)
             self._pool.check(self._config.max_pods)
         except PykubeletError as error:
             self._problem = str(error)
-            _log.error("no user namespaces for pods", extra={"error": self._problem})
+            _log.error("user namespaces unavailable", extra={"error": self._problem})
         for uid, first in (await read_records(self._guard, uids, self._read)).items():
-            if first in self._given.values():
-                _log.error("two pods have the same ids, one of them will not start", extra={"uid": uid})
+            if first in self._allocated.values():
+                _log.error("two pods have the same user ids: one of them will not start", extra={"uid": uid})
                 continue
-            self._given[uid] = first
+            self._allocated[uid] = first
 
     def given(self, pod: Pod) -> UserNamespace | None:
-        """The pod's ids; None if it has none, or uses the node's."""
-        first = self._given.get(ref_of(pod).uid) if pod.spec.host_users is False else None
+        """User namespace of the pod; None if it has none, or uses the node's."""
+        first = self._allocated.get(ref_of(pod).uid) if pod.spec.host_users is False else None
         return None if first is None else namespace(first, self._pool.per_pod)
 
     async def allocate(self, pod: Pod, handler: str) -> None:
-        """See to it that the pod has ids, if it wants any of its own; its directory has to be there.
+        """Allocate ids to the pod if it has ``hostUsers: false``; its directory has to exist. Repeatable.
 
-        Raises Invalid where the runtime's ``handler`` cannot do that, Transient when no ids are left or the disk fails.
+        Raises Invalid if the runtime's ``handler`` does not support it, Transient if no ids are free or the disk fails.
         """
         if pod.spec.host_users is not False:
             return
         self._require_support(handler)
         uid = ref_of(pod).uid
-        if uid in self._given:
+        if uid in self._allocated:
             return
         if self._problem:
             raise Invalid(f"create user namespace: {self._problem}")
-        first = self._pool.next_free(set(self._given.values()), self._last)
-        self._given[uid] = self._last = first
+        first = self._pool.next_free(set(self._allocated.values()), self._last)
+        self._allocated[uid] = self._last = first
         data = to_file(first, self._pool.per_pod)
         try:
             await blocking.call_to_end(f"pod/{uid}", partial(write_atomic, self._file(uid), data, durable=True))
         except OSError as error:
-            del self._given[uid]
+            del self._allocated[uid]
             raise Transient(f"create user namespace: {error}") from error
-        _log.info("pod has a user namespace", extra={"pod": str(ref_of(pod)), "uid": uid, "first_id": first})
+        _log.info("user namespace allocated", extra={"pod": str(ref_of(pod)), "uid": uid, "first_id": first})
 
     async def release(self, uid: PodUID) -> None:
-        """Nothing of the pod runs any more: others may have its ids. Repeatable; raises Transient."""
-        if uid not in self._given:
+        """Free the ids of a pod that has no processes any more. Repeatable; raises Transient."""
+        if uid not in self._allocated:
             return
         path = self._file(uid)
         try:
             await blocking.call_to_end(f"pod/{uid}", path.unlink, True)
         except OSError as error:
-            raise Transient(f"cannot give the ids of pod {uid} back: {error}") from error
-        self._given.pop(uid, None)
+            raise Transient(f"cannot release the user ids of pod {uid}: {error}") from error
+        self._allocated.pop(uid, None)
 
     def _require_support(self, handler: str) -> None:
         known = self._supported(handler)
@@ -123,7 +123,7 @@ class UserNamespaces:
             message = (
                 f'can\'t set `spec.hostUsers: false`, RuntimeClass handler "{handler}" does not support user namespaces'
             )
-        raise Invalid(f"{message} (it needs Linux 5.19 or later, and a runtime that says it can)")
+        raise Invalid(f"{message} (Linux 5.19 or later and a runtime with support are required)")
 
     def _read(self, uid: PodUID) -> int | None:
         try:
@@ -133,9 +133,9 @@ class UserNamespaces:
 
 
 async def node_pool(per_pod: int) -> IdPool:
-    """The ids that the user ``kubelet`` has been given for this, if there is that user and ``getsubids``; else all.
+    """Return the sub-ids of the user ``kubelet``, if that user and ``getsubids`` exist; else all ids.
 
-    Raises Invalid: there is the user, but no usable ids, or nobody can tell.
+    Raises Invalid if the user exists but its sub-ids are unusable or cannot be read.
     """
     try:
         await blocking.call("names", pwd.getpwnam, _USER, deadline=_TIMEOUT)
@@ -147,5 +147,5 @@ async def node_pool(per_pod: int) -> IdPool:
         uids = await proc.run([_TOOL, _USER], timeout=_TIMEOUT)
         gids = await proc.run([_TOOL, "-g", _USER], timeout=_TIMEOUT)
     except PykubeletError as error:
-        raise Invalid(f"cannot find out the sub-ids of the user {_USER}: {error}") from error
+        raise Invalid(f"cannot read the sub-ids of the user {_USER}: {error}") from error
     return parse_getsubids(uids.stdout.decode(), gids.stdout.decode(), per_pod)

@@ -1,4 +1,4 @@
-"""The table of calls against the contract it was written from."""
+"""The table of CRI calls, compared with the proto contract."""
 
 import pytest
 

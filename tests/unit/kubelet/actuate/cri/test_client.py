@@ -1,4 +1,4 @@
-"""What the client asks and what it makes of the answers; the transport is a table of replies."""
+"""CRI client: requests and converted replies; the transport is a table of replies."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ Call = Callable[[CriClient], Awaitable[object]]
         ("CheckpointContainer", lambda c: c.checkpoint_container(CONTAINER, "/c.tar", 500), 500),
     ],
 )
-async def test_deadlines_are_those_of_the_reference(
+async def test_deadlines_are_those_of_the_go_kubelet(
     table: Table, client: CriClient, method: str, call: Call, timeout: float | None
 ) -> None:
     table.replies[method] = failure(StatusCode.UNKNOWN)
@@ -136,7 +136,7 @@ async def test_the_configured_timeout_is_used(table: Table) -> None:
         ),
     ],
 )
-async def test_a_reply_without_what_cri_promises_is_an_error(
+async def test_reply_without_required_field_is_an_error(
     table: Table, client: CriClient, method: str, reply: Message, call: Call, lacks: str
 ) -> None:
     table.replies[method] = reply
@@ -217,7 +217,7 @@ async def test_container_status_without_a_required_field(
         await client.container_status(CONTAINER)
 
 
-async def test_an_absent_image_is_none(table: Table, client: CriClient) -> None:
+async def test_image_status_of_missing_image_is_none(table: Table, client: CriClient) -> None:
     assert await client.image_status(APP.image) is None
 
 
@@ -382,7 +382,7 @@ async def test_leaving_the_context_closes_the_transport(table: Table) -> None:
 
 
 @pytest.mark.parametrize(("request_timeout", "expected"), [(120.0, 10.0), (4.0, 4.0)])
-async def test_the_status_has_to_come_soon(request_timeout: float, expected: float) -> None:
+async def test_status_call_has_a_short_deadline(request_timeout: float, expected: float) -> None:
     conditions = [pb.RuntimeCondition(type=name, status=True) for name in ("RuntimeReady", "NetworkReady")]
     table = Table({"Status": pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions))})
     await CriClient(table, CriOptions(request_timeout=request_timeout)).status()

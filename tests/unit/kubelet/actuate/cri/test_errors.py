@@ -34,7 +34,7 @@ from pykubelet.kubelet.actuate.cri.errors import CriError, cri_error
         (StatusCode.DATA_LOSS, Transient),
     ],
 )
-def test_code_decides_what_to_do(code: StatusCode, kind: type[PykubeletError]) -> None:
+def test_grpc_code_selects_the_error_class(code: StatusCode, kind: type[PykubeletError]) -> None:
     error = cri_error(code, "StartContainer", "ns/pod/app", "it broke")
     assert isinstance(error, kind)
     assert error.code is code

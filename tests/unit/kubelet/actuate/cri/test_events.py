@@ -75,7 +75,7 @@ async def test_cri_events() -> None:
         assert {event.time for event in runtime.events} == {runtime.clock.now()}
 
 
-async def test_containerd_is_asked_where_cri_has_no_events() -> None:
+async def test_containerd_events_are_used_without_cri_events() -> None:
     async with watched(CONTAINERD) as runtime:
         container = await runtime.start_container()
         assert runtime.about(container) == ["started"]
@@ -83,7 +83,7 @@ async def test_containerd_is_asked_where_cri_has_no_events() -> None:
         assert runtime.events[0].time == runtime.clock.now()
 
 
-async def test_containerd_exit_is_told_when_cri_shows_it() -> None:
+async def test_containerd_exit_is_delivered_when_cri_shows_it() -> None:
     async with watched(CONTAINERD) as runtime:
         runtime.cri.script(Script(exit_after=1))
         container = await runtime.start_container()
@@ -94,7 +94,7 @@ async def test_containerd_exit_is_told_when_cri_shows_it() -> None:
         assert (await runtime.client.container_status(container)).status.state == pb.CONTAINER_EXITED
 
 
-async def test_containerd_exit_is_told_after_5_s_in_any_case() -> None:
+async def test_containerd_exit_is_delivered_after_5_s_in_any_case() -> None:
     options = FakeCriOptions(supports_events=False, containerd_events=True, exit_lag=60)
     async with watched(options) as runtime:
         runtime.cri.script(Script(exit_after=1))
@@ -143,14 +143,14 @@ async def test_a_slow_confirmation_does_not_hold_up_others() -> None:
         assert runtime.about(first) == ["started", "stopped"]
 
 
-async def test_no_events_at_all() -> None:
+async def test_runtime_without_events_raises_unsupported() -> None:
     async with watched(FakeCriOptions(supports_events=False)) as runtime:
         with pytest.raises(Unsupported):
             await runtime.watch
 
 
 @pytest.mark.parametrize("options", [FakeCriOptions(), CONTAINERD])
-async def test_a_broken_stream_is_worth_another_try(options: FakeCriOptions) -> None:
+async def test_broken_event_stream_raises_transient(options: FakeCriOptions) -> None:
     async with watched(options) as runtime:
         container = await runtime.start_container()
         runtime.cri.end_container(runtime.cri.containers[0])

@@ -1,4 +1,4 @@
-"""The channel itself, against the fake runtime on a real socket."""
+"""gRPC transport, with the fake runtime on a real socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -74,13 +74,13 @@ async def test_replies_up_to_16_mib_are_taken(tmp_path: Path) -> None:
         assert len((await client.exec_sync(container, ["cat"])).stdout) == 15 * 2**20
 
 
-async def test_nobody_listens(tmp_path: Path) -> None:
+async def test_missing_socket_raises_transient(tmp_path: Path) -> None:
     async with CriClient.connect(f"unix://{tmp_path}/cri.sock") as client:
         with pytest.raises(Transient, match="Version"):
             await client.version()
 
 
-async def test_a_runtime_that_comes_back_is_found_again(tmp_path: Path) -> None:
+async def test_restarted_runtime_is_reconnected(tmp_path: Path) -> None:
     async with FakeCri(SystemClock()) as cri, CriClient.connect(f"{tmp_path}/cri.sock") as client:
         for _ in range(2):
             async with serve(cri, tmp_path / "cri.sock"):

@@ -1,4 +1,4 @@
-"""Calls that change something in the runtime are not broken off when their caller is cancelled."""
+"""Calls that change something in the runtime are not interrupted when their caller is cancelled."""
 
 import asyncio
 import logging
@@ -119,7 +119,7 @@ async def test_an_uncancelled_caller_gets_the_error() -> None:
         await task
 
 
-async def test_being_cancelled_again_does_not_break_the_call_off() -> None:
+async def test_second_cancellation_does_not_interrupt_the_call() -> None:
     slow = Slow()
     task = await begun(slow)
     for _ in range(3):
@@ -131,7 +131,7 @@ async def test_being_cancelled_again_does_not_break_the_call_off() -> None:
     assert slow.ended == ["StartContainer"]
 
 
-async def test_patience_ends(caplog: pytest.LogCaptureFixture) -> None:
+async def test_hung_call_is_cancelled_after_patience(caplog: pytest.LogCaptureFixture) -> None:
     slow = Slow()
     task = await begun(slow, patience=0.01)
     task.cancel()
@@ -139,7 +139,7 @@ async def test_patience_ends(caplog: pytest.LogCaptureFixture) -> None:
         async with asyncio.timeout(5):
             await task
     assert slow.broken_off == ["StartContainer"]
-    assert "broken off" in caplog.text
+    assert "runtime call cancelled" in caplog.text
     assert not [each for each in asyncio.all_tasks() if each.get_name().startswith("cri-")]
 
 
@@ -154,7 +154,7 @@ async def test_patience_is_not_renewed_by_further_cancellations() -> None:
     assert slow.broken_off == ["StartContainer"]
 
 
-async def test_what_nobody_waits_for_any_more_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_result_of_abandoned_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for fails, text in ((False, "runtime call ended"), (True, "runtime call failed")):
         slow = Slow(fails=fails)

@@ -174,6 +174,6 @@ def test_run_as_non_root_is_checked() -> None:
         ({"workingDir": "\ud800"}, {}),
     ],
 )
-def test_what_does_not_fit_the_wire_is_the_owners_error(fields: dict[str, object], env: dict[str, str]) -> None:
+def test_value_that_does_not_fit_the_message_is_a_config_error(fields: dict[str, object], env: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="container app: "):
         container_config(make_pod(), make_container(**fields), ContainerKind.CONTAINER, make_context(env))

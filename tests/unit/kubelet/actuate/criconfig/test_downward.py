@@ -58,7 +58,7 @@ def test_fields(path: str, value: str) -> None:
         (f"metadata.labels['{'a' * 64}']", "invalid key subscript"),
     ],
 )
-def test_fields_that_are_not_offered(path: str, message: str) -> None:
+def test_unsupported_field_raises(path: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         downward.field_value(POD, path, CONTEXT)
     assert caught.value.reason is ConfigReason.CREATE_CONTAINER_CONFIG
@@ -75,7 +75,7 @@ def test_the_specs_node_name_comes_first() -> None:
     assert downward.field_value(make_pod({"nodeName": "other"}), "spec.nodeName", CONTEXT) == "other"
 
 
-def test_addresses_that_are_not_there() -> None:
+def test_missing_addresses() -> None:
     assert downward.field_value(POD, "status.podIP", DownwardContext()) == ""
     with pytest.raises(ConfigError, match="address is not known"):
         downward.field_value(POD, "status.hostIP", DownwardContext())
@@ -159,13 +159,13 @@ def test_another_container_may_be_named() -> None:
     for name, value in (("b", "3"), ("i", "4"), ("a", "0"), ("", "0")):
         ref = ResourceFieldSelector(resource="requests.cpu", container_name=name)
         assert downward.resource_value(pod, pod.spec.containers[0], ref, CONTEXT) == value
-    ref = ResourceFieldSelector(resource="requests.cpu", container_name="nobody")
-    with pytest.raises(ConfigError, match="container nobody not found"):
+    ref = ResourceFieldSelector(resource="requests.cpu", container_name="unknown")
+    with pytest.raises(ConfigError, match="container unknown not found"):
         downward.resource_value(pod, pod.spec.containers[0], ref, CONTEXT)
 
 
 @pytest.mark.parametrize("resource", ["limits.gpu", "cpu", "usage.cpu", "", "limits.", "limits.hugepages"])
-def test_resources_that_are_not_offered(resource: str) -> None:
+def test_unsupported_resource_raises(resource: str) -> None:
     with pytest.raises(ConfigError, match="unsupported container resource"):
         downward.resource_value(POD, make_container(), ResourceFieldSelector(resource=resource), CONTEXT)
 

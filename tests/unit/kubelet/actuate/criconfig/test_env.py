@@ -163,7 +163,7 @@ def test_optional_sources_leave_the_variable_out(env: list[Fields]) -> None:
         ),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(fields: Fields, message: str) -> None:
+def test_missing_or_invalid_source_raises_with_its_name(fields: Fields, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         environment(**fields)
     assert caught.value.message == message

@@ -51,7 +51,7 @@ def test_host_network_takes_the_nodes_file() -> None:
         ({}, [{"name": "v", "mountPath": "/etc/hosts.d"}], ("10.0.0.5",), True),
     ],
 )
-def test_who_gets_the_file(spec: Fields, mounts: list[Fields], pod_ips: tuple[str, ...], wanted: bool) -> None:
+def test_wants_hosts(spec: Fields, mounts: list[Fields], pod_ips: tuple[str, ...], wanted: bool) -> None:
     assert hosts.wants_hosts(make_pod(spec), make_container(volumeMounts=mounts), pod_ips) is wanted
 
 

@@ -1,4 +1,4 @@
-"""Labels and annotations: the reference's contents, and reading them back whatever they say."""
+"""Labels and annotations: contents as in the Go kubelet, and parsing of any values."""
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +19,7 @@ REF = PodRef("shop", "web", PodUID("u-1"))
         ("a", "b<c>&d", "352f96d6"),
     ],
 )
-def test_hash_is_the_reference_one(name: str, image: str, expected: str) -> None:
+def test_hash_is_that_of_the_go_kubelet(name: str, image: str, expected: str) -> None:
     assert labels.container_hash(Container(name=name, image=image)) == expected
 
 
@@ -90,7 +90,7 @@ def test_what_a_container_does_not_have_is_not_written() -> None:
     assert (parsed.deletion_grace_period, parsed.termination_grace_period, parsed.pre_stop) == (None, None, None)
 
 
-def test_foreign_containers_are_nobodys() -> None:
+def test_container_without_labels_has_no_pod() -> None:
     assert labels.parse_pod_ref({}) is None
     assert labels.parse_sandbox({"app": "x"}) is None
     assert labels.parse_container({labels.CONTAINER_NAME: "x"}, {}) is None

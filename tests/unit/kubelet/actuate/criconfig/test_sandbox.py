@@ -84,7 +84,7 @@ def test_forbidden_sysctls_are_refused_here_too() -> None:
         {"dnsConfig": {"nameservers": ["\ud800"]}},
     ],
 )
-def test_what_does_not_fit_the_wire_is_the_owners_error(spec: dict[str, object]) -> None:
+def test_value_that_does_not_fit_the_message_is_a_config_error(spec: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="Failed to generate sandbox config for pod") as caught:
         sandbox_config(make_pod(spec), 0, CONTEXT)
     assert caught.value.reason is ConfigReason.CREATE_POD_SANDBOX

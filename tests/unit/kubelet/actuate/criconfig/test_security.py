@@ -1,4 +1,4 @@
-"""Security settings: what wins, what is refused."""
+"""Security settings: precedence and rejected settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Variables that point to services."""
+"""Service environment variables."""
 
 from pykubelet.kubelet.actuate.criconfig.service_links import service_variables
 from pykubelet.models.core_v1 import Service, ServicePort, ServiceSpec

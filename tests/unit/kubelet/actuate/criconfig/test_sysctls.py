@@ -1,4 +1,4 @@
-"""Which kernel parameters pods may set."""
+"""Sysctls that pods may set."""
 
 import pytest
 

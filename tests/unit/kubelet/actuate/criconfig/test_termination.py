@@ -23,7 +23,7 @@ def log(*lines: bytes) -> bytes:
         ("", 1, "Error", None, False),
     ],
 )
-def test_when_the_log_stands_in(policy: str, exit_code: int, reason: str, file: bytes | None, wanted: bool) -> None:
+def test_wants_log(policy: str, exit_code: int, reason: str, file: bytes | None, wanted: bool) -> None:
     assert termination.wants_log(policy, exit_code, reason, file) is wanted
 
 

@@ -1,4 +1,4 @@
-"""Which images go."""
+"""Selection of images to remove."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def disk(available: int) -> DiskUse:
 @pytest.mark.parametrize(
     ("available", "need"), [(1000, 0), (200, 0), (160, 0), (151, 49), (150, 50), (100, 100), (0, 200), (2000, 0)]
 )
-def test_how_much(available: int, need: int) -> None:
+def test_bytes_to_free(available: int, need: int) -> None:
     assert bytes_to_free(disk(available), POLICY) == need
 
 
@@ -49,23 +49,23 @@ def test_times_are_remembered() -> None:
     assert {name: (r.first_seen, r.last_used) for name, r in second.items()} == {"a": (1, 1), "c": (5, None)}
 
 
-def test_never_used_ones_go_first_then_the_longest_unused() -> None:
+def test_never_used_images_are_removed_first_then_the_longest_unused() -> None:
     records = {r.id: r for r in (image("new", used=9), image("old", used=2), image("b", first=4), image("a", first=3))}
     assert [r.id for r in removable(records, set())] == ["a", "b", "old", "new"]
 
 
-def test_used_and_pinned_ones_stay() -> None:
+def test_used_and_pinned_images_are_kept() -> None:
     records = {r.id: r for r in (image("used"), image("pinned", pinned=True), image("free"))}
     assert [r.id for r in removable(records, {"used"})] == ["free"]
 
 
-def test_young_ones_are_passed_over() -> None:
+def test_young_images_are_kept() -> None:
     free = [image("young", first=NOW - 119), image("grown", first=NOW - 120)]
     assert [r.id for r in for_space(free, Bytes(1), POLICY, NOW)] == ["grown"]
 
 
 @given(st.lists(st.integers(1, 50), max_size=10), st.integers(1, 300))
-def test_no_more_than_needed(sizes: list[int], need: int) -> None:
+def test_no_more_images_than_needed_are_removed(sizes: list[int], need: int) -> None:
     free = [image(str(i), size=size) for i, size in enumerate(sizes)]
     chosen = for_space(free, Bytes(need), POLICY, NOW)
     assert chosen == free[: len(chosen)]

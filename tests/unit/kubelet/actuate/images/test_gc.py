@@ -1,4 +1,4 @@
-"""The collector over a table of images and containers."""
+"""Image garbage collector with a table of images and containers."""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ async def test_pinned_images_and_that_of_sandboxes_stay() -> None:
     assert sorted(node.images) == ["pause", "pinned"]
 
 
-async def test_images_that_just_came_stay() -> None:
+async def test_new_images_are_kept() -> None:
     node = Node(available=100)
     node.add("a")
     gc = node.gc()
@@ -124,7 +124,7 @@ async def test_images_unused_for_long() -> None:
     assert (list(node.images), node.counted) == (["b"], ["age"])
 
 
-async def test_one_that_cannot_be_removed_does_not_keep_others() -> None:
+async def test_image_that_cannot_be_removed_does_not_block_others() -> None:
     node = Node(available=0, refusing={"a"})
     node.add("a")
     node.add("b", size=200)
@@ -132,14 +132,14 @@ async def test_one_that_cannot_be_removed_does_not_keep_others() -> None:
     assert list(node.images) == ["a"]
 
 
-async def test_no_capacity_is_told() -> None:
+async def test_zero_capacity_is_reported() -> None:
     node = Node(capacity=0)
     with pytest.raises(Transient, match="invalid capacity 0"):
         await node.gc().collect()
     assert node.events == ["InvalidDiskCapacity"]
 
 
-async def test_rounds_go_on_and_the_second_failure_is_told() -> None:
+async def test_gc_continues_after_failures_and_reports_the_second() -> None:
     node = Node(down=True)
     task = asyncio.create_task(node.gc().run())
     await node.clock.settle()

@@ -1,4 +1,4 @@
-"""Which credentials go with which image."""
+"""Credentials from pull secrets by image."""
 
 import base64
 import json

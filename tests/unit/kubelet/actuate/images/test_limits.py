@@ -1,4 +1,4 @@
-"""The rate limit and the sharing of pulls."""
+"""Rate limit and single-flight of pulls."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ async def test_no_rate_is_no_limit() -> None:
 
 
 class Job:
-    """Counts its runs; ends when it is let go."""
+    """Count its runs; end when it is released."""
 
     def __init__(self, error: Permanent | None = None) -> None:
         self.runs = 0
@@ -59,7 +59,7 @@ class Job:
         return f"result {self.runs}"
 
 
-async def test_one_run_serves_all_who_ask_meanwhile() -> None:
+async def test_one_run_serves_all_concurrent_callers() -> None:
     shared: Shared[str] = Shared()
     job = Job()
     async with asyncio.TaskGroup() as group:
@@ -89,7 +89,7 @@ async def test_an_error_goes_to_all() -> None:
     assert job.runs == 1
 
 
-async def test_another_takes_over_when_the_first_is_cancelled() -> None:
+async def test_waiting_caller_takes_over_when_the_first_is_cancelled() -> None:
     shared: Shared[str] = Shared()
     job = Job()
     first = asyncio.create_task(shared.run("key", job))

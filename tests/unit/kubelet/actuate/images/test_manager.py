@@ -1,4 +1,4 @@
-"""The image manager against the fake runtime, in virtual time."""
+"""The image manager with the fake runtime, in virtual time."""
 
 import asyncio
 import base64
@@ -117,7 +117,7 @@ async def test_a_present_image_is_used(kit: Kit) -> None:
     assert kit.recorder.steps == []
 
 
-async def test_an_image_that_was_just_seen_is_not_asked_for_again(kit: Kit) -> None:
+async def test_recently_found_image_is_not_looked_up_again(kit: Kit) -> None:
     image = kit.cri.add_image("app:1")
     manager = kit.manager()
     await manager.present(container("app:1"))
@@ -130,7 +130,7 @@ async def test_an_image_that_was_just_seen_is_not_asked_for_again(kit: Kit) -> N
     assert len(kit.cri.calls("ImageStatus")) == 1
 
 
-async def test_looking_for_an_image_says_and_pulls_nothing(kit: Kit) -> None:
+async def test_present_sends_no_events_and_pulls_nothing(kit: Kit) -> None:
     image = kit.cri.add_image("here:1")
     kit.cri.publish_image("there:1")
     manager = kit.manager()
@@ -163,7 +163,7 @@ async def test_always_asks_the_registry_even_if_present(kit: Kit) -> None:
     assert kit.cri.calls("PullImage") == ["app:1"]
 
 
-async def test_never_refuses_what_is_not_there(kit: Kit) -> None:
+async def test_policy_never_refuses_missing_image(kit: Kit) -> None:
     kit.cri.publish_image("app:1")
     error = await kit.fails(kit.manager(), pod(), container("app:1", "Never"))
     message = 'Container image "app:1" is not present with pull policy of Never'
@@ -172,7 +172,7 @@ async def test_never_refuses_what_is_not_there(kit: Kit) -> None:
     assert kit.cri.calls("PullImage") == []
 
 
-async def test_a_bad_name_is_refused(kit: Kit) -> None:
+async def test_invalid_image_name_is_refused(kit: Kit) -> None:
     error = await kit.fails(kit.manager(), pod(), container("BAD"))
     assert error.reason is ImageReason.INVALID_IMAGE_NAME
     assert error.message.startswith('Failed to apply default image tag "BAD": couldn\'t parse image name "BAD": ')
@@ -246,7 +246,7 @@ async def test_forgetting_a_pod_ends_its_back_off(kit: Kit) -> None:
     assert (await kit.fails(manager, pod(), container("app:1"))).reason is ImageReason.ERR_IMAGE_PULL
 
 
-async def test_a_code_other_than_unknown_is_told(kit: Kit) -> None:
+async def test_pull_error_with_other_code_has_the_code_in_its_message(kit: Kit) -> None:
     kit.cri.inject(Fault("PullImage", code=StatusCode.NOT_FOUND, details="app:1: not found"))
     error = await kit.fails(kit.manager(), pod(), container("app:1"))
     assert error.message == "rpc error: code = NotFound desc = app:1: not found"
@@ -385,12 +385,12 @@ async def test_facts_come_from_the_runtime_once(kit: Kit) -> None:
 
 
 async def test_an_image_that_names_its_user_has_no_uid(kit: Kit) -> None:
-    kit.cri.add_image("app:1", FakeImage("sha256:1", [], username="nobody"))
+    kit.cri.add_image("app:1", FakeImage("sha256:1", [], username="daemon"))
     facts = await kit.manager().image_facts("app:1")
-    assert (facts.uid, facts.username) == (None, "nobody")
+    assert (facts.uid, facts.username) == (None, "daemon")
 
 
-async def test_the_runtime_learns_for_whom_it_pulls(kit: Kit) -> None:
+async def test_pull_request_has_the_pods_identity(kit: Kit) -> None:
     kit.cri.publish_image("app:1")
     await kit.manager().ensure(pod(), container("app:1"), KIND)
     request = next(record.request for record in kit.cri.log if record.method == "PullImage")

@@ -1,4 +1,4 @@
-"""Image names, against what Docker's reference grammar says."""
+"""Image names, compared with Docker's reference grammar."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ SHA = "a" * 64
         ("a__b/c.d-e_f", "docker.io/a__b/c.d-e_f", "latest", ""),
     ],
 )
-def test_names_are_taken_apart(image: str, repository: str, tag: str, digest: str) -> None:
+def test_image_names_are_parsed(image: str, repository: str, tag: str, digest: str) -> None:
     assert parse(image) == Reference(repository, tag, digest)
 
 

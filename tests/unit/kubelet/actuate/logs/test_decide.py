@@ -1,4 +1,4 @@
-"""What becomes of the files of a log."""
+"""Names and order of the files of a log."""
 
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ def test_with_two_files_only_the_last_rotated_one_stays() -> None:
 
 
 @given(st.lists(st.integers(0, 59), unique=True, max_size=12), st.integers(2, 6), st.sets(st.integers(0, 59)))
-def test_there_is_room_for_one_more(seconds: list[int], max_files: int, packed: set[int]) -> None:
+def test_tidying_leaves_room_for_the_next_file(seconds: list[int], max_files: int, packed: set[int]) -> None:
     names = ["0.log", *(f"0.log.20260102-0304{s:02}{'.gz' if s in packed else ''}" for s in seconds)]
     plan = tidying(names, "0.log", max_files)
     left = [name for name in names[1:] if name not in plan.remove]
@@ -47,7 +47,7 @@ def test_there_is_room_for_one_more(seconds: list[int], max_files: int, packed: 
     ("names", "attempt"),
     [([], None), (["x"], None), (["0.log", "2.log", "1.log"], 2), (["1.log", "2.log.20260102-030405.gz"], 2)],
 )
-def test_the_attempt_that_may_be_written_to(names: list[str], attempt: int | None) -> None:
+def test_current_attempt_is_the_last(names: list[str], attempt: int | None) -> None:
     assert current_attempt(names) == attempt
 
 
@@ -55,7 +55,7 @@ def test_the_attempt_that_may_be_written_to(names: list[str], attempt: int | Non
     ("names", "lost"),
     [(["0.log", T1], False), ([T1], True), ([f"{T1}.gz"], False), ([f"{T1}.tmp"], False), ([], False)],
 )
-def test_an_interrupted_rotation_is_seen(names: list[str], lost: bool) -> None:
+def test_interrupted_rotation_is_detected(names: list[str], lost: bool) -> None:
     assert is_lost(names, "0.log") is lost
 
 

@@ -1,4 +1,4 @@
-"""Rotation in directories into which a pod has put what it likes, through a writable hostPath."""
+"""File operations of log rotation in directories that a pod has changed through a writable hostPath."""
 
 import gzip
 import os
@@ -86,7 +86,7 @@ def test_huge_hole_is_given_up(place: LogPlace, monkeypatch: pytest.MonkeyPatch)
     log = _directory(place) / OLD
     log.touch()
     os.truncate(log, 1 << 40)
-    monkeypatch.setattr(files, "_LONGEST", 0.05)
+    monkeypatch.setattr(files, "_COMPRESS_SECONDS", 0.05)
     with pytest.raises(TimeoutError, match="took longer"):
         files.tidy(place, 5)
     assert [path.name for path in _directory(place).iterdir()] == [OLD]

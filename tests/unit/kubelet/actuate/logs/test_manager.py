@@ -1,4 +1,4 @@
-"""Rotation with a runtime that keeps a log open by its inode, as real ones do."""
+"""Log rotation with a runtime that keeps a log open by its inode, as real ones do."""
 
 import asyncio
 import errno
@@ -40,7 +40,7 @@ class Writer:
     broken: Exception | None = None
     hold: asyncio.Event | None = None
     asked: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the log has been put aside and the runtime is asked to open it anew."""
+    """Set when the log was renamed and the runtime is called to reopen it."""
 
     def __post_init__(self) -> None:
         self.directory = self.root / "default_web_u1" / "app"
@@ -140,7 +140,7 @@ async def test_wall_clock_that_jumps_leaves_the_newest_logs_and_overwrites_none(
     writer.close()
 
 
-async def test_a_log_that_nobody_writes_to_is_left_alone(writer: Writer) -> None:
+async def test_log_without_running_container_is_not_rotated(writer: Writer) -> None:
     writer.write("x" * LIMIT)
     writer.runs = False
     await writer.rotation().look()
@@ -148,7 +148,7 @@ async def test_a_log_that_nobody_writes_to_is_left_alone(writer: Writer) -> None
     writer.close()
 
 
-async def test_only_the_last_start_is_looked_at(writer: Writer) -> None:
+async def test_only_the_last_attempt_is_rotated(writer: Writer) -> None:
     writer.write("x" * LIMIT)
     (writer.directory / "1.log").write_text("small")
     await writer.rotation().look()
@@ -156,9 +156,7 @@ async def test_only_the_last_start_is_looked_at(writer: Writer) -> None:
     writer.close()
 
 
-async def test_a_runtime_that_refuses_leaves_the_log_in_its_place(
-    writer: Writer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failed_reopen_restores_the_log(writer: Writer, caplog: pytest.LogCaptureFixture) -> None:
     writer.write("x" * LIMIT)
     writer.broken = Transient("not now")
     await writer.rotation().look()
@@ -171,7 +169,7 @@ async def test_a_runtime_that_refuses_leaves_the_log_in_its_place(
     writer.close()
 
 
-async def test_being_cancelled_leaves_the_log_in_its_place(writer: Writer) -> None:
+async def test_cancelled_rotation_restores_the_log(writer: Writer) -> None:
     writer.write("x" * LIMIT)
     writer.hold = asyncio.Event()
     task = asyncio.create_task(writer.rotation().look())
@@ -184,7 +182,7 @@ async def test_being_cancelled_leaves_the_log_in_its_place(writer: Writer) -> No
     writer.close()
 
 
-async def test_a_rotation_that_a_kill_interrupted_is_finished(writer: Writer) -> None:
+async def test_rotation_interrupted_by_a_kill_is_finished(writer: Writer) -> None:
     writer.write("before")
     writer.path.rename(writer.directory / "0.log.20260102-030405")
     await writer.rotation().look()
@@ -206,7 +204,7 @@ async def test_links_and_foreign_directories_are_passed_over(writer: Writer, tmp
     writer.close()
 
 
-async def test_it_looks_at_intervals_and_can_be_off(writer: Writer) -> None:
+async def test_rotation_runs_at_intervals_and_can_be_off(writer: Writer) -> None:
     await writer.rotation(max_size=-1).run()
     writer.write("x" * LIMIT)
     task = asyncio.create_task(writer.rotation().run())

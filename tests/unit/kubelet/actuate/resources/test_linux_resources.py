@@ -1,4 +1,4 @@
-"""Requests and limits to kernel figures."""
+"""Conversion of requests and limits to kernel settings."""
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def test_page_size_name(size: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -2, 3000])
-def test_page_sizes_that_are_none(size: int) -> None:
+def test_invalid_page_size_raises(size: int) -> None:
     with pytest.raises(Invalid):
         page_size_name(Bytes(size))
 
@@ -201,7 +201,7 @@ def test_burstable_shares() -> None:
     assert burstable_shares([MilliCPU(500), MilliCPU(250)]) == 768
 
 
-def test_nonsense_is_named() -> None:
+def test_invalid_quantity_raises() -> None:
     with pytest.raises(Invalid, match="is not a quantity"):
         of(needs({"cpu": "a lot"}))
 

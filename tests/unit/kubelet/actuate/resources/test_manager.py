@@ -1,4 +1,4 @@
-"""The manager on a fake cgroup file system, in virtual time; and once on the real kernel."""
+"""The resource manager on a fake cgroup file system, in virtual time; and once on the real kernel."""
 
 import asyncio
 import secrets
@@ -130,9 +130,7 @@ async def test_ensure_writes_only_when_something_changed(manager: ResourceManage
     assert files.content("kubepods/podu-guar/memory.max") == str(2 << 20)
 
 
-async def test_while_a_pod_is_resized_only_who_resizes_it_writes(
-    manager: ResourceManager, files: SignallingFiles
-) -> None:
+async def test_ensure_does_not_write_during_a_resize(manager: ResourceManager, files: SignallingFiles) -> None:
     await manager.start()
     await manager.ensure_pod(GUARANTEED, resizing=True)
     assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)  # there was none
@@ -153,7 +151,7 @@ async def test_while_a_pod_is_resized_only_who_resizes_it_writes(
     assert await manager.pod_memory(bigger) == 0
 
 
-async def test_what_is_not_limited_is_named_so(manager: ResourceManager) -> None:
+async def test_missing_limits_are_unlimited(manager: ResourceManager) -> None:
     await manager.start()
     await manager.ensure_pod(BEST_EFFORT)
     now, wanted = await manager.pod_limits(BEST_EFFORT), manager.wanted_limits(BEST_EFFORT)
@@ -162,7 +160,7 @@ async def test_what_is_not_limited_is_named_so(manager: ResourceManager) -> None
         assert (limits.memory_max, limits.cpu_quota_us) == (UNLIMITED, UNLIMITED)
 
 
-async def test_a_cgroup_somebody_removed_is_made_again(manager: ResourceManager, files: SignallingFiles) -> None:
+async def test_removed_cgroup_is_created_again(manager: ResourceManager, files: SignallingFiles) -> None:
     await manager.start()
     await manager.ensure_pod(GUARANTEED)
     files.remove(files.root / "kubepods/podu-guar")
@@ -235,7 +233,7 @@ async def test_a_refused_write_is_tried_again(
     assert [getattr(r, "loop", "") for r in caplog.records if r.levelname == "WARNING"] == ["cgroups.levels"]
 
 
-async def test_without_cgroups_pods_run_all_the_same(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_pods_run_without_cgroups(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     manager = open_manager(Layout(Mode.NONE), CONFIG, clock)
     await manager.start()
     assert "no cgroup file system" in (manager.problem or "")
@@ -247,7 +245,7 @@ async def test_without_cgroups_pods_run_all_the_same(clock: VirtualClock, caplog
     assert manager.pod_resources(BURSTABLE)[0].cpu_shares == 512
 
 
-async def test_what_may_pass_at_start_is_tried_again(
+async def test_transient_start_error_is_retried(
     manager: ResourceManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
     files.refuse, files.loop = Transient("systemd does not answer"), asyncio.get_running_loop()
@@ -345,8 +343,8 @@ def test_the_policy_follows_the_configuration(config: PolicyConfig, swap: int, s
 @pytest.mark.parametrize(
     ("config", "mode", "message"),
     [
-        (PolicyConfig(limited_swap=True), Mode.V1, "LimitedSwap: this needs cgroup v2"),
-        (PolicyConfig(single_process_oom_kill=False), Mode.V1, "singleProcessOOMKill: false: this needs cgroup v2"),
+        (PolicyConfig(limited_swap=True), Mode.V1, "LimitedSwap: cgroup v2 is required"),
+        (PolicyConfig(single_process_oom_kill=False), Mode.V1, "singleProcessOOMKill: false: cgroup v2 is required"),
         (PolicyConfig(refuse_swap=True), Mode.V2, "failSwapOn: false"),
     ],
 )

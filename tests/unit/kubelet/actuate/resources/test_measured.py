@@ -1,4 +1,4 @@
-"""What the cgroup driver does is measured and otherwise unchanged."""
+"""Measured cgroup driver: operations are measured and otherwise unchanged."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.meter import ToldMeter
 
 
-def test_work_is_told_and_questions_are_not(tmp_path: Path) -> None:
+def test_operations_are_measured_and_reads_are_not(tmp_path: Path) -> None:
     meter, files = ToldMeter(), FakeCgroupFiles(tmp_path / "cgroup")
     cgroups = MeasuredCgroups(CgroupV2(files.root, files), meter, VirtualClock())
     cgroups.create("/pods", CgroupResources(cpu_shares=2))

@@ -43,7 +43,7 @@ def test_burstable_falls_with_the_request(memory: str, expected: int) -> None:
     assert score(Pod(spec=PodSpec(containers=(box("a", memory), box("b"))))) == expected
 
 
-def test_the_other_classes() -> None:
+def test_oom_score_of_guaranteed_and_best_effort() -> None:
     assert score(Pod(spec=PodSpec(containers=(box("a"),)))) == 1000
     assert score(Pod(spec=PodSpec(containers=(box("a", "1Gi", full=True),)))) == -997
 
@@ -58,7 +58,7 @@ def test_node_critical_comes_last() -> None:
     assert score(pod) == -997
 
 
-def test_a_sidecar_outlives_what_it_serves() -> None:
+def test_sidecar_has_no_higher_oom_score_than_its_containers() -> None:
     sidecar = box("proxy", "8Mi", sidecar=True)
     pod = Pod(spec=PodSpec(containers=(box("a", "4Gi"), box("b", "2Gi")), init_containers=(sidecar,)))
     assert score(pod, sidecar) == 750, "as the least protected of the containers"

@@ -1,4 +1,4 @@
-"""Ranges of ids for pods: dealt out once each, remembered on disk, given back."""
+"""User namespaces: ranges are allocated once each, recorded on disk, and released."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_the_next_free_range_is_free_and_whole(taken: set[int], last: int | None
         ("0: kubelet x 2\n", "0: kubelet x 2\n", "exactly one range"),
     ],
 )
-def test_what_getsubids_says(uids: str, gids: str, text: str) -> None:
+def test_parse_getsubids(uids: str, gids: str, text: str) -> None:
     if text:
         with pytest.raises(Invalid, match=text):
             parse_getsubids(uids, gids, UNIT)
@@ -93,7 +93,7 @@ def test_what_getsubids_says(uids: str, gids: str, text: str) -> None:
         lambda f: {"uidMappings": 7},
     ],
 )
-def test_files_that_are_none_of_ours(change: Callable[[dict[str, object]], dict[str, object]]) -> None:
+def test_invalid_record_raises(change: Callable[[dict[str, object]], dict[str, object]]) -> None:
     content = json.loads(to_file(65536, 65536))
     assert from_file(json.dumps(content).encode(), POOL) == 65536
     with pytest.raises(Invalid):
@@ -105,10 +105,10 @@ def test_files_that_are_none_of_ours(change: Callable[[dict[str, object]], dict[
 
 @pytest.fixture
 def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserNamespaces:
-    def nobody(name: str) -> None:
+    def no_user(name: str) -> None:
         raise KeyError(name)
 
-    monkeypatch.setattr(pwd, "getpwnam", nobody)
+    monkeypatch.setattr(pwd, "getpwnam", no_user)
     for name in (A, B, C):
         (tmp_path / name).mkdir()
     return make(tmp_path)
@@ -138,7 +138,7 @@ async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: UserNamespaces
     assert third is not None and third.uids[0].host_id == 3 * UNIT
 
 
-async def test_ids_are_given_back(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_released_ids_are_free_again(users: UserNamespaces, tmp_path: Path) -> None:
     await users.load([])
     await users.allocate(pod("a"), "")
     for _ in range(2):
@@ -162,19 +162,21 @@ async def test_pods_with_the_nodes_users_need_nothing(users: UserNamespaces, tmp
         ("kata", False, 'RuntimeClass handler "kata" does not support user namespaces'),
     ],
 )
-async def test_a_runtime_that_cannot(tmp_path: Path, handler: str, supported: bool | None, text: str) -> None:
+async def test_runtime_without_user_namespaces_raises(
+    tmp_path: Path, handler: str, supported: bool | None, text: str
+) -> None:
     users = make(tmp_path, supported=supported)
     with pytest.raises(Invalid, match=text):
         await users.allocate(pod("a"), handler)
 
 
-async def test_a_disk_that_does_not_take_it(users: UserNamespaces) -> None:
+async def test_record_that_cannot_be_written_raises_transient(users: UserNamespaces) -> None:
     with pytest.raises(Transient, match="create user namespace"):
         await users.allocate(pod("no-directory"), "")
     assert users.given(pod("no-directory")) is None
 
 
-async def test_a_broken_file_and_ids_given_twice_harm_no_other_pod(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_damaged_record_and_duplicate_ids_affect_no_other_pod(users: UserNamespaces, tmp_path: Path) -> None:
     (tmp_path / "a" / "userns").write_text("{")
     for name in ("b", "c"):
         (tmp_path / name / "userns").write_bytes(to_file(2 * UNIT, UNIT))
@@ -195,13 +197,13 @@ async def test_ids_of_the_user_kubelet(tmp_path: Path, monkeypatch: pytest.Monke
     users = make(tmp_path)
     (tmp_path / "a").mkdir()
     await users.load([])
-    with pytest.raises(Invalid, match="cannot find out the sub-ids"):
+    with pytest.raises(Invalid, match="cannot read the sub-ids"):
         await users.allocate(pod("a"), "")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert await module.node_pool(UNIT) == IdPool.default()
 
 
-async def test_an_odd_length_turns_away_only_who_wants_ids(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_invalid_length_rejects_only_pods_with_user_namespaces(users: UserNamespaces, tmp_path: Path) -> None:
     odd = make(tmp_path, per_pod=1000)
     await odd.load([])
     await odd.allocate(pod("a", None), "")
