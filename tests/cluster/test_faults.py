@@ -58,7 +58,7 @@ def test_a_pod_deleted_while_the_agent_was_down_is_only_stopped(cluster: Cluster
     cluster.api.wait_gone("doomed", 20.0, cluster.agent.log_tail)
 
 
-def test_pods_run_on_and_their_news_arrive_when_the_api_server_was_away(cluster: Cluster, apiserver: EnvTest) -> None:
+def test_statuses_are_sent_after_api_server_outage(cluster: Cluster, apiserver: EnvTest) -> None:
     cluster.run(pod("alive", container(command=serving("touch /tmp/ok"), readinessProbe=_PROBE)))
     ending = cluster.run(pod("ending", container(command=serving()), restartPolicy="Never"))
     cluster.ready("alive")
@@ -106,7 +106,7 @@ def test_an_agent_that_starts_without_an_api_server_runs_its_manifests(cluster: 
     cluster.delete("stays")
 
 
-def test_a_finished_pod_keeps_its_end_over_a_crash(cluster: Cluster) -> None:
+def test_finished_pod_keeps_its_phase_after_crash(cluster: Cluster) -> None:
     cluster.run(pod("ended", container(command=sh("exit 3")), restartPolicy="Never"))
     before = cluster.until("ended", lambda p: p.status.phase == "Failed")
     cluster.agent.stop(signal.SIGKILL)

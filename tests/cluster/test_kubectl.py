@@ -34,7 +34,7 @@ def kubectl(apiserver: EnvTest, cluster: Cluster) -> Iterator[Kubectl]:
     made("delete", "pod", "--all", "--grace-period=1", "--ignore-not-found")
 
 
-def test_a_walk_with_kubectl(kubectl: Kubectl, cluster: Cluster, tmp_path: Path) -> None:
+def test_kubectl_commands_succeed(kubectl: Kubectl, cluster: Cluster, tmp_path: Path) -> None:
     nodes = kubectl("get", "nodes", "-o", "wide")
     assert NODE in nodes and " Ready " in nodes and "://" in nodes
 

@@ -76,7 +76,7 @@ def _ephemeral_ended(pod: Pod) -> bool:
     return any(each.state and each.state.terminated for each in pod.status.ephemeral_container_statuses)
 
 
-def test_a_pod_starts_and_ends_whatever_the_api_server_does(newer: Cluster, fake: FakeApiThread) -> None:
+def test_pod_starts_and_ends_despite_api_server_faults(newer: Cluster, fake: FakeApiThread) -> None:
     fake.fail(
         Fault("PATCH .*/pods/.*status", status=500, times=2),
         Fault("PATCH .*/pods/.*status", status=429, retry_after=1, times=2),
@@ -112,7 +112,7 @@ def test_watches_that_are_slow_or_too_old_lose_nothing(newer: Cluster, fake: Fak
         newer.delete(name)
 
 
-def test_one_object_that_cannot_be_decoded_harms_no_other(newer: Cluster, fake: FakeApiThread) -> None:
+def test_undecodable_object_does_not_affect_others(newer: Cluster, fake: FakeApiThread) -> None:
     newer.run(pod("lives"))
     newer.ready("lives")
     fake.fail(Fault("GET /api/v1/pods.*watch=true", truncate=True), Fault("GET /api/v1/pods.*watch=true", corrupt=True))
@@ -171,7 +171,7 @@ def _written(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_a_pod_gets_a_certificate_and_those_whom_it_may_trust(newer: Cluster) -> None:
+def test_pod_gets_certificate_and_trust_bundle(newer: Cluster) -> None:
     _account(newer)
     first, second = ClusterAuthority.make("first"), ClusterAuthority.make("second")
     bundles = f"{_CERTIFICATES}/clustertrustbundles"
@@ -271,7 +271,7 @@ def _has_size(cpu: str, memory: str) -> Callable[[Pod], bool]:
     return holds
 
 
-def test_a_running_pod_gets_another_size(newer: Cluster) -> None:
+def test_running_pod_is_resized_in_place(newer: Cluster) -> None:
     eats = serving("x=$(head -c 30000000 /dev/zero | tr '\\0' a); touch /tmp/eaten")
     newer.run(pod("sized", container(command=eats, resources=_resources("100m", "64Mi"))))
     before = container_status(newer.ready("sized"))
@@ -305,7 +305,7 @@ def test_a_running_pod_gets_another_size(newer: Cluster) -> None:
     newer.delete("sized")
 
 
-def test_a_container_that_asks_for_it_is_restarted_for_its_size(newer: Cluster) -> None:
+def test_resize_policy_restart_container_restarts_it(newer: Cluster) -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     newer.run(pod("again", container(resources=_resources("100m", "64Mi"), resizePolicy=policy)))
     newer.ready("again")
@@ -318,7 +318,7 @@ def test_a_container_that_asks_for_it_is_restarted_for_its_size(newer: Cluster) 
     newer.delete("again")
 
 
-def test_a_size_that_does_not_fit_waits_for_room_also_over_a_restart(newer: Cluster) -> None:
+def test_deferred_resize_survives_restart(newer: Cluster) -> None:
     node = newer.api.node(NODE)
     assert node is not None
     there = to_bytes(node["status"]["allocatable"]["memory"]) >> 20

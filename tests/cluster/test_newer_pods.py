@@ -37,7 +37,7 @@ def first_token(token: Path) -> str:
     return token.read_text()
 
 
-def test_a_status_is_patched_without_a_look_before(newer: Cluster, fake: FakeApiThread, first_token: str) -> None:
+def test_status_is_patched_without_get(newer: Cluster, fake: FakeApiThread, first_token: str) -> None:
     store, begun = fake.api.store, len(fake.api.requests)
 
     def phases() -> list[str]:
@@ -55,7 +55,7 @@ def test_a_status_is_patched_without_a_look_before(newer: Cluster, fake: FakeApi
     assert first_token.startswith("token-default-")
 
 
-def test_a_pod_of_another_system_is_turned_away(newer: Cluster) -> None:
+def test_pod_for_another_os_is_rejected(newer: Cluster) -> None:
     newer.run(pod("glazed", os={"name": "windows"}))
     found = newer.until("glazed", lambda p: p.status.phase == "Failed")
     assert found.status.reason == "PodOSNotSupported" and not container_status(found).container_id
@@ -65,7 +65,7 @@ def test_a_pod_of_another_system_is_turned_away(newer: Cluster) -> None:
     newer.delete("plain", 1)
 
 
-def test_a_pod_has_the_name_that_goes_before_all_others(newer: Cluster) -> None:
+def test_pod_hostname_override_takes_precedence(newer: Cluster) -> None:
     newer.run(pod("named", hostname="short", subdomain="site", hostnameOverride="any.name.example"))
     address = newer.ready("named").status.pod_ip
     assert newer.agent.exec("named", "hostname").strip() == "any.name.example"
@@ -74,7 +74,7 @@ def test_a_pod_has_the_name_that_goes_before_all_others(newer: Cluster) -> None:
     newer.delete("named", 1)
 
 
-def test_a_pod_has_users_of_its_own(newer: Cluster) -> None:
+def test_pod_with_user_namespace_runs(newer: Cluster) -> None:
     """On a runtime without the feature the pod waits, and an event names the reason."""
     newer.run(pod("apart", hostUsers=False))
     node = newer.api.node(NODE)
@@ -90,7 +90,7 @@ def test_a_pod_has_users_of_its_own(newer: Cluster) -> None:
     newer.delete("apart", 1)
 
 
-def test_what_the_node_can_do(newer: Cluster, daemon: PrivateRuntime) -> None:
+def test_node_reports_its_features(newer: Cluster, daemon: PrivateRuntime) -> None:
     node = newer.api.node(NODE)
     assert node is not None
     status = node["status"]

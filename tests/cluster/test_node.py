@@ -64,7 +64,7 @@ def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:
     cluster.api.merge(_PATH, {"spec": {"unschedulable": None}})
 
 
-def test_a_node_given_up_by_the_control_plane_says_that_it_lives(cluster: Cluster) -> None:
+def test_node_marked_unknown_becomes_ready_again(cluster: Cluster) -> None:
     status = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
     cluster.api.strategic(f"{_PATH}/status", {"status": status})
     wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 10.0, cluster.agent.log_tail)
@@ -77,7 +77,7 @@ def test_the_lease_is_renewed(cluster: Cluster) -> None:
     wait_for(lambda: cluster.api.get(path)["spec"]["renewTime"] != first["renewTime"], 8.0, cluster.agent.log_tail)
 
 
-def test_a_deleted_node_comes_back(cluster: Cluster) -> None:
+def test_deleted_node_is_registered_again(cluster: Cluster) -> None:
     before = _node(cluster)["metadata"]["uid"]
     cluster.api.delete(_PATH)
 

@@ -61,7 +61,7 @@ def web(apiserver: EnvTest, cluster: Cluster) -> Iterator[Web]:
     cluster.delete("web", grace=1)
 
 
-def test_the_node_says_where_it_serves(web: Web) -> None:
+def test_node_reports_its_kubelet_port(web: Web) -> None:
     _, text = web.api(f"/api/v1/nodes/{NODE}")
     assert json.loads(text)["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == web.cluster.agent.node_port
 
@@ -103,7 +103,7 @@ def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
     assert web.node("/metrics/resource", "not-a-token")[0] == 401
 
 
-def test_pages_for_people(web: Web) -> None:
+def test_node_pages_through_the_api_server_proxy(web: Web) -> None:
     base = f"/api/v1/nodes/{NODE}/proxy"
     shown = json.loads(web.api(f"{base}/runningpods/")[1])
     assert [(each["metadata"]["name"], each["spec"]["containers"][0]["name"]) for each in shown["items"]] == [
@@ -118,7 +118,7 @@ def test_pages_for_people(web: Web) -> None:
     assert "task sync-loop:" in web.api(f"{base}/debug/pprof/goroutine")[1]
 
 
-def test_who_has_no_rights_on_nodes_is_refused(web: Web, apiserver: EnvTest) -> None:
+def test_client_without_rights_on_nodes_is_forbidden(web: Web, apiserver: EnvTest) -> None:
     status, text = web.node("/pods", apiserver.tokens["outsider"])
     assert (status, text) == (
         403,
@@ -126,7 +126,7 @@ def test_who_has_no_rights_on_nodes_is_refused(web: Web, apiserver: EnvTest) -> 
     )
 
 
-def test_who_has_the_right_for_one_thing_gets_that_only(web: Web, apiserver: EnvTest) -> None:
+def test_client_with_one_subresource_can_use_only_that(web: Web, apiserver: EnvTest) -> None:
     """The role of docs/joining.md for monitoring."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "monitoring"}}

@@ -72,7 +72,7 @@ def test_an_immutable_secret_is_mounted(cluster: Cluster) -> None:
     cluster.api.delete(f"{_SECRETS}/fixed")
 
 
-def test_a_secret_opens_a_registry(cluster: Cluster, tmp_path: Path) -> None:
+def test_image_pull_secret_gives_access_to_registry(cluster: Cluster, tmp_path: Path) -> None:
     with Registry(tmp_path) as registry:
         registry.password = "robot:hunter2"
         image = registry.add("private", files={"hello": b"from behind a door"})
@@ -87,7 +87,7 @@ def test_a_secret_opens_a_registry(cluster: Cluster, tmp_path: Path) -> None:
     cluster.api.delete(f"{_SECRETS}/key")
 
 
-def test_services_become_variables(cluster: Cluster) -> None:
+def test_services_become_environment_variables(cluster: Cluster) -> None:
     service = {
         "apiVersion": "v1",
         "kind": "Service",

@@ -21,7 +21,7 @@ def node_config() -> Json:
     return {"clusterDomain": "cluster.test"}
 
 
-def test_a_pod_runs_and_its_status_is_told(cluster: Cluster) -> None:
+def test_pod_runs_and_its_status_is_reported(cluster: Cluster) -> None:
     made = cluster.run(pod("web"))
     found = cluster.ready("web")
     status = found.status
@@ -84,7 +84,7 @@ def test_names_in_a_pod(cluster: Cluster) -> None:
         cluster.delete(name, 1)
 
 
-def test_a_pod_of_another_node_is_not_ours(cluster: Cluster) -> None:
+def test_pod_of_another_node_is_ignored(cluster: Cluster) -> None:
     cluster.api.run_pod(pod("elsewhere"), "othernode")
     cluster.run(pod("here"))
     cluster.ready("here")
@@ -120,7 +120,7 @@ def test_the_node_is_registered(cluster: Cluster, daemon: PrivateRuntime) -> Non
     assert lease["spec"]["holderIdentity"] == NODE and lease["spec"]["leaseDurationSeconds"] == 40
 
 
-def test_events_are_told(cluster: Cluster) -> None:
+def test_events_are_sent_to_the_api_server(cluster: Cluster) -> None:
     failing = container("bad", image="localhost/no/such:1", imagePullPolicy="Never")
     cluster.run(pod("eventful", failing))
     found: dict[str, int] = {}
@@ -141,7 +141,7 @@ def test_events_are_told(cluster: Cluster) -> None:
     cluster.delete("eventful")
 
 
-def test_pods_that_do_not_fit_are_turned_away(cluster: Cluster) -> None:
+def test_pods_that_do_not_fit_are_rejected(cluster: Cluster) -> None:
     large = container(resources={"requests": {"memory": "100Ti"}})
     busy = container(resources={"requests": {"cpu": "5000"}})
     port = container(ports=[{"containerPort": 80, "hostPort": 18080}])

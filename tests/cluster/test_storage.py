@@ -195,7 +195,7 @@ def test_a_pod_keeps_its_volumes_over_a_restart_of_the_agent(storage: Storage) -
     assert (local / "hello").exists()
 
 
-def test_a_device_and_how_full_volumes_are(storage: Storage) -> None:
+def test_block_device_and_volume_stats(storage: Storage) -> None:
     cluster = storage.cluster
     storage.bind("block", csi={"driver": DRIVER, "volumeHandle": "vol-2"}, volumeMode="Block")
     volumes = [
@@ -233,7 +233,7 @@ def test_a_device_and_how_full_volumes_are(storage: Storage) -> None:
     assert not link.is_symlink()
 
 
-def test_a_pod_that_went_while_the_agent_was_down_leaves_nothing(storage: Storage) -> None:
+def test_pod_deleted_while_agent_is_down_leaves_no_volumes(storage: Storage) -> None:
     cluster = storage.cluster
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     made = cluster.run(pod("short", container(volumeMounts=[mount("data", "/data")]), volumes=volumes))

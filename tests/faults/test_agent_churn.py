@@ -142,7 +142,7 @@ def churn(agent: AgentProcess, tmp_path: Path) -> Iterator[Churn]:
 
 
 @pytest.mark.timeout(480)
-def test_thirty_ends(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> None:
+def test_agent_killed_thirty_times_loses_nothing(agent: AgentProcess, daemon: PrivateRuntime, churn: Churn) -> None:
     traces = NodeTraces(agent, daemon)
     slowest = 0.0
     for number in range(1, _ENDS + 1):

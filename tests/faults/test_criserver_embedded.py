@@ -87,7 +87,7 @@ def test_after_an_upgrade_the_server_is_replaced(agent: AgentProcess, server: Pr
     assert _first_start(agent) == identity
 
 
-def test_a_server_that_a_person_started_is_used(agent: AgentProcess, server: PrivateCriServer) -> None:
+def test_server_started_by_administrator_is_used(agent: AgentProcess, server: PrivateCriServer) -> None:
     identity = _first_start(agent)
     agent.stop()
     server.stop()

@@ -64,7 +64,7 @@ def _ids(pods: list[Pod]) -> list[str]:
     return [container_status(each).container_id for each in pods]
 
 
-def test_both_daemons_killed_at_once(agent: AgentProcess, server: PrivateCriServer) -> None:
+def test_pods_survive_simultaneous_kill_of_both_daemons(agent: AgentProcess, server: PrivateCriServer) -> None:
     names = [f"stay-{number}" for number in range(4)]
     for name in names:
         agent.write(f"{name}.json", pod(name))
@@ -167,7 +167,7 @@ async def _state(client: CriClient, identity: ContainerID) -> int:
     return (await client.container_status(identity)).status.state
 
 
-def test_a_start_goes_on_when_its_client_vanishes(server: PrivateCriServer, tmp_path: Path) -> None:
+def test_start_continues_when_its_client_disconnects(server: PrivateCriServer, tmp_path: Path) -> None:
     directory = tmp_path / f"pktest-vanish-{os.getpid()}"
     directory.mkdir()
     runs, told = asyncio.run(_start_and_vanish(server.endpoint, directory))
@@ -175,7 +175,7 @@ def test_a_start_goes_on_when_its_client_vanishes(server: PrivateCriServer, tmp_
     assert "only a created one can be started" in told
 
 
-def test_an_exec_ends_with_its_server(agent: AgentProcess, server: PrivateCriServer) -> None:
+def test_exec_ends_when_its_server_is_killed(agent: AgentProcess, server: PrivateCriServer) -> None:
     agent.write("busy.json", pod("busy", container()))
     before = _ids(agent.wait_running("busy"))
     identity = ContainerID(before[0].partition("://")[2])
@@ -275,7 +275,7 @@ def test_damaged_database_does_not_affect_containers(agent: AgentProcess, server
     assert list((server.home / "root").glob("state.db.damaged-*"))
 
 
-def test_a_container_that_no_record_speaks_of_is_left_alone(server: PrivateCriServer, tmp_path: Path) -> None:
+def test_running_container_without_record_is_not_removed(server: PrivateCriServer, tmp_path: Path) -> None:
     directory = tmp_path / f"pktest-unknown-{os.getpid()}"
     directory.mkdir()
     sandbox_config, config = _configs(directory)

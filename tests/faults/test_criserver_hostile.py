@@ -123,7 +123,7 @@ def yard(isolation: Isolation) -> Iterator[Yard]:
         remove_cgroups(cgroup)
 
 
-def test_container_whose_name_is_no_text_is_stopped_and_removed(yard: Yard) -> None:
+def test_container_with_invalid_utf8_process_name_is_stopped_and_removed(yard: Yard) -> None:
     script = r"printf 'caf\303) Z 1 1' > /proc/self/comm; trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
     async def stop(client: CriClient) -> None:
@@ -137,7 +137,7 @@ def test_container_whose_name_is_no_text_is_stopped_and_removed(yard: Yard) -> N
     yard.do(stop)
 
 
-def test_server_starts_while_a_container_runs_whose_name_is_no_text(yard: Yard) -> None:
+def test_server_starts_with_container_with_invalid_utf8_process_name(yard: Yard) -> None:
     container = ContainerID("")
 
     async def begin(client: CriClient) -> None:
@@ -286,7 +286,7 @@ def _change_boot(root: Path, boot: str, *, noted_in_records: bool) -> None:
             database.execute("UPDATE sandboxes SET body = ? WHERE id = ?", (body.replace(now, then), identity))
 
 
-def test_server_starts_on_files_that_are_none(yard: Yard) -> None:
+def test_server_starts_with_other_file_types_in_place_of_its_files(yard: Yard) -> None:
     """The server's own files are replaced by other file types, and there are unknown files among those of pods."""
     home, strange = yard.server.home, "f" * 64
     yard.server.signal(signal.SIGKILL)

@@ -171,7 +171,7 @@ async def _busy_port_forward(pod: Pod, client: CriClient) -> AsyncIterator[SpdyS
 
 
 @pytest.mark.parametrize("busy", [_busy_exec, _busy_terminal, _busy_attach, _busy_port_forward])
-def test_a_stream_ends_with_its_server(
+def test_stream_ends_when_its_server_is_killed(
     stage: Stage, running: Pod, busy: Callable[[Pod, CriClient], AsyncIterator[SpdyStream]]
 ) -> None:
     """The client is disconnected at once; the next server kills the command, and the pod keeps running."""

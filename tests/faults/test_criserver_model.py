@@ -148,7 +148,7 @@ class _Pods:
         assert not await client.list_containers()
 
 
-def test_concurrent_calls_and_sudden_ends_leave_lists_and_machine_in_agreement(
+def test_concurrent_calls_and_kills_leave_lists_and_machine_consistent(
     stage: Stage, kills: int, luck: random.Random
 ) -> None:
     first = Pod(stage, "first-of-lots")

@@ -156,7 +156,7 @@ async def pods(server: PrivateCriServer, isolation: Isolation) -> AsyncIterator[
     assert made.held() == []
 
 
-async def test_a_plugin_that_hangs_while_it_adds(pods: Pods) -> None:
+async def test_plugin_that_hangs_in_add_fails_only_its_pod(pods: Pods) -> None:
     """The creation is undone with an error that names the hanging plugin; other pods start meanwhile."""
     pods.hang("ADD")
     begin = time.monotonic()
@@ -173,7 +173,7 @@ async def test_a_plugin_that_hangs_while_it_adds(pods: Pods) -> None:
     assert await pods.address(await pods.run("slow"))
 
 
-async def test_a_plugin_that_hangs_while_it_deletes(pods: Pods) -> None:
+async def test_plugin_that_hangs_in_del_keeps_the_address(pods: Pods) -> None:
     """The stop fails until the plugin succeeds; the address is not allocated again until then."""
     slow = await pods.run("slow")
     address = await pods.address(slow)
@@ -194,7 +194,7 @@ async def test_a_plugin_that_hangs_while_it_deletes(pods: Pods) -> None:
     await pods.client.remove_pod_sandbox(slow)
 
 
-async def test_addresses_run_out(pods: Pods) -> None:
+async def test_pod_without_free_address_is_refused(pods: Pods) -> None:
     boxes = [await pods.run(f"pod-{number}") for number in range(_ADDRESSES)]
     taken = [await pods.address(box) for box in boxes]
     assert pods.held() == sorted(taken)
@@ -205,7 +205,7 @@ async def test_addresses_run_out(pods: Pods) -> None:
     assert await pods.address(await pods.run("one-more")) == taken[2]
 
 
-async def test_the_runtime_of_a_handler(pods: Pods) -> None:
+async def test_handler_runs_pod_with_its_runtime(pods: Pods) -> None:
     """The handler's program in the configuration runs the pod, also after a restart of the server."""
     noted = pods.server.home / "noted"
     container = await pods.start("special", "sleep", "3600", handler="noting")
@@ -230,7 +230,7 @@ def _monitor(server: PrivateCriServer, container: ContainerID) -> int:
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["beside", "while-down"])
-async def test_a_monitor_that_is_killed(pods: Pods, restarted: bool) -> None:
+async def test_container_with_killed_monitor_keeps_running(pods: Pods, restarted: bool) -> None:
     """The container keeps running and is never lost; its exit is detected, only the exit code is unknown."""
     kept = await pods.start("kept", "sleep", "3600")
     short = await pods.start("short", "sh", "-c", "while [ ! -e /over ]; do sleep 0.05; done; exit 7")

@@ -47,7 +47,7 @@ def _node_events(agent: AgentProcess) -> list[Event]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP], ids=lambda how: how.name)
-def test_the_runtime_is_away_for_a_while(
+def test_pods_are_reconciled_after_runtime_outage(
     agent: AgentProcess, daemon: PrivateRuntime, apply: Apply, how: signal.Signals
 ) -> None:
     label = how.name.lower()
@@ -104,7 +104,9 @@ def _is_healthy(agent: AgentProcess) -> bool:
         return False
 
 
-def test_an_agent_that_starts_before_its_runtime(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+def test_agent_started_before_its_runtime_waits_for_it(
+    agent: AgentProcess, daemon: PrivateRuntime, apply: Apply
+) -> None:
     apply("early", pod("early"))
     before = agent.wait_running("early")[0]
     agent.kill()
@@ -156,7 +158,7 @@ def _kill_pause(uid: str) -> None:
 
 
 @pytest.mark.only_on("containerd")
-def test_a_shim_that_dies_is_survived(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+def test_pod_with_killed_shim_is_restarted(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     """The kernel's OOM killer may kill a shim: the pod is restarted, others are not affected."""
     apply("shim", pod("shim"), pod("bystander"))
     before, other = agent.wait_running("shim", "bystander")

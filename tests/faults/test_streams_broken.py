@@ -83,7 +83,7 @@ async def _vanish(agent: AgentProcess, path: str, delay: float) -> None:
 
 
 @pytest.mark.timeout(3600)
-async def test_clients_that_vanish_leave_nothing(
+async def test_disconnected_clients_leave_nothing(
     agent: AgentProcess, daemon: PrivateRuntime, luck: random.Random, disconnects: int
 ) -> None:
     paths = list(_KINDS)
@@ -114,7 +114,7 @@ async def test_clients_that_vanish_leave_nothing(
         assert done.stdout.strip() == "0"
 
 
-async def test_a_client_that_does_not_read(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+async def test_client_that_does_not_read_blocks_its_command(agent: AgentProcess, daemon: PrivateRuntime) -> None:
     """The command blocks; neither daemon buffers its output."""
     runtime = daemon.pid()
     assert runtime is not None

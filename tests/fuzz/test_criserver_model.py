@@ -210,7 +210,7 @@ _ROUNDS = st.builds(
 
 @settings(max_examples=_EXAMPLES)
 @given(st.integers(0, 1 << 32), st.lists(_ROUNDS, min_size=3, max_size=12))
-def test_calls_at_once_and_sudden_ends_leave_server_and_machine_in_agreement(seed: int, rounds: list[Round]) -> None:
+def test_concurrent_calls_and_kills_leave_server_and_machine_consistent(seed: int, rounds: list[Round]) -> None:
     loop = SimulatedLoop(random.Random(seed))
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -107,7 +107,7 @@ async def _start(settings: Settings) -> list[SandboxRecord]:
 @given(st.lists(_DAMAGE, max_size=5))
 @example([("run/bundles", _loop, b"")])
 @example([("root/state.db", _sparse, b""), ("root/records/sandboxes/s1.json", _fifo, b"")])
-def test_start_comes_through_whatever_lies_in_the_place_of_its_files(
+def test_start_succeeds_with_any_files_in_place_of_its_own(
     damage: list[tuple[str, Callable[[Path, bytes], None], bytes]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:

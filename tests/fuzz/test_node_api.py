@@ -275,7 +275,7 @@ def test_server_goes_on_serving(rig: Rig, requests: list[tuple[str, bytes, bytes
 
 
 @given(st.binary(max_size=200))
-def test_server_survives_what_is_no_http(rig: Rig, data: bytes) -> None:
+def test_server_survives_data_that_is_not_http(rig: Rig, data: bytes) -> None:
     request = _request("GET", b"/healthz", b"", "admin")
     rig.ask(data + b"\r\n\r\n" + request, frozenset())
     assert not rig.seen.defects

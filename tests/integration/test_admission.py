@@ -48,7 +48,7 @@ def test_reasons(agent: AgentProcess, apply: Apply) -> None:
     assert "UnexpectedAdmissionError" in shown
 
 
-def test_a_restart_keeps_who_is_in_and_who_is_not(agent: AgentProcess, apply: Apply) -> None:
+def test_admission_decisions_survive_restart(agent: AgentProcess, apply: Apply) -> None:
     names = ["a", "b", "c", "d"]
     for name in names:
         apply(name, pod(name))

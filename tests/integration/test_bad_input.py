@@ -76,7 +76,7 @@ def _is_same(agent: AgentProcess, before: Pod) -> bool:
 
 
 @pytest.mark.parametrize(("content", "told"), _CASES)
-def test_a_bad_edit_leaves_the_pod_running(
+def test_invalid_edit_of_manifest_keeps_pod_running(
     agent: AgentProcess, apply: Apply, bystander: Pod, content: str | bytes, told: str
 ) -> None:
     apply("edited", pod("victim"))
@@ -96,7 +96,7 @@ def test_a_bad_edit_leaves_the_pod_running(
     assert _is_same(agent, before)
 
 
-def test_one_name_in_two_files_runs_once(agent: AgentProcess, apply: Apply) -> None:
+def test_pod_in_two_files_runs_once(agent: AgentProcess, apply: Apply) -> None:
     apply("first", pod("twice", container("one")))
     before = agent.wait_running("twice")[0]
     apply("second", pod("twice", container("two")))

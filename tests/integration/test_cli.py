@@ -287,7 +287,7 @@ def test_version_and_completion(agent: AgentProcess, daemon: PrivateRuntime) -> 
     assert "_PYKUBELET_COMPLETE" in script
 
 
-def test_without_an_agent(tmp_path: Path) -> None:
+def test_commands_without_an_agent_name_the_remedy(tmp_path: Path) -> None:
     done = subprocess.run(
         cli_command(tmp_path / "none.sock", "get", "pods"), capture_output=True, text=True, env=environment()
     )

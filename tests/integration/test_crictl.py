@@ -127,7 +127,7 @@ def _wait_logs(crictl: Crictl, container: str) -> None:
     )
 
 
-def test_a_walk_with_crictl(crictl: Crictl, isolation: Isolation, daemon: PrivateRuntime) -> None:
+def test_crictl_commands_succeed(crictl: Crictl, isolation: Isolation, daemon: PrivateRuntime) -> None:
     assert daemon.name in crictl("version") and "RuntimeReady" in crictl("info")
     pod_file = _pod(crictl, isolation)
     pod = crictl("runp", pod_file)

@@ -116,7 +116,7 @@ async def _refused(work: Awaitable[object]) -> tuple[StatusCode, str]:
     return failed.value.code(), failed.value.details() or ""
 
 
-async def test_every_refusal_has_its_code_and_names_what_it_is_about(given: Given) -> None:
+async def test_every_refusal_has_its_code_and_names_the_object(given: Given) -> None:
     seen = [await _refused(work(given)) for work, _, _ in _CASES]
     words = [each.replace("<running>", given.running).replace("<created>", given.created) for _, _, each in _CASES]
     wrong = [
@@ -129,7 +129,7 @@ async def test_every_refusal_has_its_code_and_names_what_it_is_about(given: Give
     assert [box.id for box in boxes if box.metadata.uid == given.runtime.logs.name] == [given.sandbox]
 
 
-async def test_a_taken_name_and_a_stopped_pod(given: Given) -> None:
+async def test_reserved_name_and_stopped_pod_are_refused(given: Given) -> None:
     changed = given.runtime.pod_config()
     changed.labels["changed"] = "yes"
     code, words = await _refused(given.run(changed))
@@ -144,7 +144,7 @@ async def test_a_taken_name_and_a_stopped_pod(given: Given) -> None:
     assert code is StatusCode.FAILED_PRECONDITION and given.sandbox in words
 
 
-async def test_the_events_of_a_life(given: Given) -> None:
+async def test_events_of_pod_life_cycle_are_sent_in_order(given: Given) -> None:
     """The events arrive in order, each with the state of the pod at that time."""
     runtime = given.runtime
     seen: list[pb.ContainerEventResponse] = []

@@ -33,7 +33,9 @@ def _run(daemon: PrivateRuntime, *arguments: str) -> str:
     return done.stdout
 
 
-def test_an_image_comes_and_goes(daemon: PrivateRuntime, registry: Registry, tmp_path: Path) -> None:
+def test_image_pull_export_import_and_removal_on_terminal(
+    daemon: PrivateRuntime, registry: Registry, tmp_path: Path
+) -> None:
     """Pull with progress bars, list, export, remove, import under the same name, remove."""
     reference = registry.add("shown", files={"/own": registry.host.encode()})
     registry.hold()
@@ -57,7 +59,7 @@ def test_an_image_comes_and_goes(daemon: PrivateRuntime, registry: Registry, tmp
     _run(daemon, "rm", reference)
 
 
-def test_a_pull_is_ended_by_ctrl_c(daemon: PrivateRuntime, registry: Registry) -> None:
+def test_pull_is_cancelled_by_ctrl_c(daemon: PrivateRuntime, registry: Registry) -> None:
     reference = registry.add("broken-off", files={"/own": registry.host.encode()})
     registry.hold()
     with Terminal(_command(daemon, "pull", reference), env=environment()) as terminal:

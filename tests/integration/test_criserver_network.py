@@ -87,7 +87,7 @@ def allowing(daemon: PrivateRuntime) -> Iterator[PrivateCriServer]:
     daemon.start()
 
 
-async def test_pod_that_asks_for_the_address_of_another_is_refused(runtime: Runtime) -> None:
+async def test_pod_that_requests_address_of_another_is_refused(runtime: Runtime) -> None:
     first = await runtime.sandbox()
     address = (await runtime.client.pod_sandbox_status(first)).status.network.ip
     for annotation, wanted in (("cni.pykubelet/mac", _MAC), ("cni.pykubelet/ips", address)):
@@ -97,7 +97,7 @@ async def test_pod_that_asks_for_the_address_of_another_is_refused(runtime: Runt
             await runtime.sandbox(pod)
 
 
-async def test_what_the_plugins_are_asked_for(runtime: Runtime, allowing: PrivateCriServer) -> None:
+async def test_cni_capabilities_take_effect(runtime: Runtime, allowing: PrivateCriServer) -> None:
     """Capabilities ips, mac, portMappings and bandwidth, verified in the kernel."""
     daemon = allowing
     wanted = str(ipaddress.ip_network(daemon.subnet)[200])
@@ -124,7 +124,7 @@ async def test_what_the_plugins_are_asked_for(runtime: Runtime, allowing: Privat
     assert not new["8Mbit"] + new["16Mbit"], new
 
 
-async def test_a_network_that_has_changed_is_told(runtime: Runtime) -> None:
+async def test_changed_network_is_reported_by_check(runtime: Runtime) -> None:
     """CHECK detects it. Without a port mapping: Debian's portmap requires IPv6 rules even without an IPv6 address."""
     pod = runtime.pod_config()
     pod.annotations["kubernetes.io/ingress-bandwidth"] = "8M"

@@ -18,9 +18,7 @@ _SHARED_MEMORY = 64 << 20
 _BOUND = 1 << 20
 
 
-async def test_pod_that_fills_its_mounted_files_takes_nothing_of_the_node(
-    runtime: Runtime, daemon: PrivateRuntime
-) -> None:
+async def test_pod_that_fills_its_mounted_files_uses_no_node_storage(runtime: Runtime, daemon: PrivateRuntime) -> None:
     """Regression: the files were on the node's /run, which one pod could fill, so that no other could be created."""
     assert isinstance(daemon, PrivateCriServer)
     container = await runtime.start(STUBBORN)

@@ -48,7 +48,7 @@ def test_an_image_is_pulled_once_if_it_is_not_present(agent: AgentProcess, apply
     assert _pulls(registry, "once") == before
 
 
-def test_always_asks_the_registry_again(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
+def test_pull_policy_always_contacts_the_registry(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
     image = registry.add("always", files={"always": b""})
     main = container(image=image, imagePullPolicy="Always")
     apply("always", pod("always-1", main))
@@ -59,7 +59,7 @@ def test_always_asks_the_registry_again(agent: AgentProcess, apply: Apply, regis
     assert _pulls(registry, "always") > before
 
 
-def test_never_pulls_nothing(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
+def test_pull_policy_never_does_not_pull(agent: AgentProcess, apply: Apply, registry: Registry) -> None:
     image = registry.add("never", files={"never": b""})
     apply("never", pod("never", container(image=image, imagePullPolicy="Never")))
     agent.wait_pod("never", lambda p: waiting_reason(p) == "ErrImageNeverPull")
@@ -67,7 +67,7 @@ def test_never_pulls_nothing(agent: AgentProcess, apply: Apply, registry: Regist
     assert _pulls(registry, "never") == 0
 
 
-def test_a_bad_name_is_told(agent: AgentProcess, apply: Apply) -> None:
+def test_invalid_image_name_is_reported(agent: AgentProcess, apply: Apply) -> None:
     apply("badname", pod("badname", container(image="NOT//a:name")))
     agent.wait_pod("badname", lambda p: waiting_reason(p) == "InvalidImageName")
 

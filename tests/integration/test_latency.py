@@ -41,7 +41,9 @@ def _told(what: str, seconds: list[float]) -> float:
     return median
 
 
-async def test_from_one_init_container_to_the_next(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+async def test_next_init_container_starts_within_the_limit(
+    agent: AgentProcess, daemon: PrivateRuntime, apply: Apply
+) -> None:
     steps: list[Json] = [container(f"step-{number}", ["true"]) for number in range(_INIT_CONTAINERS)]
     gaps: list[float] = []
     wholes: list[float] = []
@@ -56,7 +58,9 @@ async def test_from_one_init_container_to_the_next(agent: AgentProcess, daemon: 
     assert _told("init container ended to next one created", gaps) <= _LIMIT_SECONDS
 
 
-async def test_from_an_exit_to_the_restart(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+async def test_restart_after_exit_is_within_the_limit(
+    agent: AgentProcess, daemon: PrivateRuntime, apply: Apply
+) -> None:
     # The pods have been running for a while when their containers exit: they are not polled frequently then.
     names = [f"exits-{number}" for number in range(_PODS)]
     apply(

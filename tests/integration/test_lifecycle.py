@@ -59,7 +59,7 @@ def test_status_as_kubectl_shows_it(agent: AgentProcess, daemon: PrivateRuntime,
     assert main.state.running is not None
 
 
-def test_logs_lie_where_collectors_look(agent: AgentProcess, apply: Apply) -> None:
+def test_logs_are_at_the_paths_of_log_collectors(agent: AgentProcess, apply: Apply) -> None:
     apply("logs", pod("logs", container(command=serving("echo to out; echo to err >&2"))))
     seen = agent.wait_running("logs")[0]
     directory = agent.pod_logs / f"default_logs-testnode_{seen.metadata.uid}" / "main"
@@ -71,7 +71,7 @@ def test_logs_lie_where_collectors_look(agent: AgentProcess, apply: Apply) -> No
     assert link.resolve() == (directory / "0.log").resolve()
 
 
-async def test_runtime_objects_carry_the_labels_of_kubernetes(
+async def test_runtime_objects_have_kubernetes_labels(
     agent: AgentProcess, daemon: PrivateRuntime, apply: Apply
 ) -> None:
     meta = {"labels": {"app": "web"}, "annotations": {"note": "mine"}}

@@ -22,7 +22,7 @@ def agent_config() -> dict[str, object]:
     }
 
 
-def test_rotation_under_a_reader(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
+def test_log_rotation_while_followed_loses_nothing(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
     # 100 lines of about 100 bytes every tenth of a second fill the log between two checks.
     script = 'i=0; while [ $i -lt 12000 ]; do i=$((i+1)); echo "$i ----------------------------------------"; '
     script += "[ $((i % 100)) -eq 0 ] && sleep 0.1; done"

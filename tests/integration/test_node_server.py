@@ -103,7 +103,7 @@ def test_request_without_certificate_is_unauthorized(client: Client, agent: Agen
         assert unauthenticated.request("GET", path) == (401, "Unauthorized"), path
 
 
-def test_curl_gets_in_with_one(client: Client, agent: AgentProcess) -> None:
+def test_curl_with_client_certificate_is_authorized(client: Client, agent: AgentProcess) -> None:
     assert client.issued is not None
     command = ["curl", "-sS", "--max-time", "20", "--cacert", str(agent.root / "pki" / "kubelet.crt")]
     command += ["--cert", str(client.issued.certificate), "--key", str(client.issued.key)]
@@ -164,7 +164,7 @@ async def test_exec_over_websocket(client: Client, protocol: str) -> None:
         assert json.loads(received[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
-def test_a_flood_of_bad_requests_leaves_no_trace(client: Client, agent: AgentProcess) -> None:
+def test_flood_of_unauthorized_requests_uses_no_memory(client: Client, agent: AgentProcess) -> None:
     """CVE-2020-8551: unauthorized requests may cost time, but not memory."""
     unauthenticated = Client(agent, None)
     connection = http.client.HTTPSConnection(
@@ -275,13 +275,13 @@ def test_prometheus_reads_every_page(client: Client, path: str, series: dict[str
         assert [s.value for s in limits if s.labels["container"] == "main"] == [64 << 20]
 
 
-def test_the_configuration_in_force(client: Client, agent: AgentProcess) -> None:
+def test_configz_returns_effective_configuration(client: Client, agent: AgentProcess) -> None:
     shown: dict[str, Any] = json.loads(client.get("/configz"))["kubeletconfig"]
     assert (shown["port"], shown["enableServer"]) == (agent.node_port, True)
     assert shown["authorization"]["mode"] == "AlwaysAllow"
 
 
-def test_top_shows_the_same(client: Client, agent: AgentProcess) -> None:
+def test_top_matches_the_stats_summary(client: Client, agent: AgentProcess) -> None:
     done = agent.cli("top", "pods")
     assert done.returncode == 0, done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if POD in line]
@@ -290,7 +290,7 @@ def test_top_shows_the_same(client: Client, agent: AgentProcess) -> None:
     assert agent.node_name in agent.cli("top", "node").stdout
 
 
-def test_a_restart_keeps_the_certificate(client: Client, agent: AgentProcess) -> None:
+def test_self_signed_certificate_survives_restart(client: Client, agent: AgentProcess) -> None:
     before = (agent.root / "pki" / "kubelet.crt").read_bytes()
     agent.stop()
     agent.start()

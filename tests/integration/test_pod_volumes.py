@@ -44,7 +44,7 @@ def test_empty_dirs(agent: AgentProcess, apply: Apply) -> None:
     assert stat.S_IMODE(directory.stat().st_mode) == 0o777
 
 
-def test_later_mounts_reach_a_container_that_asks(agent: AgentProcess, apply: Apply) -> None:
+def test_later_mounts_propagate_to_container_with_host_to_container(agent: AgentProcess, apply: Apply) -> None:
     """Also on a node with private mounts, because the agent makes its root directory a shared mount."""
     asks = mount("data", "/data", mountPropagation="HostToContainer")
     main, other = container("main", volumeMounts=[asks]), container("other", volumeMounts=[mount("data", "/data")])
@@ -148,7 +148,7 @@ def test_config_in_volumes(agent: AgentProcess, apply: Apply) -> None:
     assert "tmpfs" in agent.exec("config", "grep ' /v/secret ' /proc/mounts")
 
 
-def test_an_edited_config_map_is_seen_within_two_seconds(agent: AgentProcess, apply: Apply) -> None:
+def test_config_map_update_is_visible_within_two_seconds(agent: AgentProcess, apply: Apply) -> None:
     volumes = [_volume("map", configMap={"name": "live-map"})]
     env = [{"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "live-map", "key": "key"}}}]
     manifest = pod(
@@ -172,7 +172,7 @@ def test_an_edited_config_map_is_seen_within_two_seconds(agent: AgentProcess, ap
     assert agent.exec("live", "cat /fixed; echo $KEY") == "newnew\n"
 
 
-def test_a_missing_config_map_is_waited_for(agent: AgentProcess, apply: Apply) -> None:
+def test_pod_waits_for_missing_config_map(agent: AgentProcess, apply: Apply) -> None:
     by_volume = pod(
         "await", container(volumeMounts=[mount("map", "/map")]), volumes=[_volume("map", configMap={"name": "late"})]
     )

@@ -118,7 +118,9 @@ def test_a_pod_that_fills_its_volume_is_evicted(isolation: Isolation, daemon: Pr
         agent.wait_gone("greedy", "modest")
 
 
-def test_a_node_that_is_short_of_memory(isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path) -> None:
+def test_node_under_memory_pressure_rejects_new_pod(
+    isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
+) -> None:
     with node(isolation, daemon, tmp_path, evictionHard={"memory.available": "900Ti"}) as (api, agent):
         wait_for(lambda: api.conditions().get("MemoryPressure") == "True", 30, agent.log_tail)
         assert api.conditions()["DiskPressure"] == "False"

@@ -85,7 +85,7 @@ def _probe(kind: str, **fields: object) -> Json:
     return {**_HANDLERS[kind], "periodSeconds": 1, "failureThreshold": 1, **fields}
 
 
-def test_readiness_flips_the_condition_and_restarts_nothing(agent: AgentProcess, apply: Apply) -> None:
+def test_readiness_probe_changes_condition_without_restart(agent: AgentProcess, apply: Apply) -> None:
     names = {kind: f"ready-{kind}" for kind in _HANDLERS}
     apply("ready", *(pod(name, _probed(False, readinessProbe=_probe(kind))) for kind, name in names.items()))
     for name in names.values():
@@ -105,7 +105,7 @@ def test_readiness_flips_the_condition_and_restarts_nothing(agent: AgentProcess,
     assert [container_status(agent.pod(name)).restart_count for name in names.values()] == [0, 0, 0]
 
 
-def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
+def test_failed_liveness_probe_restarts_container(agent: AgentProcess, apply: Apply) -> None:
     names = {kind: f"live-{kind}" for kind in _HANDLERS}
     # The server needs a moment to start, longer on a busy machine.
     patient = {"initialDelaySeconds": 1, "failureThreshold": 2, "timeoutSeconds": 3}
@@ -125,7 +125,7 @@ def test_liveness_restarts(agent: AgentProcess, apply: Apply) -> None:
         agent.wait_event(name, "Killing", "Container main failed liveness probe, will be restarted")
 
 
-def test_a_startup_probe_holds_the_others_back(agent: AgentProcess, apply: Apply) -> None:
+def test_startup_probe_delays_other_probes(agent: AgentProcess, apply: Apply) -> None:
     # The liveness probe would fail at once and kill; it must not run before the startup probe has succeeded.
     probes = {
         "startupProbe": _probe("exec", failureThreshold=30),
@@ -145,7 +145,7 @@ def test_a_startup_probe_holds_the_others_back(agent: AgentProcess, apply: Apply
     assert (late.started, late.ready, late.restart_count) == (True, True, 0)
 
 
-def test_a_startup_probe_that_never_passes_restarts(agent: AgentProcess, apply: Apply) -> None:
+def test_startup_probe_that_never_succeeds_restarts_container(agent: AgentProcess, apply: Apply) -> None:
     names = {kind: f"slow-{kind}" for kind in _HANDLERS}
     pods = [pod(name, _probed(False, startupProbe=_probe(kind, failureThreshold=2))) for kind, name in names.items()]
     apply("slow", *pods)
@@ -191,7 +191,7 @@ def test_a_probe_may_have_its_own_grace_period(agent: AgentProcess, apply: Apply
     assert last.terminated.exit_code == 137
 
 
-def test_readiness_gates_hold_a_pod_back(agent: AgentProcess, apply: Apply) -> None:
+def test_pod_with_unmet_readiness_gate_is_not_ready(agent: AgentProcess, apply: Apply) -> None:
     apply("gates", pod("gates", readinessGates=[{"conditionType": "example.test/gate"}]))
     seen = agent.wait_pod("gates", lambda p: container_status(p).ready)
     ready = next(c for c in seen.status.conditions if c.type == "Ready")

@@ -60,7 +60,7 @@ def test_oom_scores(agent: AgentProcess, apply: Apply) -> None:
     assert 2 <= int(agent.exec("score-burst", "cat /proc/1/oom_score_adj")) <= 999
 
 
-def test_an_oom_kill_is_told(agent: AgentProcess, apply: Apply) -> None:
+def test_oom_kill_is_reported(agent: AgentProcess, apply: Apply) -> None:
     # tail keeps the whole of an endless line in memory.
     hungry = container(command=sh("tail /dev/zero"), **_resources(limits={"memory": "16Mi"}))
     apply("oom", pod("oom", hungry, restartPolicy="Never"))
@@ -71,7 +71,7 @@ def test_an_oom_kill_is_told(agent: AgentProcess, apply: Apply) -> None:
     assert (state.terminated.exit_code, state.terminated.reason) == (137, "OOMKilled")
 
 
-def test_cgroups_of_a_removed_pod_are_gone(agent: AgentProcess, apply: Apply) -> None:
+def test_cgroups_of_removed_pod_are_removed(agent: AgentProcess, apply: Apply) -> None:
     apply("brief", pod("brief"))
     uid = agent.wait_running("brief")[0].metadata.uid
     layout = detect()

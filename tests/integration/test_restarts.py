@@ -161,7 +161,7 @@ def test_sidecars_start_first_restart_and_stop_last(agent: AgentProcess, apply: 
     assert words(notes)[6:] == ["main-stop", "s2-stop", "s1-stop"]
 
 
-def test_sidecars_do_not_hold_up_the_end_of_a_job(agent: AgentProcess, apply: Apply) -> None:
+def test_sidecars_do_not_delay_the_completion_of_a_job(agent: AgentProcess, apply: Apply) -> None:
     side = container("side", restartPolicy="Always")
     job = container(command=sh("sleep 0.3"))
     apply("job", pod("job", job, initContainers=[side], restartPolicy="Never"))
@@ -212,7 +212,9 @@ def test_a_failing_post_start_hook_kills_the_container(agent: AgentProcess, appl
     agent.wait_pod("post", lambda p: waiting_reason(p) == "CrashLoopBackOff")
 
 
-def test_the_grace_period_and_its_end(agent: AgentProcess, apply: Apply, notes: Path) -> None:
+def test_container_that_ignores_sigterm_is_killed_after_the_grace_period(
+    agent: AgentProcess, apply: Apply, notes: Path
+) -> None:
     polite = container(command=sh(f"trap '{_note('polite')}; exit 0' TERM; while :; do sleep 3600 & wait $!; done"))
     apply(
         "grace",
@@ -253,7 +255,7 @@ def test_termination_messages(agent: AgentProcess, apply: Apply) -> None:
 
 
 @pytest.mark.steady_clock  # a new agent knows only by wall clock times when a container exited
-def test_a_crash_loop_backs_off_and_survives_the_agent(agent: AgentProcess, crashing: Path) -> None:
+def test_crash_loop_back_off_survives_agent_restart(agent: AgentProcess, crashing: Path) -> None:
     """Starts are immediate, immediate, after 10 s and after 20 s; the agent is killed and restarted in between."""
     waiting = agent.wait_pod("crash", lambda p: container_status(p).restart_count >= 2 and _backs_off(p), timeout=25)
     state = container_status(waiting).state

@@ -55,7 +55,7 @@ def test_users_and_groups(agent: AgentProcess, apply: Apply) -> None:
     assert "2000" in plain["Groups"].split()
 
 
-def test_root_is_refused_where_it_must_not_run(agent: AgentProcess, apply: Apply) -> None:
+def test_run_as_non_root_refuses_root(agent: AgentProcess, apply: Apply) -> None:
     apply("nonroot", pod("nonroot", securityContext={"runAsNonRoot": True}))
     seen = agent.wait_pod("nonroot", lambda p: waiting_reason(p) == "CreateContainerConfigError")
     event = agent.wait_event("nonroot", "Failed", "container has runAsNonRoot and image will run as root")
@@ -158,7 +158,9 @@ async def test_proc_mount(agent: AgentProcess, daemon: PrivateRuntime, apply: Ap
         agent.wait_event("proc", "FailedCreatePodSandBox", "user namespaces")
 
 
-async def test_a_user_namespace_of_the_pods_own(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+async def test_pod_with_user_namespace_has_mapped_ids(
+    agent: AgentProcess, daemon: PrivateRuntime, apply: Apply
+) -> None:
     if not await _gives_user_namespaces(daemon.endpoint):
         return  # the refusal with a reason is tested above
     shared = {"name": "data", "emptyDir": {}}

@@ -83,7 +83,7 @@ def _end(process: "subprocess.Popen[bytes]") -> int:
     return process.returncode
 
 
-def test_exec_passes_the_end_of_input(agent: AgentProcess) -> None:
+def test_exec_passes_end_of_stdin(agent: AgentProcess) -> None:
     data = os.urandom(500_000)
     command = cli_command(agent.socket, "exec", "-i", "web", "--", "md5sum")
     done = subprocess.run(command, input=data, capture_output=True, env=environment(), timeout=60 * PATIENCE)
@@ -96,7 +96,7 @@ def test_exec_passes_the_end_of_input(agent: AgentProcess) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (9, b"", b"seen")
 
 
-def test_exec_of_a_command_that_ends_before_its_input(agent: AgentProcess) -> None:
+def test_exec_of_command_that_exits_before_reading_stdin_ends(agent: AgentProcess) -> None:
     with _start(agent, "exec", "-i", "web", "--", "sh", "-c", "echo done; exit 3") as process:
         assert process.stdout is not None
         assert b"done" in process.stdout.read()
@@ -110,7 +110,7 @@ def test_attach_shows_output(agent: AgentProcess) -> None:
         _end(process)
 
 
-def test_attach_passes_input_and_its_end(agent: AgentProcess) -> None:
+def test_attach_passes_stdin_and_its_end(agent: AgentProcess) -> None:
     with _start(agent, "attach", "-i", "talk", "-c", "main") as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -195,7 +195,7 @@ def test_port_forward_into_the_nodes_network(agent: AgentProcess, daemon: Privat
                 assert client.recv(100) == b""
 
 
-def test_port_forward_to_a_pod_that_is_not_there(agent: AgentProcess) -> None:
+def test_port_forward_to_missing_pod_fails(agent: AgentProcess) -> None:
     assert "no pod 'missing'" in agent.cli("port-forward", "missing", "80").stderr
     assert agent.cli("port-forward", "web", "80:x").returncode == 2
 

@@ -93,7 +93,7 @@ async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: st
         await VolumeManager(kit.dirs, deps).mount(first, kit.context)
 
 
-async def test_secrets_live_in_memory(kit: Kit) -> None:
+async def test_secret_volumes_are_on_tmpfs(kit: Kit) -> None:
     pod = pod_with(SECRET)
     await kit.mount(pod)
     path = kit.volume("secret", "sec")
@@ -120,7 +120,7 @@ async def test_a_volume_in_memory_is_bounded_and_kept_out_of_the_swap(kit: Kit) 
     await kit.manager.remove(UID)
 
 
-async def test_everything_belongs_to_the_fs_group(kit: Kit) -> None:
+async def test_files_of_volumes_belong_to_the_fs_group(kit: Kit) -> None:
     pod = pod_with(SECRET, CONFIG, MEMORY, SCRATCH, securityContext={"fsGroup": 4711})
     await kit.mount(pod)
     roots = {
@@ -136,7 +136,7 @@ async def test_everything_belongs_to_the_fs_group(kit: Kit) -> None:
     await kit.manager.remove(UID)
 
 
-async def test_volumes_are_found_again_after_a_restart(kit: Kit) -> None:
+async def test_volumes_are_reconstructed_after_restart(kit: Kit) -> None:
     pod = pod_with(SECRET, CONFIG, MEMORY)
     await kit.mount(pod)
     (kit.volume("empty-dir", "mem") / "data").write_text("x")
@@ -149,7 +149,7 @@ async def test_volumes_are_found_again_after_a_restart(kit: Kit) -> None:
     assert mounted(kit) == []
 
 
-async def test_a_secret_whose_mount_was_lost_is_mounted_again(kit: Kit) -> None:
+async def test_secret_with_lost_mount_is_mounted_again(kit: Kit) -> None:
     pod = pod_with(SECRET)
     await kit.mount(pod)
     path = kit.volume("secret", "sec")
@@ -325,7 +325,7 @@ async def test_swapping_links_never_lead_out_of_the_volume(
     assert (outside / "dir").is_dir()
 
 
-async def test_teardown_deletes_nothing_behind_a_mount(kit: Kit, tmp_path: Path) -> None:
+async def test_teardown_does_not_delete_through_a_mount(kit: Kit, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     (precious / "d").mkdir(parents=True)
     (precious / "d/data").write_text("x")
@@ -340,7 +340,7 @@ async def test_teardown_deletes_nothing_behind_a_mount(kit: Kit, tmp_path: Path)
     assert kit.manager.pods_on_disk() == set()
 
 
-async def test_a_mount_that_stays_stops_the_removal(kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remaining_mount_prevents_removal(kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").write_text("x")

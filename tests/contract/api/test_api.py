@@ -128,7 +128,7 @@ async def test_lists_come_in_pages_and_by_field(server: Server) -> None:
         await client.delete(CONFIG_MAPS.at("kube-public", f"page-{number}"))
 
 
-async def test_a_watch_tells_what_happens_after_a_list(server: Server) -> None:
+async def test_watch_yields_changes_after_the_list(server: Server) -> None:
     client = server.client
     select = Select(fields="spec.nodeName=watched")
     version = (await client.list(PODS.all(), select)).resource_version

@@ -32,7 +32,7 @@ async def test_a_lease_is_renewed_by_its_version(server: Server) -> None:
     await server.client.delete(target)
 
 
-async def test_an_event_is_made_and_counted(server: Server) -> None:
+async def test_event_is_created_and_counted(server: Server) -> None:
     about = ObjectReference(kind="Pod", namespace="default", name="web", uid="u", field_path="spec.containers{c}")
     meta = ObjectMeta(name="web.1", namespace="default")
     event = Event(
@@ -49,7 +49,7 @@ async def test_an_event_is_made_and_counted(server: Server) -> None:
         await server.client.patch(target, {"count": 3})
 
 
-async def test_a_certificate_is_asked_for_once(server: Server) -> None:
+async def test_certificate_is_requested_once(server: Server) -> None:
     template = client_template("n7")
     private = ec.generate_private_key(ec.SECP256R1())
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -69,7 +69,7 @@ async def test_a_certificate_is_asked_for_once(server: Server) -> None:
     await server.client.delete(SIGNING_REQUESTS.at("", "node-csr-x"))
 
 
-async def test_a_pod_begins_with_what_the_agent_relies_on(server: Server) -> None:
+async def test_created_pod_has_the_fields_that_the_agent_relies_on(server: Server) -> None:
     made = await server.client.create(PODS.all("default"), pod("fresh"))
     assert (made.status.phase, made.status.qos_class) == ("Pending", "BestEffort")
     assert made.spec.termination_grace_period_seconds == 30 and not made.spec.node_name
@@ -92,7 +92,7 @@ async def test_a_pod_that_has_ended_is_deleted_at_once(server: Server) -> None:
         await server.client.get(PODS.at("default", "ended"))
 
 
-async def test_what_has_no_name_or_no_sense_is_refused(server: Server) -> None:
+async def test_invalid_requests_are_refused(server: Server) -> None:
     with pytest.raises(Invalid):
         await server.client.create(CONFIG_MAPS.all("default"), config_map(""))
     made = await server.client.create(CONFIG_MAPS.all("default"), config_map("whole"))

@@ -47,7 +47,7 @@ async def test_a_long_list_is_read_page_by_page(server: Server, monkeypatch: pyt
         await server.client.delete(CONFIG_MAPS.at("kube-public", name))
 
 
-async def test_a_watch_goes_on_where_another_ended(server: Server) -> None:
+async def test_watch_resumes_where_another_ended(server: Server) -> None:
     client = server.client
     version = (await client.list(CONFIG_MAPS.all("default"), _FEW)).resource_version
     made = await client.create(CONFIG_MAPS.all("default"), config_map("few", a="1"))
@@ -104,7 +104,7 @@ async def young(client: ApiClient) -> AsyncIterator[Target[ConfigMap]]:
         await client.delete(_DEFINITIONS.at("", _THINGS))
 
 
-async def test_a_version_that_is_too_old_leads_to_a_new_list(server: Server) -> None:
+async def test_expired_version_leads_to_a_new_list(server: Server) -> None:
     listed = asyncio.Event()
     async with young(server.client) as things:
         with pytest.raises(Expired):
@@ -122,7 +122,7 @@ async def test_a_version_that_is_too_old_leads_to_a_new_list(server: Server) -> 
         await asyncio.wait({task})
 
 
-async def test_a_watch_that_has_nothing_to_tell_tells_how_far_it_is(server: Server) -> None:
+async def test_idle_watch_sends_bookmarks(server: Server) -> None:
     """Bookmarks advance the version; the real server sends them once a minute and shortly before the end of a watch."""
     client = server.client
     listed = await client.list(CONFIG_MAPS.all("default"), _FEW)

@@ -85,7 +85,7 @@ async def test_container_filters(runtime: Runtime) -> None:
     assert summary.metadata == runtime.container_config(STUBBORN).metadata
 
 
-async def test_lists_are_the_same_in_parts(runtime: Runtime, endpoint: str) -> None:
+async def test_streamed_lists_equal_unary_lists(runtime: Runtime, endpoint: str) -> None:
     container = await runtime.start(STUBBORN)
     async with CriClient.connect(endpoint, CriOptions(list_streaming=True)) as streaming:
         for _ in range(2):
@@ -116,7 +116,7 @@ async def test_rotated_log_is_reopened(runtime: Runtime) -> None:
     assert log.is_file()
 
 
-async def test_a_polite_program_ends_within_its_grace(runtime: Runtime) -> None:
+async def test_program_that_handles_sigterm_exits_within_grace_period(runtime: Runtime) -> None:
     container = await runtime.start(POLITE)
     # The shell needs a moment to set its trap.
     await runtime.client.exec_sync(container, ["sleep", "0.3"])
@@ -206,7 +206,7 @@ async def test_unknown_ids_are_not_found(runtime: Runtime, call: Call) -> None:
         lambda c: c.stop_pod_sandbox(SandboxID("nope")),
     ],
 )
-async def test_stopping_the_unknown_is_done_or_not_found(runtime: Runtime, call: Call) -> None:
+async def test_stop_of_unknown_id_succeeds_or_is_not_found(runtime: Runtime, call: Call) -> None:
     with suppress(NotFound):
         await call(runtime.client)
 
@@ -215,7 +215,7 @@ async def test_stopping_the_unknown_is_done_or_not_found(runtime: Runtime, call:
     "call",
     [lambda c: c.remove_container(ContainerID("nope")), lambda c: c.remove_pod_sandbox(SandboxID("nope"))],
 )
-async def test_removing_the_unknown_is_done(runtime: Runtime, call: Call) -> None:
+async def test_removal_of_unknown_id_succeeds(runtime: Runtime, call: Call) -> None:
     await call(runtime.client)
 
 

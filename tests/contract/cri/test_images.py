@@ -187,7 +187,7 @@ async def test_real_a_container_is_what_its_image_says(client: CriClient, regist
         await runtime.clean()
 
 
-async def test_real_what_the_registry_does_not_have(client: CriClient, registry: Registry) -> None:
+async def test_real_pull_of_missing_image_is_not_found(client: CriClient, registry: Registry) -> None:
     missing = registry.reference("none")
     with pytest.raises(NotFound, match="none"):
         await client.pull_image(spec(missing))
@@ -197,7 +197,7 @@ async def test_real_what_the_registry_does_not_have(client: CriClient, registry:
     assert await client.image_status(spec(missing)) is None
 
 
-async def test_real_a_registry_that_is_not_there(client: CriClient) -> None:
+async def test_real_pull_from_unavailable_registry(client: CriClient) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         reference = f"127.0.0.1:{unused.getsockname()[1]}/app:1"
@@ -205,7 +205,7 @@ async def test_real_a_registry_that_is_not_there(client: CriClient) -> None:
             await client.pull_image(spec(reference))
 
 
-async def test_real_references_that_are_none(client: CriClient) -> None:
+async def test_real_invalid_references_are_refused(client: CriClient) -> None:
     for reference in ("", "UPPER/case:1", "a b", "app@sha256:123", "http://127.0.0.1/app:1"):
         with pytest.raises(PykubeletError):
             await client.pull_image(spec(reference))
@@ -223,7 +223,7 @@ async def test_real_credentials(client: CriClient, registry: Registry) -> None:
     await client.pull_image(spec(reference), pb.AuthConfig(auth="YWxpY2U6czNjcmV0"))
 
 
-async def test_real_pulls_side_by_side(client: CriClient, registry: Registry) -> None:
+async def test_real_concurrent_pulls(client: CriClient, registry: Registry) -> None:
     references = [registry.add("app", str(number), files={f"/{number}": b"x"}) for number in range(3)]
     async with asyncio.TaskGroup() as group:
         pulls = [group.create_task(client.pull_image(spec(reference))) for reference in references * 2]

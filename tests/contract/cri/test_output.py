@@ -57,7 +57,7 @@ def _memory(label: str) -> int:
     return int(text.partition(f"{label}:")[2].split()[0]) * 1024
 
 
-async def test_a_flood_from_a_command_is_cut(runtime: Runtime) -> None:
+async def test_large_output_of_command_is_truncated(runtime: Runtime) -> None:
     """Output is returned up to a limit; the rest is read and dropped, so that the command can finish.
 
     containerd 1.6 truncates at the limit of a message, so that the truncated output exceeds the message.
@@ -114,7 +114,7 @@ async def test_no_descriptor_leaks_into_a_command(runtime: Runtime) -> None:
     assert _descriptors(listing) == {0, 1, 2}, listing
 
 
-async def test_a_log_holds_what_was_written_and_nothing_else(runtime: Runtime) -> None:
+async def test_log_contains_exactly_the_output(runtime: Runtime) -> None:
     """Long lines are split into partial lines, and no content can forge a log line."""
     (runtime.logs / "input").write_bytes(b"".join(_WRITTEN))
     config = runtime.container_config(Program("writer", ("cat", "/in/input"), Script()))
@@ -140,7 +140,7 @@ async def test_a_log_holds_what_was_written_and_nothing_else(runtime: Runtime) -
     assert stamps == sorted(stamps) and not any(stamp.startswith("2020") for stamp in stamps)
 
 
-async def test_what_comes_after_a_rotation_goes_to_the_new_log(runtime: Runtime) -> None:
+async def test_output_after_rotation_goes_to_the_new_log(runtime: Runtime) -> None:
     container = await _run(runtime, "i=0; while :; do echo line $((i += 1)); sleep 0.02; done")
     log = Path((await runtime.status(container)).log_path)
     old = log.with_suffix(".rotated")
@@ -155,7 +155,7 @@ async def test_what_comes_after_a_rotation_goes_to_the_new_log(runtime: Runtime)
     assert texts == [b"line %d" % (number + 1) for number in range(len(texts))], "a line is lost or doubled"
 
 
-async def test_both_streams_of_a_log_are_told_apart(runtime: Runtime) -> None:
+async def test_log_distinguishes_stdout_and_stderr(runtime: Runtime) -> None:
     command = "printf 'half of'; sleep 0.2; printf 'an error' >&2; sleep 0.2; echo ' a line'; echo >&2"
     container = await _run(runtime, command)
     status = await runtime.ended(container)

@@ -44,7 +44,7 @@ async def test_runtime_config_is_given_or_unsupported(runtime: Runtime) -> None:
         assert driver in (pb.SYSTEMD, pb.CGROUPFS)
 
 
-async def test_pod_cidr_is_taken(runtime: Runtime) -> None:
+async def test_pod_cidr_is_accepted(runtime: Runtime) -> None:
     await runtime.client.update_runtime_config("10.99.0.0/24")
 
 
@@ -82,7 +82,7 @@ async def test_image_filesystem(runtime: Runtime) -> None:
     assert usage.fs_id.mountpoint.startswith("/")
 
 
-async def test_events_tell_of_start_and_end(runtime: Runtime) -> None:
+async def test_events_report_start_and_exit(runtime: Runtime) -> None:
     events: list[RuntimeEvent] = []
     changed = asyncio.Event()
 

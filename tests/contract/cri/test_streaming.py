@@ -67,7 +67,7 @@ async def _succeeds(runtime: Runtime, container: ContainerID, *command: str) -> 
     await until_answer(succeeded)
 
 
-async def test_exec_tells_output_and_exit_code(runtime: Runtime) -> None:
+async def test_exec_returns_output_and_exit_code(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("sh", "-c", "echo out; echo err >&2; exit 5"), OUTPUT)
     async with spdy(url, ("stdout", "error", "stderr")) as streams:
@@ -103,7 +103,7 @@ async def test_exec_with_a_terminal(runtime: Runtime) -> None:
         assert json.loads(await all_of(streams["error"]))["details"]["causes"][0]["message"] == "4"
 
 
-async def test_exec_of_what_is_not_there(runtime: Runtime) -> None:
+async def test_exec_of_missing_command_fails(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("no-such-program",), OUTPUT)
     async with spdy(url, ("error", "stdout", "stderr")) as streams:
@@ -112,7 +112,7 @@ async def test_exec_of_what_is_not_there(runtime: Runtime) -> None:
     assert "no-such-program" in status["message"]
 
 
-async def test_older_protocols_tell_failures_as_text(runtime: Runtime) -> None:
+async def test_older_protocols_report_failures_as_text(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("false",), OUTPUT)
     async with spdy(url, ("error", "stdout", "stderr"), "v3.channel.k8s.io") as streams:
@@ -171,7 +171,7 @@ async def test_port_forward_over_websockets(runtime: Runtime) -> None:
     assert got[0].startswith(port) and got[0].endswith(b"hello\n") and got[1] == port
 
 
-async def test_a_url_works_once_and_only_for_what_is_spoken(runtime: Runtime) -> None:
+async def test_url_works_once_and_only_for_its_stream_type(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("true",), OUTPUT)
     async with connected(url) as backend:
@@ -207,7 +207,7 @@ async def test_attach(runtime: Runtime) -> None:
     assert (await runtime.ended(container)).exit_code == 0
 
 
-async def test_a_client_that_has_said_all_leaves_an_open_stdin(runtime: Runtime) -> None:
+async def test_stdin_stays_open_when_its_client_finishes(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
     config = runtime.container_config(READING)
     config.stdin = True
@@ -271,7 +271,7 @@ async def _proxied(
         await runner.cleanup()
 
 
-async def test_v5_says_that_input_has_ended(runtime: Runtime) -> None:
+async def test_v5_closes_stdin(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     got: dict[int, bytes] = {}
     async with _proxied(runtime, container, ("sh", "-c", "cat; exit 6"), INPUT) as socket:
