@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.criserver.keeper import read_note
+from pykubelet.criserver.supervisor import read_note
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation

@@ -14,11 +14,11 @@ from google.protobuf.message import Message
 from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.criserver import processes
-from pykubelet.criserver.assembly import Ground
 from pykubelet.criserver.assembly import Machine as Parts
+from pykubelet.criserver.assembly import ServerContext
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerManager
-from pykubelet.criserver.image_rooms import ImageRooms
+from pykubelet.criserver.image_wiring import ImageComponents
 from pykubelet.criserver.main import Server
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import SandboxManager
@@ -99,15 +99,15 @@ class Stage:
         life.store = await Store.open(self.settings.database, self.clock)
         try:
             async with asyncio.TaskGroup() as tasks:
-                images, repairs = cast(ImageRooms, SimulatedImages(self.machine)), Repairs(tasks, self.clock)
-                ground = Ground(self.settings, life.store, images, tasks, self.clock, repairs)
-                server = Server(ground, self._parts())
+                images, repairs = cast(ImageComponents, SimulatedImages(self.machine)), Repairs(tasks, self.clock)
+                context = ServerContext(self.settings, life.store, images, tasks, self.clock, repairs)
+                server = Server(context, self._parts())
                 await server.recover()
                 pods = server._pods
                 self.sandbox_manager, self.container_manager = pods.sandboxes, pods.containers
                 for group in server._calls():
                     group.register(cast(Calls, self))
-                tasks.create_task(life.store.write_owed(), name="store-retries")
+                tasks.create_task(life.store.write_deferred(), name="store-retries")
                 tasks.create_task(pods.sandbox_recovery.retry_network(), name="network-retries")
                 tasks.create_task(repairs.run(), name="repairs")
                 ready.set()

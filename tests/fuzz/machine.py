@@ -18,13 +18,13 @@ from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon, Launch, Launched
-from pykubelet.criserver.container.ports import ImageFacts
+from pykubelet.criserver.container.interfaces import ImageFacts
 from pykubelet.criserver.netns import Kind, NamespaceSpec
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.stats.ports import LayerUsage
-from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, Spared, UserNamespace
+from pykubelet.criserver.types import ContainerID, ProcessRef, ProtectedIds, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.procfs import Stat
 from tests.fuzz.simulation import RUNS_IN, Dead, SimulatedLoop
@@ -267,10 +267,10 @@ class SimulatedRuntime(OciRuntime):
 
     def __init__(self, machine: Machine, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
-        self.path, self.root, self.systemd, self.waits, self.keyrings = "runc", root, False, True, True
+        self.path, self.root, self.systemd, self.supports_prelaunch, self.keyrings = "runc", root, False, True, True
         self._machine = machine
 
-    def will_move(self) -> None:
+    def expect_cgroup_migration(self) -> None:
         """Do nothing: resources of cgroups are not simulated."""
 
     async def features(self) -> Features:
@@ -285,7 +285,7 @@ class SimulatedRuntime(OciRuntime):
         self._machine.begun[container] = self._machine.begun.get(container, 0) + 1
         await self._machine.step()
 
-    def holds(self, container: ContainerID) -> bool:
+    def is_waiting(self, container: ContainerID) -> bool:
         return (self.root / container / "exec.fifo").exists()
 
     async def delete(self, container: ContainerID, *, emptied: bool = False) -> None:
@@ -419,7 +419,7 @@ class SimulatedImages:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._machine.root / "rootfs" / container)
 
-    def recover(self, wanted: set[str], spared: Spared, repairs: object) -> None:
+    def recover(self, wanted: set[str], protected: ProtectedIds, repairs: object) -> None:
         for name in tuple(self._machine.rootfs):
-            if name not in wanted and name not in spared:
+            if name not in wanted and name not in protected:
                 self._machine.rootfs.discard(name)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pykubelet.base.clock import SystemClock
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.conmon import read_exit
-from pykubelet.criserver.directories import lock_directory, make_directory, make_way
-from pykubelet.criserver.image_rooms import open_images
-from pykubelet.criserver.keeper import note_of, read_note, write_note
+from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
+from pykubelet.criserver.image_wiring import open_images
 from pykubelet.criserver.main import _retire_scratch
 from pykubelet.criserver.programs import new_marks
 from pykubelet.criserver.store import Store
+from pykubelet.criserver.supervisor import note_of, read_note, write_note
 from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, SandboxRecord
 
 _RECORD = SandboxRecord(SandboxID("s1"), "web_default_u1_0", "runc", b"", 1)
@@ -79,7 +79,7 @@ def _damage(path: Path, kind: Callable[[Path, bytes], None], data: bytes) -> Non
 async def _start(settings: Settings) -> list[SandboxRecord]:
     """Open the server's own files as its start does, before the recovery of containers."""
     for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
-        make_way(directory, way)
+        make_traversable(directory, way)
         os.close(lock_directory(directory))
     note = note_of(settings, ProcessRef(1, 2), True)
     write_note(settings.run, note)

@@ -52,7 +52,7 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
             {
                 "criserver/processes.py",
                 "criserver/container/processes.py",
-                "criserver/keeper/manager.py",
+                "criserver/supervisor/manager.py",
                 "criserver/streaming/execute.py",
                 "linux/cgroups/files.py",
             },

@@ -83,8 +83,8 @@ INJECTIONS: dict[str, str] = {
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),
-    "supervisor.server": "unit/criserver/keeper/test_manager.py::test_start_that_raises_is_tried_again",
-    "store.owed": "unit/criserver/store/test_owed.py::test_store_idle_after_disk_full_writes_what_it_owes_later",
+    "supervisor.server": "unit/criserver/supervisor/test_manager.py::test_start_that_raises_is_tried_again",
+    "store.owed": "unit/criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_what_it_owes_later",
 }
 """By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""
 

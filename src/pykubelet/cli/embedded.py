@@ -8,14 +8,14 @@ from pathlib import Path
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import load_settings
-from pykubelet.criserver.keeper import Keeper, KeeperConfig
+from pykubelet.criserver.supervisor import RuntimeSupervisor, SupervisorConfig
 
 _DIRECTORY = "criserver"
 
 
 def embedded_server(
     file: Path | None, directories: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = ()
-) -> KeeperConfig:
+) -> SupervisorConfig:
     """The server of an agent with these directories (root, run). Its own configuration file may place it elsewhere.
 
     Invalid: the file has another program make the cgroups than the agent has.
@@ -27,11 +27,11 @@ def embedded_server(
             f"{file}: cgroup_manager is {settings.cgroup_manager}, but the agent's cgroupDriver is {cgroup_driver}; "
             "set both to the same, or leave cgroup_manager out"
         )
-    return KeeperConfig(settings, file, flags)
+    return SupervisorConfig(settings, file, flags)
 
 
 @contextlib.asynccontextmanager
-async def beside(server: KeeperConfig | None) -> AsyncIterator[None]:
+async def beside(server: SupervisorConfig | None) -> AsyncIterator[None]:
     """Have the server run, if there is to be one, and keep it running; it runs on at the end.
 
     Permanent when it cannot be started.
@@ -39,12 +39,12 @@ async def beside(server: KeeperConfig | None) -> AsyncIterator[None]:
     if server is None:
         yield
         return
-    keeper = Keeper(server, SystemClock())
+    supervisor = RuntimeSupervisor(server, SystemClock())
     try:
-        await keeper.start()
+        await supervisor.start()
         async with asyncio.TaskGroup() as tasks:
-            keeping = tasks.create_task(keeper.run(), name="runtime-server")
+            keeping = tasks.create_task(supervisor.run(), name="runtime-server")
             yield
             keeping.cancel()
     finally:
-        keeper.close()
+        supervisor.close()

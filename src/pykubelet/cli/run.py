@@ -22,7 +22,7 @@ from pykubelet.base.loop import run_daemon
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import beside, embedded_server
 from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
-from pykubelet.criserver.keeper import KeeperConfig
+from pykubelet.criserver.supervisor import SupervisorConfig
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
@@ -148,7 +148,7 @@ def _configuration(
     return config
 
 
-def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> KeeperConfig | None:
+def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> SupervisorConfig | None:
     """Our own runtime server; None when another runtime is named. Invalid when both are asked for."""
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     if not external:
@@ -158,7 +158,7 @@ def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -
     return None
 
 
-def _settings(flags: _Flags, config: KubeletConfiguration, server: KeeperConfig | None) -> Settings:
+def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorConfig | None) -> Settings:
     """Settle flags, configuration and machine. Invalid names what is wrong or missing."""
     if os.geteuid() != 0:
         raise Invalid("the agent must run as root: it mounts volumes and makes cgroups")
@@ -175,7 +175,7 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: KeeperConfig 
     )
 
 
-async def _run(settings: Settings, server: KeeperConfig | None) -> None:
+async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
     ending = Ending(lambda: agent.cancel())
     agent = asyncio.create_task(_agent(settings, server, ending.begin), name="kubelet")
     ending.on_signals()
@@ -192,7 +192,7 @@ async def _run(settings: Settings, server: KeeperConfig | None) -> None:
         ending.begin()  # a thread may still hold the process
 
 
-async def _agent(settings: Settings, server: KeeperConfig | None, failed: Callable[[], None]) -> None:
+async def _agent(settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None]) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
     await blocking.call("root", _share, settings.root_dir)

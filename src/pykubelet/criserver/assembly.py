@@ -13,11 +13,11 @@ from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.config.machine import host_facts, kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import ContainerDeps, ContainerManager
-from pykubelet.criserver.container.ports import Directories
+from pykubelet.criserver.container.interfaces import Directories
 from pykubelet.criserver.container.recovery import ContainerRecovery
-from pykubelet.criserver.directories import closed_directory, make_directory
+from pykubelet.criserver.directories import find_untraversable, make_directory
 from pykubelet.criserver.events import EventHub
-from pykubelet.criserver.image_rooms import ImageRooms
+from pykubelet.criserver.image_wiring import ImageComponents
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.programs import Marks
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ServerContext:
     """What every room stands on."""
 
     settings: Settings
     store: Store
-    images: ImageRooms
+    images: ImageComponents
     tasks: asyncio.TaskGroup
     clock: Clock
     repairs: Repairs
@@ -70,7 +70,7 @@ class Pods:
 def open_machine(settings: Settings, marks: Marks) -> Machine:
     """Look at the machine. Permanent: what the server cannot do without is not installed. Blocking."""
     host = host_facts()
-    closed = closed_directory(settings.root_filesystems, settings.sandboxes)
+    closed = find_untraversable(settings.root_filesystems, settings.sandboxes)
     if host.user_namespaces and closed is not None:
         _log.warning(
             "no user namespaces: a directory is closed to others (chmod o+x)", extra={"directory": str(closed)}
@@ -84,18 +84,18 @@ def open_machine(settings: Settings, marks: Marks) -> Machine:
     )
 
 
-def build_pods(ground: Ground, machine: Machine) -> Pods:
+def build_pods(context: ServerContext, machine: Machine) -> Pods:
     """The managers of sandboxes and containers, which need each other."""
     late = _Late()
-    base = _sandbox_deps(ground, machine, late)
+    base = _sandbox_deps(context, machine, late)
     sandboxes = SandboxManager(base)
-    deps = _container_deps(ground, machine, sandboxes)
+    deps = _container_deps(context, machine, sandboxes)
     containers = late.containers = ContainerManager(deps)
     return Pods(
         sandboxes,
-        SandboxRecovery(sandboxes, base, ground.repairs),
+        SandboxRecovery(sandboxes, base, context.repairs),
         containers,
-        ContainerRecovery(containers, deps, ground.repairs),
+        ContainerRecovery(containers, deps, context.repairs),
     )
 
 
@@ -111,14 +111,14 @@ class _Late:
         await self.containers.remove_all(sandbox)
 
 
-def _sandbox_deps(ground: Ground, machine: Machine, containers: _Late) -> SandboxDeps:
-    settings = ground.settings
+def _sandbox_deps(context: ServerContext, machine: Machine, containers: _Late) -> SandboxDeps:
+    settings = context.settings
     return SandboxDeps(
-        store=ground.store,
+        store=context.store,
         namespaces=PinnedNamespaces(settings.namespaces),
         network=machine.network,
         containers=containers,
-        images=ground.images.containers,
+        images=context.images.containers,
         runtimes=machine.runtimes,
         default_handler=settings.default_handler,
         conmon=machine.conmon,
@@ -126,18 +126,18 @@ def _sandbox_deps(ground: Ground, machine: Machine, containers: _Late) -> Sandbo
         events=machine.events,
         host=machine.host,
         directories=SandboxDirectories(settings.sandboxes, settings.infra, settings.pause_image),
-        tasks=ground.tasks,
-        clock=ground.clock,
+        tasks=context.tasks,
+        clock=context.clock,
     )
 
 
-def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager) -> ContainerDeps:
-    settings, oom = ground.settings, OomCounter(cgroups.detect())
+def _container_deps(context: ServerContext, machine: Machine, sandboxes: SandboxManager) -> ContainerDeps:
+    settings, oom = context.settings, OomCounter(cgroups.detect())
     # systemd removes a scope with its last process, and the kernel's count with it; version 2 counts above it, too.
     systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
     return ContainerDeps(
-        store=ground.store,
-        images=ground.images.containers,
+        store=context.store,
+        images=context.images.containers,
         sandboxes=sandboxes,
         runtimes=machine.runtimes,
         conmon=machine.conmon,
@@ -149,8 +149,8 @@ def _container_deps(ground: Ground, machine: Machine, sandboxes: SandboxManager)
         directories=Directories(
             settings.bundles, settings.exits, settings.seccomp_root, settings.mapped, settings.cdi_dirs
         ),
-        tasks=ground.tasks,
-        clock=ground.clock,
+        tasks=context.tasks,
+        clock=context.clock,
     )
 
 
@@ -170,14 +170,19 @@ def _network(settings: Settings, marks: Marks) -> Network:
 
 def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
     found: dict[str, OciRuntime] = {}
-    moves = cgroups.Moves(cgroups.detect())
+    cgroup_migrations = cgroups.Moves(cgroups.detect())
     for name, handler in settings.handlers.items():
         root = settings.runtime_root(name)
         make_directory(root)
         try:
             systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
             found[name] = OciRuntime(
-                handler.path, root, settings.scratch, systemd=systemd, moves=moves, marks=marks.environment
+                handler.path,
+                root,
+                settings.scratch,
+                systemd=systemd,
+                cgroup_migrations=cgroup_migrations,
+                marks=marks.environment,
             )
         except NotFound as error:
             if name == settings.default_handler:

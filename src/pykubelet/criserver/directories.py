@@ -21,7 +21,7 @@ def set_aside(path: Path, directory: Path | None = None) -> Path:
     return aside
 
 
-def make_room(path: Path, *, directory: bool = False) -> None:
+def set_aside_obstacle(path: Path, *, directory: bool = False) -> None:
     """Set aside anything but a regular file (with ``directory``: a directory), or a link to one. Blocking."""
     if os.path.lexists(path) and not (path.is_dir() if directory else path.is_file()):
         set_aside(path)
@@ -29,7 +29,7 @@ def make_room(path: Path, *, directory: bool = False) -> None:
 
 def lock_directory(directory: Path) -> int:
     """A descriptor to hold: two servers on one directory would undo each other's work."""
-    make_room(directory / "lock")
+    set_aside_obstacle(directory / "lock")
     fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,7 +41,7 @@ def lock_directory(directory: Path) -> int:
     return fd
 
 
-def make_way(top: Path, last: Path) -> None:
+def make_traversable(top: Path, last: Path) -> None:
     """Make what is missing from our directory ``top`` down to ``last`` so that others may walk through and not look.
 
     The root of a pod's user namespace is such another. What lies in these directories must be private by itself.
@@ -50,7 +50,7 @@ def make_way(top: Path, last: Path) -> None:
     """
     top.parent.mkdir(parents=True, exist_ok=True)
     for directory in reversed([last, *last.parents][: len(last.relative_to(top).parts) + 1]):
-        make_room(directory, directory=True)
+        set_aside_obstacle(directory, directory=True)
         try:
             directory.mkdir(mode=0o711)
         except FileExistsError:
@@ -69,7 +69,7 @@ def entries(directory: Path) -> list[Path]:
     return list(directory.iterdir()) if directory.is_dir() else []
 
 
-def closed_directory(*lasts: Path) -> Path | None:
+def find_untraversable(*lasts: Path) -> Path | None:
     """A directory on the ways to these that others may not walk through; None when there is none."""
     directories = (directory for last in lasts for directory in (last, *last.parents))
     return next((directory for directory in directories if not directory.stat().st_mode & 0o001), None)
@@ -77,7 +77,7 @@ def closed_directory(*lasts: Path) -> Path | None:
 
 def make_directory(directory: Path) -> None:
     """Make it and its parents, for root only."""
-    make_room(directory, directory=True)
+    set_aside_obstacle(directory, directory=True)
     missing = [each for each in (directory, *directory.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -13,15 +13,14 @@ from pykubelet.base import blocking
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.supervise import supervise
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.assembly import Ground, Machine, Pods, build_pods, open_machine
+from pykubelet.criserver.assembly import Machine, Pods, ServerContext, build_pods, open_machine
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import decide as container
 from pykubelet.criserver.container.processes import end_commands
-from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_way
-from pykubelet.criserver.image_rooms import open_images
-from pykubelet.criserver.keeper import note_of, write_note
+from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
+from pykubelet.criserver.image_wiring import open_images
 from pykubelet.criserver.processes import reference
-from pykubelet.criserver.programs import new_marks, settle
+from pykubelet.criserver.programs import new_marks, wait_for_former_programs
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import decide as sandbox
 from pykubelet.criserver.server import CriServer, Groups
@@ -37,6 +36,7 @@ from pykubelet.criserver.stats.inspector import Inspector
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
+from pykubelet.criserver.supervisor import note_of, write_note
 from pykubelet.linux import cgroups, memory, system
 from pykubelet.linux.cgroups.account import Accountant
 from pykubelet.linux.upkeep import keep_small
@@ -55,7 +55,7 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
         for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
-            await blocking.call_to_end("server", make_way, directory, way)
+            await blocking.call_to_end("server", make_traversable, directory, way)
             stack.callback(os.close, await blocking.call_to_end("server", lock_directory, directory))
         process = reference(os.getpid())
         assert process is not None, "this process runs"
@@ -70,12 +70,12 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_tell_end(ending), name="end")
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
-            ground = Ground(settings, store, images, tasks, clock, Repairs(tasks, clock))
-            server = Server(ground, open_machine(settings, marks))
+            context = ServerContext(settings, store, images, tasks, clock, Repairs(tasks, clock))
+            server = Server(context, open_machine(settings, marks))
             for directory in retired:
                 remove = partial(blocking.call, "start-up", remove_any, str(directory))
-                ground.repairs.add("files of calls", directory.name, remove)
-            await settle(settings.run, marks, clock)
+                context.repairs.add("files of calls", directory.name, remove)
+            await wait_for_former_programs(settings.run, marks, clock)
             await server.recover()
             await server.serve()
 
@@ -103,11 +103,11 @@ def _retire_scratch(settings: Settings) -> list[Path]:
 class Server:
     """All parts of one server."""
 
-    def __init__(self, ground: Ground, machine: Machine) -> None:
-        self._ground = ground
+    def __init__(self, context: ServerContext, machine: Machine) -> None:
+        self._context = context
         self._machine = machine
-        self._pods: Pods = build_pods(ground, machine)
-        self._streaming = StreamingServer(ContainerExecutor(self._pods.containers), ground.clock)
+        self._pods: Pods = build_pods(context, machine)
+        self._streaming = StreamingServer(ContainerExecutor(self._pods.containers), context.clock)
 
     async def recover(self) -> None:
         """Make records and machine agree, after whatever happened to the last server."""
@@ -119,54 +119,54 @@ class Server:
             )
         if host.apparmor and not host.apparmor_parser:
             _log.warning("containers run without AppArmor's default profile: apparmor_parser is not installed")
-        sandboxes, containers = await self._ground.store.load()
+        sandboxes, containers = await self._context.store.load()
         boot = system.boot_id()
-        last = await self._ground.store.exchange_fact("boot", boot)
+        last = await self._context.store.exchange_fact("boot", boot)
         if last not in ("", boot):
             _log.info("the machine was restarted; no container runs any more")
         sandboxes = [sandbox.of_boot(record, last) for record in sandboxes]
         containers = [container.of_boot(record, last) for record in containers]
-        repairs = self._ground.repairs
+        repairs = self._context.repairs
         repairs.add("network", "configuration", self._machine.network.start)
         pods.sandbox_recovery.recover(sandboxes)
         await pods.recovery.run(containers)
-        spared = await pods.recovery.remove_strays(containers, self._ground.store.sound)
+        protected = await pods.recovery.remove_orphans(containers, self._context.store.intact)
         rootfs_names = {*pods.containers.rootfs_names(), *await pods.sandbox_recovery.rootfs_names()}
-        self._ground.images.recover(rootfs_names, spared, repairs)
-        await pods.sandbox_recovery.tidy(spared)
-        await repairs.tried(_REPAIRS)
+        self._context.images.recover(rootfs_names, protected, repairs)
+        await pods.sandbox_recovery.clean_up(protected)
+        await repairs.wait_for_first_attempts(_REPAIRS)
 
     async def serve(self) -> None:
         """Start every task; they end with the task group."""
-        tasks = self._ground.tasks
+        tasks = self._context.tasks
         ready = asyncio.Event()
         tasks.create_task(self._streaming.run(ready), name="streaming-server")
         await ready.wait()
-        images = self._ground.images
-        server = CriServer(self._ground.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
+        images = self._context.images
+        server = CriServer(self._context.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
         tasks.create_task(server.run(), name="cri-server")
-        tasks.create_task(keep_small(self._ground.clock), name="upkeep")
+        tasks.create_task(keep_small(self._context.clock), name="upkeep")
         followers = {
             "network": self._machine.network.run,
             "network-retries": self._pods.sandbox_recovery.retry_network,
-            "store-retries": self._ground.store.write_owed,
-            "repairs": self._ground.repairs.run,
+            "store-retries": self._context.store.write_deferred,
+            "repairs": self._context.repairs.run,
         }
         for name, follower in followers.items():
-            tasks.create_task(supervise(name, follower, clock=self._ground.clock), name=name)
+            tasks.create_task(supervise(name, follower, clock=self._context.clock), name=name)
 
     def _calls(self) -> Groups:
         """The groups of calls of RuntimeService."""
-        ground, machine, pods = self._ground, self._machine, self._pods
-        stats = StatsCollector(machine.cgroups, ground.images.usage, ground.clock)
+        context, machine, pods = self._context, self._machine, self._pods
+        stats = StatsCollector(machine.cgroups, context.images.usage, context.clock)
         accountant = Accountant(cgroups.detect())
-        inspector = Inspector(machine.cgroups, accountant, ground.images.usage, ground.clock)
+        inspector = Inspector(machine.cgroups, accountant, context.images.usage, context.clock)
         return (
             RuntimeCalls(
-                ground.settings, machine.network.problem, machine.runtimes, machine.host, ground.repairs.unfinished
+                context.settings, machine.network.problem, machine.runtimes, machine.host, context.repairs.unfinished
             ),
-            SandboxCalls(pods.sandboxes, pods.containers, ground.tasks, ground.clock),
-            ContainerCalls(pods.containers, pods.sandboxes, ground.tasks),
+            SandboxCalls(pods.sandboxes, pods.containers, context.tasks, context.clock),
+            ContainerCalls(pods.containers, pods.sandboxes, context.tasks),
             EventCalls(machine.events, pods.sandboxes, pods.containers),
             StatsCalls(stats, pods.containers, pods.sandboxes),
             MetricCalls(inspector, stats, pods.containers, pods.sandboxes),

@@ -65,7 +65,7 @@ def new_marks(run: Path, scratch: Path) -> Marks:
     return marks
 
 
-async def settle(run: Path, marks: Marks, clock: Clock) -> None:
+async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> None:
     """Wait for programs of earlier servers, and kill those that go on. Returns after a few seconds at most."""
     wanted = frozenset(f"{_VARIABLE}={mark}".encode() for mark in marks.former)
     begun = clock.monotonic()

@@ -70,7 +70,7 @@ class Repairs:
         self._items[item.name] = item
         self._begin(item)
 
-    async def tried(self, within: Seconds) -> None:
+    async def wait_for_first_attempts(self, within: Seconds) -> None:
         """Return when each has been tried once, or so many seconds have passed; they go on in the background then."""
         running = [item.task for item in self._items.values() if item.task is not None]
         if running:

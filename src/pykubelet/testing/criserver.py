@@ -19,8 +19,8 @@ from pathlib import Path
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.criserver.config import Settings, load_settings
-from pykubelet.criserver.keeper import read_note
 from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.supervisor import read_note
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.sockets import listener
 from pykubelet.testing import shifted
@@ -123,7 +123,7 @@ class PrivateCriServer:
         archive.unlink()
 
     async def _import(self, archive: Path) -> None:
-        from pykubelet.criserver.image_rooms import open_images
+        from pykubelet.criserver.image_wiring import open_images
 
         rooms = await open_images(self.settings(), SystemClock())
         with archive.open("rb") as file:

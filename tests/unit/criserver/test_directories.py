@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, Permanent
-from pykubelet.criserver.directories import closed_directory, lock_directory, make_directory, make_way
+from pykubelet.criserver.directories import find_untraversable, lock_directory, make_directory, make_traversable
 
 
 def _mode(path: Path) -> int:
@@ -28,7 +28,7 @@ def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None
     top = tmp_path / "root"
     before = os.umask(0o077)
     try:
-        make_way(top, top / "storage" / "containers")
+        make_traversable(top, top / "storage" / "containers")
         make_directory(top / "secret" / "more")
     finally:
         os.umask(before)
@@ -42,10 +42,10 @@ def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -
     top.mkdir()
     top.chmod(mode)
     for _ in range(2):
-        make_way(top, top / "last")
+        make_traversable(top, top / "last")
     assert (_mode(top), _mode(top / "last")) == (mode, 0o711)
     if not mode & 1:
-        assert closed_directory(top / "last") == top
+        assert find_untraversable(top / "last") == top
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
@@ -54,7 +54,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: i
     top.mkdir()
     top.chmod(mode)
     with pytest.raises(Permanent, match="can be written by others"):
-        make_way(top, top / "last")
+        make_traversable(top, top / "last")
     assert _mode(top) == mode & 0o777
     assert not (top / "last").exists()
 
@@ -62,7 +62,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: i
 def test_a_closed_directory_above_is_told_and_left_alone(tmp_path: Path) -> None:
     above = tmp_path / "above"
     make_directory(above)
-    make_way(above / "root", above / "root")
-    assert closed_directory(above / "root") == above
+    make_traversable(above / "root", above / "root")
+    assert find_untraversable(above / "root") == above
     assert _mode(above) == 0o700
-    assert closed_directory(Path("/")) is None
+    assert find_untraversable(Path("/")) is None

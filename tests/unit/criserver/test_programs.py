@@ -12,7 +12,7 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.criserver import processes, programs
-from pykubelet.criserver.programs import Marks, new_marks, settle
+from pykubelet.criserver.programs import Marks, new_marks, wait_for_former_programs
 from pykubelet.linux import procfs
 from pykubelet.linux.procfs import Membership
 
@@ -49,7 +49,7 @@ def test_marks_are_random_and_private_and_known_to_the_next_server(tmp_path: Pat
 
 
 async def test_marks_of_a_server_that_was_waited_for_are_forgotten(tmp_path: Path, marks: Marks) -> None:
-    await settle(tmp_path, marks, SystemClock())
+    await wait_for_former_programs(tmp_path, marks, SystemClock())
     assert new_marks(tmp_path, tmp_path / "tmp").former == (marks.own,)
 
 
@@ -73,14 +73,14 @@ def test_marks_are_made_whatever_lies_in_their_place(tmp_path: Path, kind: str) 
 
 async def test_settle_waits_for_a_program_of_the_last_server(tmp_path: Path, marks: Marks) -> None:
     with _program(marks.former[-1], "sleep", "0.3") as process:
-        await settle(tmp_path, marks, SystemClock())
+        await wait_for_former_programs(tmp_path, marks, SystemClock())
         assert process.wait(5) == 0, "it was killed"
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_settle_kills_a_program_that_hangs(tmp_path: Path, marks: Marks) -> None:
     with _program(marks.former[-1]) as process:
-        await settle(tmp_path, marks, SystemClock())
+        await wait_for_former_programs(tmp_path, marks, SystemClock())
         assert process.wait(5) == -signal.SIGKILL
 
 
@@ -91,7 +91,7 @@ async def test_settle_ends_although_programs_come_again_and_again(tmp_path: Path
     again = 'while test -e "$0"; do PYKUBELET_CRISERVER="$1" sleep 3 & sleep 0.05; done; wait'
     with _program("another", "sh", "-c", again, str(flag), marks.former[-1]) as process:
         begun = time.monotonic()
-        await settle(tmp_path, marks, SystemClock())
+        await wait_for_former_programs(tmp_path, marks, SystemClock())
         assert time.monotonic() - begun < 5
         assert process.poll() is None
         flag.unlink()
@@ -106,7 +106,7 @@ async def test_settle_leaves_a_container_that_has_the_mark_alone(
         cgroups = procfs.cgroups
         inside = (Membership((), f"/kubepods/{'a' * 64}"),)
         monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == process.pid else cgroups(pid))
-        await settle(tmp_path, marks, SystemClock())
+        await wait_for_former_programs(tmp_path, marks, SystemClock())
         assert process.poll() is None
 
 

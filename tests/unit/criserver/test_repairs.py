@@ -39,7 +39,7 @@ async def test_repair_that_fails_is_quarantined_and_tried_again(error: Exception
             repairs.add("container", f"good-{number}", works)
         repairs.add("container", "bad", fails)
         repairs.add("container", "last", works)
-        await repairs.tried(10)
+        await repairs.wait_for_first_attempts(10)
         assert tries.count("works") == 4
         (left,) = repairs.unfinished()
         assert (left.kind, left.id) == ("container", "bad")
@@ -61,11 +61,11 @@ async def test_repairs_that_hang_hold_up_neither_the_others_nor_the_start(monkey
         for number in range(20):
             repairs.add("sandbox", f"hangs-{number}", lambda: _wait(hang))
         repairs.add("sandbox", "works", works)
-        await repairs.tried(0.01)
+        await repairs.wait_for_first_attempts(0.01)
         await ended.wait()
         assert {item.error for item in repairs.unfinished()} == {""}
         hang.set()
-        await repairs.tried(10)
+        await repairs.wait_for_first_attempts(10)
         assert repairs.unfinished() == []
 
 
@@ -83,7 +83,7 @@ async def test_repair_is_not_begun_twice() -> None:
         repairs.add("container", "one", work)
         await clock.advance(5)
         go.set()
-        await repairs.tried(10)
+        await repairs.wait_for_first_attempts(10)
         assert count == 1
 
 

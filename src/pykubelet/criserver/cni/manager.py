@@ -33,7 +33,7 @@ from pykubelet.criserver.cni.decide import (
 from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.cni.types import Attached, Attachment, AttachRequest, Json, NetworkList
-from pykubelet.criserver.directories import make_directory, make_room
+from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.namespaces import is_namespace
 
@@ -226,11 +226,11 @@ class Network:
         await blocking.call_to_end(f"sandbox/{sandbox}", self._write, self._file(sandbox), data)
 
     def _write(self, file: Path, data: bytes) -> None:
-        make_room(file)
+        set_aside_obstacle(file)
         write_atomic(file, data)
 
     def _forget(self, file: Path) -> None:
-        make_room(file)
+        set_aside_obstacle(file)
         file.unlink(missing_ok=True)
 
     def _load(self, sandbox: SandboxID) -> Attachment | None:

@@ -13,7 +13,7 @@ from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import run
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.oci.runtime import words_of_log
+from pykubelet.criserver.oci.runtime import errors_in_log
 from pykubelet.criserver.types import ContainerID
 
 _CREATE: Seconds = 120.0
@@ -73,7 +73,7 @@ class Conmon:
             try:
                 env = {"_OCI_SYNCPIPE": str(writer_fd), "PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
                 argv = [self.path, *self._arguments(launch)]
-                launch.runtime.will_move()
+                launch.runtime.expect_cgroup_migration()
                 # conmon forks at once and its parent ends, so this does not wait for the container.
                 await run(argv, timeout=_FORK, env=env, cwd="/", pass_fds=(writer_fd,))
             finally:
@@ -135,7 +135,7 @@ def _launched(launch: Launch, data: bytes) -> Launched:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Transient(f"container {launch.container}: the monitor died before it created it") from error
     if reply.data <= 0:
-        words = words_of_log(launch.bundle / "oci.log") or reply.message.strip()
+        words = errors_in_log(launch.bundle / "oci.log") or reply.message.strip()
         raise Permanent(f"failed to create container {launch.container}: {words or 'the runtime gave no reason'}")
     monitor = 0
     with suppress(OSError, ValueError):

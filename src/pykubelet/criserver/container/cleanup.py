@@ -11,7 +11,7 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.ports import Directories
+from pykubelet.criserver.container.interfaces import Directories
 from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
@@ -59,7 +59,7 @@ class Cleanup:
         if container.record.log_path:
             await self._call(container, _remove_empty, Path(container.record.log_path))
 
-    async def let_volumes_go(self, container: Container) -> None:
+    async def release_mapped_mounts(self, container: Container) -> None:
         """Drop its mapped mounts, which would keep volumes busy that its client wants to unmount."""
         if any(mount.uidMappings for mount in container.config.mounts):
             try:

@@ -13,8 +13,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.accounts import find_user
-from pykubelet.criserver.container.decide import made_before, move
-from pykubelet.criserver.container.ports import ContainerDeps, ImageFacts
+from pykubelet.criserver.container.decide import id_for_retry, move
+from pykubelet.criserver.container.interfaces import ContainerDeps, ImageFacts
 from pykubelet.criserver.container.registry import Registry
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.container.stop import Stopper
@@ -58,12 +58,12 @@ class Creator:
         record, image = self._draft(sandbox, config)
         for holder in self._registry.of_sandbox(sandbox):
             if holder.record.name == record.name:
-                return self._registry.get(made_before(holder.record, record.request)), False
+                return self._registry.get(id_for_retry(holder.record, record.request)), False
         # Until the call is under way nothing is awaited: who stops the sandbox sees it, or it sees that.
         container = self._registry.add(record)
         container.launched = False
         try:
-            with container.underway.call(f"the creation of container {record.name}"):
+            with container.in_progress.call(f"the creation of container {record.name}"):
                 await self._deps.store.add_container(record)
                 user = await self._make(record, config, image)
                 await self._registry.put(container, move(record, ContainerPhase.CREATED, user=user))
@@ -131,7 +131,9 @@ class Creator:
             sources = await self._image_mounts(record, config, view.user, undo)
             # Retries of the client have other ids: under one name only a few of them can hang.
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
-            devices = await blocking.call(owner, prepare.look_at_node, config, record.log_path, deadline=_NODE_PATHS)
+            devices = await blocking.call(
+                owner, prepare.prepare_node_paths, config, record.log_path, deadline=_NODE_PATHS
+            )
             mapped = self._deps.directories.mapped / record.id
             undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
             sources |= await blocking.call_to_end(

@@ -59,7 +59,7 @@ def move(record: ContainerRecord, phase: ContainerPhase, **changes: object) -> C
     return replace(record, phase=phase, **changes)
 
 
-def made_before(holder: ContainerRecord, request: str) -> ContainerID:
+def id_for_retry(holder: ContainerRecord, request: str) -> ContainerID:
     """The container that holds a name, for a client that asks for it again since it has not heard of the first time.
 
     Conflict: something else was asked for, or it is past its creation.

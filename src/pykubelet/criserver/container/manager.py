@@ -12,10 +12,10 @@ from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Exit, reopen_log
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.ahead import Launches
 from pykubelet.criserver.container.cleanup import Cleanup, image_mounts
 from pykubelet.criserver.container.create import Creator
-from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.interfaces import ContainerDeps
+from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.registry import Registry
 from pykubelet.criserver.container.start import Starter
 from pykubelet.criserver.container.state import Container
@@ -36,17 +36,17 @@ class ContainerManager:
         self._deps = deps
         self._registry = Registry(deps)
         self._cleanup = Cleanup(deps.directories, deps.cgroups, deps.conmon.path)
-        self._launches = Launches(deps, self._cleanup)
-        self._stopper = Stopper(deps, self._registry, self._launches, self._cleanup)
+        self._launcher = Launcher(deps, self._cleanup)
+        self._stopper = Stopper(deps, self._registry, self._launcher, self._cleanup)
         self._creator = Creator(deps, self._registry, self._stopper)
-        self._starter = Starter(deps, self._registry, self._launches, self._cleanup)
-        self._updater = Updater(deps, self._registry, self._launches)
+        self._starter = Starter(deps, self._registry, self._launcher, self._cleanup)
+        self._updater = Updater(deps, self._registry, self._launcher)
 
     # What there is
 
     def all(self) -> Iterator[Container]:
         """Every container that is fully made."""
-        return (each for each in self._registry if each.whole)
+        return (each for each in self._registry if each.visible)
 
     def get(self, container: str) -> Container:
         """One container by its id or an unambiguous beginning of it. NotFound."""
@@ -80,7 +80,7 @@ class ContainerManager:
 
     def runtime(self, container: Container) -> OciRuntime:
         """The OCI runtime that the container's sandbox was made for."""
-        return self._launches.runtime(container)
+        return self._launcher.runtime(container)
 
     # Calls
 
@@ -91,7 +91,7 @@ class ContainerManager:
         """
         container, made = await self._creator.create(sandbox, config)
         if made:
-            self._launches.begin(container)
+            self._launcher.begin(container)
         return container.id
 
     async def start(self, identity: str) -> None:
@@ -161,7 +161,7 @@ class ContainerManager:
         """Follow a running container to its end."""
         self._starter.watch(container)
 
-    def holds(self, container: Container) -> bool:
+    def exists(self, container: Container) -> bool:
         """Whether it has not been removed."""
         return container in self._registry
 

@@ -87,7 +87,7 @@ def sub_path(directory: Path, relative: str) -> str:
         close_quietly(fd)
 
 
-def look_at_node(config: pb.ContainerConfig, log_path: str) -> tuple[HostDevice, ...]:
+def prepare_node_paths(config: pb.ContainerConfig, log_path: str) -> tuple[HostDevice, ...]:
     """Look at all paths of the node that the request names, make what is missing there, and find the devices.
 
     Such a path may be on a file system that does not respond: nothing here touches what is the container's own, so

@@ -83,7 +83,7 @@ class _Program:
         return not self._script or os.fsencode(self._path) in arguments
 
 
-def stray_runs(bundle: Path, container: str) -> bool:
+def orphan_runs(bundle: Path, container: str) -> bool:
     """Whether a container that no record speaks of has a monitor or a first process."""
     if noted_monitor(bundle, container) is not None:
         return True

@@ -12,14 +12,14 @@ from pykubelet.base.units import MIB
 from pykubelet.criserver.conmon import read_exit
 from pykubelet.criserver.container.cleanup import noted_cgroup
 from pykubelet.criserver.container.decide import Recovery, Traces, move, recover
+from pykubelet.criserver.container.interfaces import ContainerDeps
 from pykubelet.criserver.container.manager import ContainerManager
-from pykubelet.criserver.container.ports import ContainerDeps
-from pykubelet.criserver.container.processes import monitors, noted_number, stray_runs
+from pykubelet.criserver.container.processes import monitors, noted_number, orphan_runs
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, SandboxID, Spared
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, ProtectedIds, SandboxID
 
 _log = logging.getLogger(__name__)
 _OWNER = "start-up"
@@ -47,12 +47,12 @@ class ContainerRecovery:
     ) -> None:
         async with container.lock:
             record = container.record
-            if not self._manager.holds(container) or not (record is first or container.unfinished):
+            if not self._manager.exists(container) or not (record is first or container.unfinished):
                 return  # a client has gone on with it meanwhile
             traces = await blocking.call(f"container/{record.id}", self._traces, record, running)
             await self._apply(container, recover(record, traces), running.get(record.id))
 
-    async def remove_strays(self, records: list[ContainerRecord], sound: bool) -> Spared:
+    async def remove_orphans(self, records: list[ContainerRecord], sound: bool) -> ProtectedIds:
         """Remove what is left of containers that no record speaks of; returns what must be left alone.
 
         A container that runs is never removed here: its record was lost by damage, and its pod may still need it.
@@ -66,9 +66,9 @@ class ContainerRecovery:
             identity = ContainerID(path.name)
             if identity in known:
                 continue
-            runs = identity in running or await blocking.call(_OWNER, stray_runs, path, identity)
+            runs = identity in running or await blocking.call(_OWNER, orphan_runs, path, identity)
             if sound and not runs:
-                self._repairs.add("leftover of an unknown container", identity, partial(self._purge_stray, identity))
+                self._repairs.add("leftover of an unknown container", identity, partial(self._purge_orphan, identity))
                 continue
             ids |= {identity, *await blocking.call(_OWNER, _ids_in, path / "config.json")}
             monitor = running[identity].pid if identity in running else 0
@@ -76,9 +76,9 @@ class ContainerRecovery:
                 "a container that no record speaks of is left alone; if it is not wanted, kill its monitor and restart",
                 extra={"container": identity, "runs": runs, "monitor": monitor, "bundle": str(path)},
             )
-        return Spared(frozenset(ids), not sound)
+        return ProtectedIds(frozenset(ids), not sound)
 
-    async def _purge_stray(self, identity: ContainerID) -> None:
+    async def _purge_orphan(self, identity: ContainerID) -> None:
         _log.warning("removing what is left of an unknown container", extra={"container": identity})
         bundle = self._deps.directories.bundles / identity
         cgroup = await blocking.call(f"container/{identity}", noted_cgroup, bundle)

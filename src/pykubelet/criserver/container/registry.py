@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.shield import shielded
-from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.interfaces import ContainerDeps
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import Event, EventKind
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID

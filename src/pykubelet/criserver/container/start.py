@@ -7,10 +7,10 @@ from pykubelet.base.errors import Permanent, PykubeletError
 from pykubelet.base.shield import shielded
 from pykubelet.base.supervise import supervise
 from pykubelet.criserver.conmon import Exit, read_exit
-from pykubelet.criserver.container.ahead import Launches
 from pykubelet.criserver.container.cleanup import Cleanup
 from pykubelet.criserver.container.decide import START_FAILED, UNKNOWN_EXIT, move, oom_killed, reason
-from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.interfaces import ContainerDeps
+from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.registry import Registry
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import EventKind
@@ -24,10 +24,10 @@ _log = logging.getLogger(__name__)
 class Starter:
     """Takes containers from created over running to exited."""
 
-    def __init__(self, deps: ContainerDeps, registry: Registry, launches: Launches, cleanup: Cleanup) -> None:
+    def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher, cleanup: Cleanup) -> None:
         self._deps = deps
         self._registry = registry
-        self._launches = launches
+        self._launcher = launcher
         self._cleanup = cleanup
 
     async def start(self, container: Container) -> None:
@@ -40,7 +40,7 @@ class Starter:
             # From here to the call under way nothing is awaited: who stops the sandbox sees the one or the other.
             self._deps.sandboxes.view(record.sandbox_id)
             try:
-                with container.underway.call(f"the start of container {record.id}"):
+                with container.in_progress.call(f"the start of container {record.id}"):
                     started = await self._run(container)
             except BaseException as failure:
                 error = failure
@@ -73,11 +73,11 @@ class Starter:
             why = reason(code, await self._oom_killed(container, noted))
         ended = {"exit_code": code, "finished_at": at, "reason": why, "message": message}
         await self._registry.note(container, move(record, ContainerPhase.EXITED, **ended))
-        await self._cleanup.let_volumes_go(container)
+        await self._cleanup.release_mapped_mounts(container)
         container.ended.set()
         self._registry.publish(container.record, EventKind.STOPPED, at)
         try:
-            await self._cleanup.delete(container, self._launches.runtime(container))
+            await self._cleanup.delete(container, self._launcher.runtime(container))
             container.launched = False
         except (PykubeletError, OSError) as error:
             _log.warning(
@@ -86,11 +86,11 @@ class Starter:
 
     async def _run(self, container: Container) -> ContainerRecord:
         record = container.record
-        launched = await self._launches.take(container)
+        launched = await self._launcher.take(container)
         process, monitor = reference(launched.pid), reference(launched.monitor)
         pod_oom_kills = self._deps.pod_oom_kills(record.cgroup)
         now = max(self._registry.now(), record.created_at)
-        runtime = self._launches.runtime(container)
+        runtime = self._launcher.runtime(container)
         await runtime.start(record.id, None if container.config.CDI_devices else process)
         changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
         return move(record, ContainerPhase.RUNNING, **changes)
@@ -98,7 +98,7 @@ class Starter:
     async def _fail(self, container: Container, error: BaseException) -> None:
         """Undo a start. It has failed for good, unless the server ends: the next one may find it created again."""
         try:
-            await self._cleanup.undo_start(container, self._launches.runtime(container))
+            await self._cleanup.undo_start(container, self._launcher.runtime(container))
         except (PykubeletError, OSError) as problem:
             # Its removal tries again.
             extra = {"container": container.id, "error": str(problem)}

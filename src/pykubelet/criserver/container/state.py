@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pykubelet.criserver.container.underway import Underway
+from pykubelet.criserver.container.in_progress import InProgress
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -16,7 +16,7 @@ class Container:
         """What the record says was asked for."""
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
-        self.underway = Underway()
+        self.in_progress = InProgress()
         """Its creation or start."""
         self.ended = asyncio.Event()
         self.killed = False
@@ -41,7 +41,7 @@ class Container:
         return self._record.id
 
     @property
-    def whole(self) -> bool:
+    def visible(self) -> bool:
         """Whether others may see it: it is fully made and not being removed.
 
         One that could not be removed is seen again, so that its client retries.
@@ -57,7 +57,7 @@ class Container:
     @property
     def leftover(self) -> bool:
         """It was not made to its end, or not removed, and no call is at it now."""
-        return self.unfinished and not self.underway.busy and not self.lock.locked()
+        return self.unfinished and not self.in_progress.busy and not self.lock.locked()
 
     @property
     def unfinished(self) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.container.ahead import Launches
 from pykubelet.criserver.container.cleanup import Cleanup, image_mounts
 from pykubelet.criserver.container.decide import move
-from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.interfaces import ContainerDeps
+from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.registry import Registry
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import EventKind
@@ -27,10 +27,10 @@ _SANDBOX_REMOVED = "its sandbox was removed meanwhile"
 class Stopper:
     """Ends containers and takes them away."""
 
-    def __init__(self, deps: ContainerDeps, registry: Registry, launches: Launches, cleanup: Cleanup) -> None:
+    def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher, cleanup: Cleanup) -> None:
         self._deps = deps
         self._registry = registry
-        self._launches = launches
+        self._launcher = launcher
         self._cleanup = cleanup
 
     async def stop(self, container: Container, grace: Seconds, why: str = _STOPPED) -> None:
@@ -38,12 +38,12 @@ class Stopper:
 
         Transient: it does not die.
         """
-        await container.underway.settle(grace, why)
+        await container.in_progress.settle(grace, why)
         if container.record.phase in (ContainerPhase.MAKING, ContainerPhase.CREATED):
             # The last holder of the lock may have just started it; from then on ``running`` tells.
             async with container.lock:
                 if not container.running:
-                    await self._launches.undo(container)
+                    await self._launcher.undo(container)
         process = open_process(container.record.process) if container.running else None
         if process is not None:
             with process:
@@ -80,7 +80,7 @@ class Stopper:
         await self.stop(container, 0, _SANDBOX_STOPPED)
         if not container.running:
             # It will not start any more.
-            await self._cleanup.let_volumes_go(container)
+            await self._cleanup.release_mapped_mounts(container)
 
     async def _remove(self, container: Container, *, alone: bool) -> None:
         while container in self._registry:
@@ -105,9 +105,9 @@ class Stopper:
 
     async def _take_away(self, container: Container) -> None:
         """All of it but its record."""
-        await self._launches.undo(container)
+        await self._launcher.undo(container)
         if container.launched:
-            await self._cleanup.undo_start(container, self._launches.runtime(container))
+            await self._cleanup.undo_start(container, self._launcher.runtime(container))
         for name in image_mounts(container):
             await self._deps.images.release(name)
         await self._deps.images.release(container.id)

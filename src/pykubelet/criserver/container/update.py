@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from pykubelet.base import blocking
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.ahead import Launches
-from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.interfaces import ContainerDeps
+from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.registry import Registry
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.spec import build_resources
@@ -20,10 +20,10 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 class Updater:
     """Changes limits."""
 
-    def __init__(self, deps: ContainerDeps, registry: Registry, launches: Launches) -> None:
+    def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher) -> None:
         self._deps = deps
         self._registry = registry
-        self._launches = launches
+        self._launcher = launcher
 
     async def update(self, container: Container, resources: pb.LinuxContainerResources) -> None:
         """Change its limits; fields that are zero stay as they are. Permanent: it has ended."""
@@ -34,16 +34,16 @@ class Updater:
             wanted = build_resources(config.linux.resources, self._deps.host)
             match record.phase:
                 case ContainerPhase.RUNNING:
-                    await self._launches.runtime(container).update(container.id, wanted)
+                    await self._launcher.runtime(container).update(container.id, wanted)
                 case ContainerPhase.CREATED:
-                    launched = await self._launches.undo(container)
+                    launched = await self._launcher.undo(container)
                     bundle = self._deps.directories.bundles / container.id
                     await blocking.call_to_end(f"container/{container.id}", _rewrite, bundle, wanted)
                 case _:
                     raise Permanent(f"container {container.id} has ended; its limits cannot be changed")
             await self._registry.put(container, replace(record, config=config.SerializeToString()))
             if launched:
-                self._launches.begin(container)
+                self._launcher.begin(container)
 
 
 def _rewrite(bundle: Path, resources: Mapping[str, object]) -> None:

@@ -38,7 +38,7 @@ def fifo_of(state: Path) -> Path | None:
     return None
 
 
-async def let_run(fifo: Path, process: ProcessRef, env: Mapping[str, str]) -> None:
+async def release_exec_fifo(fifo: Path, process: ProcessRef, env: Mapping[str, str]) -> None:
     """Let the process that waits at the FIFO become the program. Permanent: it is dead. Errors as of ``proc.run``."""
     first = open_process(process)
     if first is None:

@@ -22,7 +22,7 @@ from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.command import Command
-from pykubelet.criserver.oci.fifo import SHELL, fifo_of, let_run
+from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux.cgroups import Moves
 from pykubelet.linux.errors import wrap
@@ -77,7 +77,7 @@ class OciRuntime:
         scratch: Path,
         *,
         systemd: bool = False,
-        moves: Moves | None = None,
+        cgroup_migrations: Moves | None = None,
         marks: Mapping[str, str] | None = None,
     ) -> None:
         """``scratch`` holds files of single calls and is emptied at each start; ``marks`` are further variables of its
@@ -90,24 +90,24 @@ class OciRuntime:
         self._scratch = scratch
         self._env = {"PATH": _PATH, **(marks or {})}
         self.systemd = systemd
-        self._moves = moves
+        self._cgroup_migrations = cgroup_migrations
         self._features: Features | None = None
         # A wrapper of runc with another name may have added hooks, which only the program runs.
         name = Path(found).name
         self._plain_runc = name == "runc" and os.access(SHELL, os.X_OK)
-        self.waits = name in ("runc", "crun")
+        self.supports_prelaunch = name in ("runc", "crun")
         """Whether what it has created waits in a way that the next server recognizes: see ``holds``."""
-        self.keyrings = self.waits
+        self.keyrings = self.supports_prelaunch
         """Whether it makes a session keyring for each container, and takes a flag not to: the kernel allows few."""
 
     def global_arguments(self) -> list[str]:
         """What stands before every command."""
         return [f"--root={self.root}", *(["--systemd-cgroup"] if self.systemd else [])]
 
-    def will_move(self) -> None:
+    def expect_cgroup_migration(self) -> None:
         """It is about to be started for something that takes a process into a cgroup; see ``Moves``."""
-        if self._moves is not None:
-            self._moves.expect()
+        if self._cgroup_migrations is not None:
+            self._cgroup_migrations.expect()
 
     async def version(self) -> str:
         """The runtime's version, as it says."""
@@ -139,9 +139,9 @@ class OciRuntime:
         if fifo is None or process is None or not (state / "state.json").exists():
             await self._call("start", container)
         else:
-            await let_run(fifo, process, self._env)
+            await release_exec_fifo(fifo, process, self._env)
 
-    def holds(self, container: ContainerID) -> bool:
+    def is_waiting(self, container: ContainerID) -> bool:
         """Whether a created container waits for its start at a FIFO. Blocks shortly."""
         return fifo_of(self.root / container) is not None
 
@@ -183,7 +183,7 @@ class OciRuntime:
             spec, pid_file = Path(directory, "process.json"), Path(directory, "pid")
             spec.write_text(json.dumps(process))
             argv = [*self._argv(directory), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
-            self.will_move()
+            self.expect_cgroup_migration()
             command = Command(pid_file, container)
             task = asyncio.ensure_future(self._run_command(argv, command))
             try:
@@ -253,7 +253,7 @@ class OciRuntime:
         return [self.path, *self.global_arguments(), f"--log={directory}/log", "--log-format=json"]
 
 
-def words_of_log(path: Path) -> str:
+def errors_in_log(path: Path) -> str:
     """The errors a runtime wrote to its JSON log, last first; empty when there are none."""
     return _words(path)
 

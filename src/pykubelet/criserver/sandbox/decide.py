@@ -40,7 +40,7 @@ def move(record: SandboxRecord, phase: SandboxPhase, **changes: object) -> Sandb
     return replace(record, phase=phase, **changes)
 
 
-def made_before(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
+def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
     """The sandbox that holds a name, for a client that asks for it again since it has not heard of the first time.
 
     Conflict: something else was asked for, or it is not ready.

@@ -18,15 +18,15 @@ from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, open_process
 from pykubelet.criserver.sandbox.decide import (
     adopted_phase,
-    made_before,
+    id_for_retry,
     move,
     name_of,
     namespaces,
     own_network,
 )
 from pykubelet.criserver.sandbox.infra import Infra
+from pykubelet.criserver.sandbox.interfaces import SandboxDeps
 from pykubelet.criserver.sandbox.parts import Parts, owner_of
-from pykubelet.criserver.sandbox.ports import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.tasks import begin
@@ -60,7 +60,7 @@ class SandboxManager:
 
     def all(self) -> Iterator[Sandbox]:
         """Every sandbox that is fully made."""
-        return (each for each in tuple(self._sandboxes.values()) if each.whole)
+        return (each for each in tuple(self._sandboxes.values()) if each.visible)
 
     def find(self, sandbox: str) -> Sandbox | None:
         """One by its id or an unambiguous beginning of it; None when there is none that is fully made."""
@@ -135,7 +135,7 @@ class SandboxManager:
         )
         for holder in self._sandboxes.values():
             if holder.record.name == record.name:
-                return made_before(holder.record, record)
+                return id_for_retry(holder.record, record)
         if namespaces(config).ids is not None and not self._deps.host.user_namespaces:
             raise Permanent(
                 f"sandbox {record.name}: user namespaces are not supported here; they need Linux 5.19, unshare, "
@@ -243,7 +243,7 @@ class SandboxManager:
 
         await shielded(work)
 
-    async def look_at(self, sandbox: Sandbox) -> None:
+    async def verify(self, sandbox: Sandbox) -> None:
         """See whether a ready one is still whole, and follow it if it is."""
         paths = self._parts.namespace_paths(sandbox).values()
         whole = await blocking.call(owner_of(sandbox), lambda: all(is_mount_point(path) for path in paths))

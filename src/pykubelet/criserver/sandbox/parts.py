@@ -9,7 +9,7 @@ from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.sandbox.decide import attach_request, namespace_options, namespaces, needs_infra, own_network
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.infra import Infra
-from pykubelet.criserver.sandbox.ports import SandboxDeps
+from pykubelet.criserver.sandbox.interfaces import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import ProcessRef, SandboxID, UserNamespace

@@ -9,10 +9,10 @@ from pykubelet.base.guard import Guard
 from pykubelet.criserver.directories import entries
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox.files import SandboxFiles
+from pykubelet.criserver.sandbox.interfaces import SandboxDeps
 from pykubelet.criserver.sandbox.manager import SandboxManager
-from pykubelet.criserver.sandbox.ports import SandboxDeps
 from pykubelet.criserver.sandbox.state import Sandbox
-from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord, Spared
+from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
 _OWNER = "start-up"
@@ -25,7 +25,7 @@ class SandboxRecovery:
         self._manager = manager
         self._deps = deps
         self._repairs = repairs
-        self._spared = Spared()
+        self._protected = ProtectedIds()
 
     def recover(self, records: list[SandboxRecord]) -> None:
         """Take in what is remembered."""
@@ -37,18 +37,18 @@ class SandboxRecovery:
         places = await blocking.call(_OWNER, lambda: list(self._deps.directories.sandboxes.glob("*/infra")))
         return [place.parent.name for place in places]
 
-    async def tidy(self, spared: Spared) -> None:
+    async def clean_up(self, protected: ProtectedIds) -> None:
         """Begin to undo half-made sandboxes, to finish removals, to see which are still whole, and to remove what
         belongs to none; each by itself."""
-        self._spared = spared
+        self._protected = protected
         for sandbox in self._manager.known().values():
             self._repairs.add("sandbox", sandbox.id, partial(self._repair, sandbox))
         for stray in await blocking.call(_OWNER, self._deps.namespaces.known):
-            if self._is_of_none(stray):
+            if self._is_orphan(stray):
                 release = partial(self._deps.namespaces.release, stray)
                 self._repairs.add("namespaces of an unknown sandbox", stray, release)
         for directory in await blocking.call(_OWNER, entries, self._deps.directories.sandboxes):
-            if self._is_of_none(SandboxID(directory.name)):
+            if self._is_orphan(SandboxID(directory.name)):
                 remove = partial(blocking.call, f"sandbox/{directory.name}", SandboxFiles(directory).remove)
                 self._repairs.add("files of an unknown sandbox", directory.name, remove)
         self._manager.leftovers.set()
@@ -62,7 +62,7 @@ class SandboxRecovery:
                     _log.info("undoing a sandbox that was cut", extra={"sandbox": sandbox.id})
                     await self._manager.undo(sandbox)
                 case SandboxPhase.READY:
-                    await self._manager.look_at(sandbox)
+                    await self._manager.verify(sandbox)
                 case SandboxPhase.STOPPED:
                     pass
 
@@ -73,22 +73,22 @@ class SandboxRecovery:
         while True:
             await self._manager.leftovers.wait()
             self._manager.leftovers.clear()
-            while left := self._left():
+            while left := self._stale_attachments():
                 for sandbox in left:
                     with guard.item(sandbox):
                         await self._deps.network.detach(sandbox)
-                if self._left():
+                if self._stale_attachments():
                     await self._deps.clock.sleep(backoff.next("network", self._deps.clock.monotonic()))
             backoff.reset("network")
 
-    def _left(self) -> list[SandboxID]:
+    def _stale_attachments(self) -> list[SandboxID]:
         return [each for each in self._deps.network.held() if not self._uses_network(each)]
 
     def _uses_network(self, sandbox: SandboxID) -> bool:
         found = self._manager.known().get(sandbox)
         if found is None:
-            return sandbox in self._spared
+            return sandbox in self._protected
         return found.record.phase in (SandboxPhase.MAKING, SandboxPhase.READY)
 
-    def _is_of_none(self, sandbox: SandboxID) -> bool:
-        return sandbox not in self._manager.known() and sandbox not in self._spared
+    def _is_orphan(self, sandbox: SandboxID) -> bool:
+        return sandbox not in self._manager.known() and sandbox not in self._protected

@@ -39,7 +39,7 @@ class Sandbox:
         return self._record.phase is SandboxPhase.READY
 
     @property
-    def whole(self) -> bool:
+    def visible(self) -> bool:
         """Whether others may see it: it is fully made and not being removed.
 
         One that could not be removed is seen again, so that its client retries.

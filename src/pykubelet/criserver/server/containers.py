@@ -8,8 +8,8 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import Container, ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
-from pykubelet.criserver.server.finish import finishing
-from pykubelet.criserver.server.once import Once
+from pykubelet.criserver.server.completion import run_to_completion
+from pykubelet.criserver.server.single_flight import SingleFlight
 from pykubelet.criserver.server.view import as_asked, container_matches, container_status, container_summary
 from pykubelet.criserver.types import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -22,18 +22,18 @@ class ContainerCalls:
         self._containers = containers
         self._sandboxes = sandboxes
         self._tasks = tasks
-        self._once: Once[ContainerID] = Once(tasks)
+        self._creations: SingleFlight[ContainerID] = SingleFlight(tasks)
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
         calls.unary("CreateContainer", pb.CreateContainerRequest, self.create)
-        calls.unary("StartContainer", pb.StartContainerRequest, finishing(self._tasks, self.start))
-        calls.unary("StopContainer", pb.StopContainerRequest, finishing(self._tasks, self.stop))
-        calls.unary("RemoveContainer", pb.RemoveContainerRequest, finishing(self._tasks, self.remove))
+        calls.unary("StartContainer", pb.StartContainerRequest, run_to_completion(self._tasks, self.start))
+        calls.unary("StopContainer", pb.StopContainerRequest, run_to_completion(self._tasks, self.stop))
+        calls.unary("RemoveContainer", pb.RemoveContainerRequest, run_to_completion(self._tasks, self.remove))
         calls.unary("ListContainers", pb.ListContainersRequest, self.listed)
         calls.stream("StreamContainers", pb.StreamContainersRequest, self.stream)
         calls.unary("ContainerStatus", pb.ContainerStatusRequest, self.status)
-        update = finishing(self._tasks, self.update)
+        update = run_to_completion(self._tasks, self.update)
         calls.unary("UpdateContainerResources", pb.UpdateContainerResourcesRequest, update)
         calls.unary("ReopenContainerLog", pb.ReopenContainerLogRequest, self.reopen_log)
         calls.unary("ExecSync", pb.ExecSyncRequest, self.exec_sync)
@@ -46,7 +46,7 @@ class ContainerCalls:
         metadata = request.config.metadata
         name = f"{sandbox}/{metadata.name}/{metadata.attempt}"
         content = request.SerializeToString(deterministic=True)
-        made = await self._once.run(name, content, lambda: self._containers.create(sandbox, request.config))
+        made = await self._creations.run(name, content, lambda: self._containers.create(sandbox, request.config))
         return pb.CreateContainerResponse(container_id=made)
 
     async def start(self, request: pb.StartContainerRequest) -> pb.StartContainerResponse:

@@ -40,7 +40,7 @@ class EventCalls:
                 sandbox = self._sandboxes.get(event.sandbox)
                 reply.pod_sandbox_status.CopyFrom(sandbox_status(sandbox))
                 reply.containers_statuses.extend(
-                    container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.whole
+                    container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.visible
                 )
             except NotFound:
                 pass  # it is gone; the event itself says so

@@ -93,7 +93,7 @@ class ImageCalls:
     async def pull(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
         """Fetch an image; the id of what is here then."""
         auth = auth_of(request.auth) if request.HasField("auth") else None
-        with unavailable_by_name():
+        with name_unavailable_registries():
             record = await self._images.pull(_reference(request.image), auth)
         return pb.PullImageResponse(image_ref=record.id)
 
@@ -128,7 +128,7 @@ class ImageCalls:
 
 
 @contextmanager
-def unavailable_by_name() -> Iterator[None]:
+def name_unavailable_registries() -> Iterator[None]:
     """Begin the message with the word that kubelets look for (cri-api, ``pkg/errors``).
 
     They look for it only where the code is UNKNOWN, which it therefore is.

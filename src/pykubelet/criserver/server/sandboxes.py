@@ -9,8 +9,8 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.sandbox import SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
-from pykubelet.criserver.server.finish import finishing
-from pykubelet.criserver.server.once import Once
+from pykubelet.criserver.server.completion import run_to_completion
+from pykubelet.criserver.server.single_flight import SingleFlight
 from pykubelet.criserver.server.view import as_asked, container_status, sandbox_matches, sandbox_status, sandbox_summary
 from pykubelet.criserver.types import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -26,17 +26,17 @@ class SandboxCalls:
         self._containers = containers
         self._tasks = tasks
         self._clock = clock
-        self._once: Once[SandboxID] = Once(tasks)
+        self._creations: SingleFlight[SandboxID] = SingleFlight(tasks)
 
     def register(self, calls: Calls) -> None:
         """Put the calls into the table."""
         calls.unary("RunPodSandbox", pb.RunPodSandboxRequest, self.run)
-        calls.unary("StopPodSandbox", pb.StopPodSandboxRequest, finishing(self._tasks, self.stop))
-        calls.unary("RemovePodSandbox", pb.RemovePodSandboxRequest, finishing(self._tasks, self.remove))
+        calls.unary("StopPodSandbox", pb.StopPodSandboxRequest, run_to_completion(self._tasks, self.stop))
+        calls.unary("RemovePodSandbox", pb.RemovePodSandboxRequest, run_to_completion(self._tasks, self.remove))
         calls.unary("PodSandboxStatus", pb.PodSandboxStatusRequest, self.status)
         calls.unary("ListPodSandbox", pb.ListPodSandboxRequest, self.listed)
         calls.stream("StreamPodSandboxes", pb.StreamPodSandboxesRequest, self.stream)
-        update = finishing(self._tasks, self.update)
+        update = run_to_completion(self._tasks, self.update)
         calls.unary("UpdatePodSandboxResources", pb.UpdatePodSandboxResourcesRequest, update)
 
     async def run(self, request: pb.RunPodSandboxRequest) -> pb.RunPodSandboxResponse:
@@ -46,7 +46,9 @@ class SandboxCalls:
         metadata = request.config.metadata
         name = f"{metadata.namespace}/{metadata.name}/{metadata.uid}/{metadata.attempt}"
         content = request.SerializeToString(deterministic=True)
-        made = await self._once.run(name, content, lambda: self._sandboxes.run(request.config, request.runtime_handler))
+        made = await self._creations.run(
+            name, content, lambda: self._sandboxes.run(request.config, request.runtime_handler)
+        )
         return pb.RunPodSandboxResponse(pod_sandbox_id=made)
 
     async def stop(self, request: pb.StopPodSandboxRequest) -> pb.StopPodSandboxResponse:
@@ -86,7 +88,7 @@ class SandboxCalls:
             status=sandbox_status(sandbox),
             info=info,
             containers_statuses=[
-                container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.whole
+                container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.visible
             ],
             timestamp=int(self._clock.now() * 1e9),
         )

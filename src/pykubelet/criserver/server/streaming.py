@@ -66,7 +66,7 @@ class ContainerExecutor:
         container = self._containers.running(execution.container)
         process = await self._containers.exec_process(container, execution.command, execution.streams.terminal)
         runtime = self._containers.runtime(container)
-        runtime.will_move()
+        runtime.expect_cgroup_migration()
         prepare = runtime.exec_command
         return await blocking.call(f"exec/{container.id}", prepare, container.id, process, execution.streams.terminal)
 

@@ -11,7 +11,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.types import AuthConfig, ImageRecord, OnProgress, Phase, Progress
 from pykubelet.criserver.server.calls import Calls
-from pykubelet.criserver.server.images import auth_of, image_of, unavailable_by_name
+from pykubelet.criserver.server.images import auth_of, image_of, name_unavailable_registries
 from pykubelet.pb import images_v1_pb2 as transfer
 
 _BETWEEN: Seconds = 0.1
@@ -69,7 +69,7 @@ class TransferCalls:
         async def work(news: OnProgress) -> Sequence[ImageRecord]:
             return (await self._images.pull(request.image, auth, news),)
 
-        with unavailable_by_name():
+        with name_unavailable_registries():
             async with aclosing(_told(work)) as replies:
                 async for reply in replies:
                     yield reply

@@ -32,7 +32,7 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.directories import make_directory, make_room
+from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.images.types import Layer
 from pykubelet.criserver.storage.remove import remove_any, remove_tree
 from pykubelet.criserver.storage.types import LayerMeta
@@ -96,7 +96,7 @@ class Layers:
         """Learn what is on the disk; what is not sound becomes a leftover. Blocks; nothing else may run yet."""
         for directory in (self.directory, self._meta, self._merge):
             make_directory(directory)
-        make_room(self.directory / EMPTY, directory=True)
+        set_aside_obstacle(self.directory / EMPTY, directory=True)
         (self.directory / EMPTY).mkdir(mode=0o755, exist_ok=True)
         remove_remains(self._meta)
         metas = {file: _read(file) for file in self._meta.iterdir()}

@@ -20,7 +20,7 @@ from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.criserver.directories import make_room
+from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.storage.layers import EMPTY, Layers
@@ -63,7 +63,7 @@ class Snapshots:
 
     def load(self) -> None:
         """Learn what is on the disk. Blocks; nothing else may run yet."""
-        make_room(self._directory, directory=True)
+        set_aside_obstacle(self._directory, directory=True)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.load()
         for place in self._directory.iterdir():

@@ -11,14 +11,14 @@ from pathlib import Path
 from pykubelet.base.atomic import remove_remains, write_atomic
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
-from pykubelet.criserver.directories import make_room, set_aside
+from pykubelet.criserver.directories import set_aside, set_aside_obstacle
 
 _log = logging.getLogger(__name__)
 _SUFFIX = ".json"
 _LIMIT = 64 * MIB
 
 
-class Copies:
+class RecordCopies:
     """The copies of one kind of records, by id."""
 
     def __init__(self, directory: Path) -> None:
@@ -27,7 +27,7 @@ class Copies:
     def prepare(self) -> None:
         """Make the directory. OSError: the disk is full, say."""
         for directory in (self._directory.parent, self._directory):
-            make_room(directory, directory=True)
+            set_aside_obstacle(directory, directory=True)
             directory.mkdir(mode=0o700, exist_ok=True)
         remove_remains(self._directory)
 

@@ -56,7 +56,7 @@ class Database:
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._connection: sqlite3.Connection | None = None
-        self.sound = True
+        self.intact = True
         """False when the file was damaged or lost, so that what it had may not be known in full."""
 
     @classmethod
@@ -172,15 +172,15 @@ class Database:
                 connection.execute(statement)
             restored = self._restore(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
-        if restored or not self.sound:
-            self.sound = False
+        if restored or not self.intact:
+            self.intact = False
             _log.error(
                 "the state file was damaged or lost; it was made anew from the copies of its records",
                 extra={"file": str(self._path), "records": restored},
             )
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
-        self.sound = False
+        self.intact = False
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
         aside = self._path.with_name(f"{self._path.name}.damaged-{now}")
         number = 1

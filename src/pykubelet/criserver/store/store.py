@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Conflict
-from pykubelet.criserver.store.copies import Copies
+from pykubelet.criserver.store.copies import RecordCopies
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.store.writer import Work, Writer
 from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID, SandboxRecord
@@ -66,17 +66,19 @@ _CONTAINER = _Kind(
 class Store:
     """Where records outlive the process. The managers hold the same records in memory; they write here first."""
 
-    def __init__(self, database: Database, sandboxes: Copies, containers: Copies, clock: Clock) -> None:
+    def __init__(self, database: Database, sandboxes: RecordCopies, containers: RecordCopies, clock: Clock) -> None:
         self._database = database
         self._sandboxes = sandboxes
         self._containers = containers
         self._writer = Writer(database, clock)
-        self._sound = database.sound
+        self._intact = database.intact
 
     @classmethod
     async def open(cls, path: Path, clock: Clock | None = None) -> "Store":
         """Open the file, or make it; a damaged one is made anew from the copies. Permanent, Transient."""
-        sandboxes, containers = (Copies(path.with_name("records") / table) for table in ("sandboxes", "containers"))
+        sandboxes, containers = (
+            RecordCopies(path.with_name("records") / table) for table in ("sandboxes", "containers")
+        )
 
         def restore(connection: sqlite3.Connection) -> int:
             return _restore(connection, sandboxes, _SANDBOX) + _restore(connection, containers, _CONTAINER)
@@ -88,14 +90,14 @@ class Store:
         """Write what a full disk has delayed, if there is room now, and close the file."""
         await self._writer.close()
 
-    async def write_owed(self) -> None:
+    async def write_deferred(self) -> None:
         """For ever: write what a full disk has delayed when there is room again."""
-        await self._writer.write_owed()
+        await self._writer.write_deferred()
 
     @property
-    def sound(self) -> bool:
+    def intact(self) -> bool:
         """Whether everything that was ever remembered is known. Otherwise what is unknown is nobody's to remove."""
-        return self._sound
+        return self._intact
 
     async def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
         """Everything that is remembered. A damaged record is replaced by its copy."""
@@ -125,7 +127,7 @@ class Store:
 
     async def note_sandbox(self, record: SandboxRecord) -> None:
         """Like ``put_sandbox``, but a full disk delays it: for what the machine will tell the next server anyway."""
-        await self._writer.change_or_owe(record.id, _replacing(_SANDBOX, record, self._sandboxes))
+        await self._writer.change_or_defer(record.id, _replacing(_SANDBOX, record, self._sandboxes))
 
     async def delete_sandbox(self, sandbox: SandboxID) -> None:
         """Forget a sandbox with its containers and free its name; a full disk delays it."""
@@ -136,7 +138,7 @@ class Store:
                 _deleting("containers", row[0], self._containers)(connection)
             forget(connection)
 
-        await self._writer.change_or_owe(sandbox, work)
+        await self._writer.change_or_defer(sandbox, work)
 
     async def add_container(self, record: ContainerRecord) -> None:
         """Reserve the name in the sandbox and remember the container. Conflict names the holder of a taken name."""
@@ -158,11 +160,11 @@ class Store:
 
     async def note_container(self, record: ContainerRecord) -> None:
         """Like ``put_container``, but a full disk delays it: for what the machine will tell the next server anyway."""
-        await self._writer.change_or_owe(record.id, _replacing(_CONTAINER, record, self._containers))
+        await self._writer.change_or_defer(record.id, _replacing(_CONTAINER, record, self._containers))
 
     async def delete_container(self, container: ContainerID) -> None:
         """Forget a container and free its name; a full disk delays it."""
-        await self._writer.change_or_owe(container, _deleting("containers", container, self._containers))
+        await self._writer.change_or_defer(container, _deleting("containers", container, self._containers))
 
     async def exchange_fact(self, name: str, value: str) -> str:
         """Remember a fact; returns what was remembered before, or an empty text. A full disk delays it."""
@@ -176,10 +178,10 @@ class Store:
 
         before = await self._database.run(read)
         if before != value:
-            await self._writer.change_or_owe(f"fact {name}", write)
+            await self._writer.change_or_defer(f"fact {name}", write)
         return before
 
-    def _loaded(self, connection: sqlite3.Connection, kind: _Kind[_Record], copies: Copies) -> list[_Record]:
+    def _loaded(self, connection: sqlite3.Connection, kind: _Kind[_Record], copies: RecordCopies) -> list[_Record]:
         copies.prepare()
         found: dict[str, bytes] = {}
         records: list[_Record] = []
@@ -193,19 +195,19 @@ class Store:
                 extra = {"id": identity, "table": kind.table, "copy": "used" if record else "damaged too"}
                 _log.error("a record in the state file is damaged", extra=extra)
             if record is None:
-                self._sound = False
+                self._intact = False
                 continue
             records.append(record)
             found[identity] = body
         for identity in damaged:
             if identity in found:
                 connection.execute(f"UPDATE {kind.table} SET body = ? WHERE id = ?", (found[identity], identity))
-        if self._sound:
+        if self._intact:
             copies.keep(found)
         return records
 
 
-def _restore(connection: sqlite3.Connection, copies: Copies, kind: _Kind[_Record]) -> int:
+def _restore(connection: sqlite3.Connection, copies: RecordCopies, kind: _Kind[_Record]) -> int:
     """Fill a table from copies. Of two of one name, which a cut removal can leave, the newer counts."""
     copies.prepare()
     found: list[tuple[_Record, bytes]] = []
@@ -219,7 +221,7 @@ def _restore(connection: sqlite3.Connection, copies: Copies, kind: _Kind[_Record
     return sum(kind.insert(connection, record, body, "OR IGNORE") for record, body in found)
 
 
-def _replacing(kind: _Kind[_Record], record: _Record, copies: Copies) -> Work:
+def _replacing(kind: _Kind[_Record], record: _Record, copies: RecordCopies) -> Work:
     body = msgspec.json.encode(record)
 
     def work(connection: sqlite3.Connection) -> None:
@@ -230,7 +232,7 @@ def _replacing(kind: _Kind[_Record], record: _Record, copies: Copies) -> Work:
     return work
 
 
-def _deleting(table: str, identity: str, copies: Copies) -> Work:
+def _deleting(table: str, identity: str, copies: RecordCopies) -> Work:
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table} WHERE id = ?", (identity,))
         copies.drop(identity)

@@ -27,30 +27,30 @@ class Writer:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._owed: dict[str, Work] = {}
+        self._deferred: dict[str, Work] = {}
         """By id, in their order. Only the database's thread touches it."""
         self._owing = asyncio.Event()
 
     async def change(self, work: Work) -> None:
         """Make what is owed and this change, in one transaction. Transient: the disk is full, and it is not made."""
-        await self._database.run(self._all_with(work), self._paid)
+        await self._database.run(self._all_with(work), self._clear_deferred)
 
-    async def change_or_owe(self, identity: str, work: Work) -> None:
+    async def change_or_defer(self, identity: str, work: Work) -> None:
         """The same, but a full disk delays it. It takes the place of what is owed for the same record."""
 
         def owe(error: PykubeletError) -> None:
             if isinstance(error, Transient):
                 # At the end: it may need what others owe.
-                self._owed.pop(identity, None)
-                self._owed[identity] = work
+                self._deferred.pop(identity, None)
+                self._deferred[identity] = work
 
         try:
-            await self._database.run(self._all_with(work), self._paid, owe)
+            await self._database.run(self._all_with(work), self._clear_deferred, owe)
         except Transient as error:
             self._owing.set()
             _log.error("a record is not written yet", extra={"id": identity, "error": str(error)})
 
-    async def write_owed(self) -> None:
+    async def write_deferred(self) -> None:
         """For ever: try again what is owed, also when no other change comes."""
         guard = Guard("store.owed", self._clock.monotonic, initial=_RETRY, maximum=60 * _RETRY)
         while True:
@@ -67,19 +67,19 @@ class Writer:
         try:
             await self.change(_nothing)
         except PykubeletError as error:
-            _log.error("records are not written", extra={"ids": sorted(self._owed), "error": str(error)})
+            _log.error("records are not written", extra={"ids": sorted(self._deferred), "error": str(error)})
         finally:
             await self._database.close()
 
     def _all_with(self, work: Work) -> Work:
         def all_of_it(connection: sqlite3.Connection) -> None:
-            for each in (*self._owed.values(), work):
+            for each in (*self._deferred.values(), work):
                 each(connection)
 
         return all_of_it
 
-    def _paid(self) -> None:
-        self._owed.clear()
+    def _clear_deferred(self) -> None:
+        self._deferred.clear()
 
 
 def _nothing(connection: sqlite3.Connection) -> None:

@@ -19,7 +19,7 @@ from pykubelet.base.proc import Child, spawn
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import Command
-from pykubelet.criserver.oci.runtime import words_of_log
+from pykubelet.criserver.oci.runtime import errors_in_log
 from pykubelet.criserver.streaming.left import Left
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 from pykubelet.criserver.streaming.types import (
@@ -301,4 +301,4 @@ def _client_gone(pumps: "set[asyncio.Task[None]]") -> bool:
 
 
 def _words(directory: Path) -> str:
-    return words_of_log(directory / "log") or "the command could not be run"
+    return errors_in_log(directory / "log") or "the command could not be run"

@@ -1,6 +1,7 @@
 """Values that several rooms of the server share."""
 
 from pykubelet.criserver.types.ids import ContainerID, SandboxID, new_id
+from pykubelet.criserver.types.protected import ProtectedIds
 from pykubelet.criserver.types.records import (
     ContainerPhase,
     ContainerRecord,
@@ -10,7 +11,6 @@ from pykubelet.criserver.types.records import (
     SandboxRecord,
     request_digest,
 )
-from pykubelet.criserver.types.spared import Spared
 from pykubelet.criserver.types.userns import IdMap, UserNamespace
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "ContainerUser",
     "IdMap",
     "ProcessRef",
+    "ProtectedIds",
     "SandboxID",
     "SandboxPhase",
     "SandboxRecord",
-    "Spared",
     "UserNamespace",
     "new_id",
     "request_digest",

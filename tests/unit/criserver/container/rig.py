@@ -12,7 +12,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import Container, ContainerDeps, ContainerManager
-from pykubelet.criserver.container.ports import Directories, ImageFacts
+from pykubelet.criserver.container.interfaces import Directories, ImageFacts
 from pykubelet.criserver.container.recovery import ContainerRecovery
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
@@ -159,13 +159,13 @@ class Rig:
 
     def forget_launches(self) -> None:
         """As if the server were killed: nobody undoes what waits for its start."""
-        for ahead in self.manager._launches._ahead.values():
+        for ahead in self.manager._launcher._ahead.values():
             ahead.taken.set()
 
     async def recover(self) -> None:
         """As a new server does with the records of the old one."""
         await self.recovery.run((await self.store.load())[1])
-        await self.repairs.tried(60)
+        await self.repairs.wait_for_first_attempts(60)
 
 
 @asynccontextmanager

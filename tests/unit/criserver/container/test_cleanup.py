@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.ports import Directories
+from pykubelet.criserver.container.interfaces import Directories
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.linux.cgroups import CgroupDriver

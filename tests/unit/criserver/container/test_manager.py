@@ -15,7 +15,7 @@ import pytest
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.criserver.container import ContainerManager
 from pykubelet.criserver.events import EventKind
-from pykubelet.criserver.types import ContainerPhase, Spared
+from pykubelet.criserver.types import ContainerPhase, ProtectedIds
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, rig_in
@@ -241,14 +241,14 @@ async def test_unknown_containers(tmp_path: Path, sound: bool) -> None:
         await rig.recover()
         spec = rig.manager.bundle(runs.id) / "config.json"
         spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
-        spared = await rig.recovery.remove_strays([], sound)
-        await rig.repairs.tried(60)
+        protected = await rig.recovery.remove_orphans([], sound)
+        await rig.repairs.wait_for_first_attempts(60)
         left = {path.name for path in (tmp_path / "bundles").iterdir()}
         assert left >= {runs.id}
         assert (rests.id in left) is not sound
-        assert {runs.id, "ab" * 32} <= spared.ids
-        assert (rests.id in spared) is not sound
-        assert rests.id + "-other" not in Spared(spared.ids)
+        assert {runs.id, "ab" * 32} <= protected.ids
+        assert (rests.id in protected) is not sound
+        assert rests.id + "-other" not in ProtectedIds(protected.ids)
         process = rig.manager.get(runs.id).record.process
         assert process is not None
         assert _runs(process.pid)

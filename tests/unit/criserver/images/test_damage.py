@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.image_rooms import ImageRooms, open_images
+from pykubelet.criserver.image_wiring import ImageComponents, open_images
 from pykubelet.criserver.images import ContentStore, ImageIndex
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.types import Spared
+from pykubelet.criserver.types import ProtectedIds
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.world import World
@@ -46,16 +46,16 @@ def _deep(path: Path) -> None:
 
 
 @asynccontextmanager
-async def _started(root: Path) -> AsyncIterator[tuple[ImageRooms, Repairs, VirtualClock]]:
+async def _started(root: Path) -> AsyncIterator[tuple[ImageComponents, Repairs, VirtualClock]]:
     """The image side of a start."""
     clock = VirtualClock()
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-        rooms = await open_images(Settings(root=root, run=root / "run"), clock)
+        components = await open_images(Settings(root=root, run=root / "run"), clock)
         repairs = Repairs(tasks, clock)
-        rooms.recover((), Spared(), repairs)
-        await repairs.tried(10)
+        components.recover((), ProtectedIds(), repairs)
+        await repairs.wait_for_first_attempts(10)
         again = tasks.create_task(repairs.run())
-        yield rooms, repairs, clock
+        yield components, repairs, clock
         again.cancel()
 
 
@@ -65,11 +65,11 @@ async def test_index_that_cannot_be_used_is_set_aside_and_named_until_it_is_remo
     tmp_path: Path, kind: Callable[[Path], None]
 ) -> None:
     root = tmp_path / "root"
-    async with _started(root) as (rooms, repairs, _):
-        assert rooms.images.list() == [] and repairs.unfinished() == []
+    async with _started(root) as (components, repairs, _):
+        assert components.images.list() == [] and repairs.unfinished() == []
     kind(root / "images/index.json")
-    async with _started(root) as (rooms, repairs, clock):
-        assert rooms.images.list() == []
+    async with _started(root) as (components, repairs, clock):
+        assert components.images.list() == []
         (left,) = repairs.unfinished()
         aside = root / "images/index.json.aside-1"
         assert (left.kind, left.id) == ("set aside", "images/index.json.aside-1")
@@ -87,9 +87,9 @@ async def test_image_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path
     bad = [{"id": "sha256:12", "tags": ["example.com/web:1"], "config": 5}, {"id": 7}]
     for image in bad:
         (root / "images/index.json").write_text(json.dumps({"version": 1, "images": [image]}))
-        async with _started(root) as (rooms, repairs, _):
+        async with _started(root) as (components, repairs, _):
             found = {left.id: left.error for left in repairs.unfinished() if left.kind == "image"}
-            assert rooms.images.list() == []
+            assert components.images.list() == []
     assert json.loads((root / "images/index.json.quarantine").read_bytes()) == bad, "those of earlier starts are kept"
     assert list(found) == ["sha256:12", "number 2"]
     assert "pull example.com/web:1 again, then remove the file" in found["sha256:12"]
@@ -109,17 +109,17 @@ async def test_whatever_lies_in_the_place_of_blobs_images_are_opened(
     tmp_path: Path, place: str, kind: Callable[[Path], None]
 ) -> None:
     root = tmp_path / "root"
-    async with _started(root) as (rooms, _, _):
+    async with _started(root) as (components, _, _):
         path = root / "images" / place.replace("BLOB", "a" * 64)
     if path.is_dir():
         path.rename(tmp_path / "away")
     kind(path)
-    async with _started(root) as (rooms, repairs, _):
+    async with _started(root) as (components, repairs, _):
         assert [left.kind for left in repairs.unfinished()] == ["set aside"]
-        await rooms.images.collect()
+        await components.images.collect()
         store = ContentStore(root / "images")
         blob = store.add_stream((memoryview(b"x"),), 1)
-        assert store.read(blob.digest, 1) == b"x" and rooms.images.list() == []
+        assert store.read(blob.digest, 1) == b"x" and components.images.list() == []
 
 
 async def test_image_whose_blob_is_no_digest_is_not_used(tmp_path: Path, registry: FakeRegistry) -> None:

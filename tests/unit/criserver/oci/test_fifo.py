@@ -12,7 +12,7 @@ import pytest
 from pykubelet.base.errors import Permanent
 from pykubelet.base.proc import spawn
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.oci.fifo import fifo_of, let_run
+from pykubelet.criserver.oci.fifo import fifo_of, release_exec_fifo
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
 
@@ -52,7 +52,7 @@ async def test_it_goes_on(state: Path) -> None:
     end, process = await _first('printf 0 > "$0"; sleep 60', state)
     fifo = fifo_of(state)
     assert fifo is not None
-    await let_run(fifo, process, _ENV)
+    await release_exec_fifo(fifo, process, _ENV)
     assert fifo_of(state) is None
     assert not end.done()
     os.kill(process.pid, signal.SIGKILL)
@@ -61,7 +61,7 @@ async def test_it_goes_on(state: Path) -> None:
 
 async def test_a_program_that_ends_at_once(state: Path) -> None:
     end, process = await _first('printf 0 > "$0"; exit 3', state)
-    await let_run(state / "exec.fifo", process, _ENV)
+    await release_exec_fifo(state / "exec.fifo", process, _ENV)
     assert await end == 3
     assert fifo_of(state) is None
 
@@ -76,7 +76,7 @@ async def test_one_that_dies_before(state: Path, script: str, words: str, monkey
     if script == "exit 0":
         await end
     with pytest.raises(Permanent, match=words):
-        await let_run(state / "exec.fifo", process, _ENV)
+        await release_exec_fifo(state / "exec.fifo", process, _ENV)
     assert fifo_of(state) is not None
     await end
 
@@ -106,10 +106,10 @@ async def test_who_starts(state: Path, tmp_path: Path, name: str, hooks: bool, l
     if not layout:
         (state / "state.json").unlink()
     runtime = OciRuntime(str(program), tmp_path / "oci", tmp_path)
-    assert runtime.waits is (name in ("runc", "crun"))
-    assert runtime.holds(C1)
+    assert runtime.supports_prelaunch is (name in ("runc", "crun"))
+    assert runtime.is_waiting(C1)
     end, process = await _first('printf 0 > "$0"; exit 0', state)
     await runtime.start(C1, None if hooks else process)
     assert (tmp_path / "called").exists() is by_program
-    assert not runtime.holds(C1)
+    assert not runtime.is_waiting(C1)
     await end

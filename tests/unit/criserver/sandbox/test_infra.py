@@ -12,7 +12,7 @@ import pytest
 
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.container.ports import ImageFacts
+from pykubelet.criserver.container.interfaces import ImageFacts
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.sandbox import Sandbox, SandboxDeps, SandboxDirectories
@@ -161,7 +161,7 @@ async def test_the_nodes_own_program(
 async def test_no_program_at_all(tmp_path: Path, pause_image: str) -> None:
     images = FakePause(tmp_path, (), Transient("registry is down"))
     async with infra_in(tmp_path, images, NO_PROGRAM, pause_image) as infra:
-        with pytest.raises(Permanent, match=f"there is no {NO_PROGRAM}: install it .*pause_image") as failed:
+        with pytest.raises(Permanent, match=f"{NO_PROGRAM} does not exist: install it .*pause_image") as failed:
             await infra.start(_sandbox(), {}, None)
         assert ("registry is down" in str(failed.value)) is bool(pause_image)
         await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())

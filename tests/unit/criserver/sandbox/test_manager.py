@@ -17,9 +17,9 @@ from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import SandboxDeps, SandboxDirectories, SandboxManager, SandboxRecovery
-from pykubelet.criserver.sandbox.ports import PauseImages
+from pykubelet.criserver.sandbox.interfaces import PauseImages
 from pykubelet.criserver.store import Store
-from pykubelet.criserver.types import SandboxID, SandboxPhase, Spared
+from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
@@ -312,8 +312,8 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         again.namespaces.made = {SandboxID("stray"): NamespaceSpec(())}
         (again.directory / "stray").mkdir()
         again.recovery.recover(records)
-        await again.recovery.tidy(Spared())
-        await again.repairs.tried(30)
+        await again.recovery.clean_up(ProtectedIds())
+        await again.repairs.wait_for_first_attempts(30)
         assert [sandbox.id for sandbox in again.manager.all()] == [whole]
         # Its namespaces are files here and no mounts, so the pod is not whole any more.
         assert again.manager.get(whole).record.phase is SandboxPhase.STOPPED
@@ -341,8 +341,8 @@ async def test_what_is_spared_is_left_alone(tmp_path: Path, everything: bool) ->
         again.network.attached = dict(rig.network.attached)
         # No record speaks of either.
         again.recovery.recover([])
-        await again.recovery.tidy(Spared(frozenset({lost}), everything))
-        await again.repairs.tried(30)
+        await again.recovery.clean_up(ProtectedIds(frozenset({lost}), everything))
+        await again.repairs.wait_for_first_attempts(30)
         retries = asyncio.ensure_future(again.recovery.retry_network())
         await again.clock.settle()
         left = {lost, gone} if everything else {lost}

@@ -9,7 +9,7 @@ import pytest
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.sandbox.files import SandboxFiles
-from pykubelet.criserver.types import SandboxID, SandboxPhase, Spared
+from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.sandbox.test_manager import Rig, config, rig_in
 
@@ -68,8 +68,8 @@ async def test_sandbox_that_could_not_be_removed_is_listed_and_its_removal_is_re
         assert record.phase is SandboxPhase.REMOVING
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
         again.recovery.recover([record])
-        await again.recovery.tidy(Spared())
-        await again.repairs.tried(30)
+        await again.recovery.clean_up(ProtectedIds())
+        await again.repairs.wait_for_first_attempts(30)
         assert list(again.manager.all()) == []
         assert await rig.store.load() == ([], [])
 
@@ -168,5 +168,5 @@ async def test_sandbox_ready_by_its_record_without_an_address_is_stopped(
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
         again.network.attached = rig.network.attached
         for record in (await rig.store.load())[0]:
-            await again.manager.look_at(again.manager.adopt(record))
+            await again.manager.verify(again.manager.adopt(record))
         assert {each.id: each.ready for each in again.manager.all()} == {whole: True, cut: False}

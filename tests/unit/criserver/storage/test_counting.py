@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound
-from pykubelet.criserver.image_rooms import WritableLayers
+from pykubelet.criserver.image_wiring import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots, counting
 from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.types import ContainerID

@@ -35,7 +35,7 @@ async def _read(path: Path) -> tuple[bool, tuple[list[SandboxRecord], list[Conta
     store = await Store.open(path, VirtualClock(_NOW))
     try:
         records = await store.load()
-        return store.sound, records
+        return store.intact, records
     finally:
         await store.close()
 

@@ -142,7 +142,7 @@ async def test_a_damaged_file_is_made_anew_from_the_copies(
     damage(path)
     for sound in (False, True):
         store = await Store.open(path, VirtualClock(1_700_000_000))
-        assert store.sound is sound
+        assert store.intact is sound
         assert await store.load() == ([ready], [running])
         with pytest.raises(Conflict):
             await store.add_sandbox(replace(SANDBOX, id=SandboxID("s2")))
@@ -159,7 +159,7 @@ async def test_two_damaged_files_of_one_second_are_both_kept(tmp_path: Path) -> 
     for _ in range(2):
         path.write_bytes(b"garbage" * 1000)
         store = await Store.open(path, VirtualClock(1_700_000_000))
-        assert not store.sound
+        assert not store.intact
         await store.close()
     assert len(list(tmp_path.glob("*.damaged-*"))) == 2
 
@@ -172,7 +172,7 @@ async def test_a_damaged_record_is_taken_from_its_copy(tmp_path: Path) -> None:
     for _ in range(2):
         store = await Store.open(path)
         assert await store.load() == ([ready], [running])
-        assert store.sound
+        assert store.intact
         await store.close()
 
 
@@ -183,7 +183,7 @@ async def test_what_is_damaged_twice_is_left_to_nobody(tmp_path: Path) -> None:
     (tmp_path / "records" / "containers" / "c1.json").write_bytes(b"\0")
     store = await Store.open(path)
     assert await store.load() == ([ready], [])
-    assert not store.sound
+    assert not store.intact
     await store.close()
 
 
@@ -255,7 +255,7 @@ async def test_a_sound_file_is_not_set_aside_for_a_full_disk(tmp_path: Path, mon
         await Store.open(path)
     monkeypatch.setattr(sqlite3, "connect", genuine)
     store = await Store.open(path)
-    assert store.sound
+    assert store.intact
     assert await store.load() == ([ready], [running])
     await store.close()
 
@@ -267,7 +267,7 @@ async def test_file_of_a_newer_version_is_kept_and_its_records_are_taken_from_th
     connection.execute("PRAGMA user_version=99")
     connection.close()
     store = await Store.open(path)
-    assert not store.sound
+    assert not store.intact
     assert await store.load() == ([ready], [running])
     await store.close()
     (kept,) = tmp_path.glob("state.db.damaged-*Z")

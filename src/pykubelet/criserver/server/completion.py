@@ -17,7 +17,7 @@ _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply")
 
 
-def finishing(
+def run_to_completion(
     tasks: asyncio.TaskGroup, function: Callable[[_Request], Awaitable[_Reply]]
 ) -> Callable[[_Request], Awaitable[_Reply]]:
     """The same call, run in a task of its own. Only the end of the server, which ends ``tasks``, cuts it."""
@@ -27,7 +27,7 @@ def finishing(
         content = request.SerializeToString(deterministic=True)
         task = pending.get(content)
         if task is None:
-            task = begin(tasks, lambda: caught(lambda: function(request)), f"call-{function.__name__}")
+            task = begin(tasks, lambda: outcome_of(lambda: function(request)), f"call-{function.__name__}")
             pending[content] = task
             task.add_done_callback(lambda _: pending.pop(content))
         outcome = await asyncio.shield(task)
@@ -38,7 +38,7 @@ def finishing(
     return call
 
 
-async def caught(work: Callable[[], Awaitable[_Reply]]) -> _Reply | Exception:
+async def outcome_of(work: Callable[[], Awaitable[_Reply]]) -> _Reply | Exception:
     """Its result, or its error: a task group would end the whole server over one failed call."""
     try:
         return await work()

@@ -5,7 +5,7 @@ from msgspec import Struct
 from pykubelet.criserver.types import ProcessRef
 
 
-class Note(Struct, frozen=True):
+class ServerNote(Struct, frozen=True):
     """One server: its process, and by what it differs from another."""
 
     process: ProcessRef

@@ -107,7 +107,7 @@ async def test_store_idle_after_disk_full_writes_what_it_owes_later(
 ) -> None:
     disk, clock = _Disk(monkeypatch), VirtualClock()
     store = await Store.open(tmp_path / "state.db", clock)
-    retries = asyncio.ensure_future(store.write_owed())
+    retries = asyncio.ensure_future(store.write_deferred())
     await store.add_sandbox(SANDBOX)
     await store.add_container(CONTAINER)
     disk.full = True

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pykubelet.base.errors import Conflict, Transient
-from pykubelet.criserver.server.once import Once
+from pykubelet.criserver.server.single_flight import SingleFlight
 from pykubelet.testing.wait import until
 
 
@@ -27,12 +27,12 @@ class Maker:
 
 async def test_a_second_caller_joins_the_first() -> None:
     async with asyncio.TaskGroup() as tasks:
-        once: Once[str] = Once(tasks)
+        creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()
-        calls = [asyncio.ensure_future(once.run("a", b"x", maker.create)) for _ in range(2)]
+        calls = [asyncio.ensure_future(creations.run("a", b"x", maker.create)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Conflict, match="under way"):
-            await once.run("a", b"other", maker.create)
+            await creations.run("a", b"other", maker.create)
         maker.go.set()
         assert await asyncio.gather(*calls) == ["id-1", "id-1"]
     assert maker.made == 1
@@ -40,14 +40,14 @@ async def test_a_second_caller_joins_the_first() -> None:
 
 async def test_creation_caller_gone_goes_on_and_is_joined_by_the_retry() -> None:
     async with asyncio.TaskGroup() as tasks:
-        once: Once[str] = Once(tasks)
+        creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()
-        call = asyncio.ensure_future(once.run("a", b"x", maker.create))
+        call = asyncio.ensure_future(creations.run("a", b"x", maker.create))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        retry = asyncio.ensure_future(once.run("a", b"x", maker.create))
+        retry = asyncio.ensure_future(creations.run("a", b"x", maker.create))
         await asyncio.sleep(0)
         maker.go.set()
         assert await retry == "id-1"
@@ -56,27 +56,27 @@ async def test_creation_caller_gone_goes_on_and_is_joined_by_the_retry() -> None
 async def test_creation_that_is_over_is_not_held() -> None:
     """Whether anybody has received it or not: the next request is the manager's to answer."""
     async with asyncio.TaskGroup() as tasks:
-        once: Once[str] = Once(tasks)
+        creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()
         maker.go.set()
         for number in range(3):
-            call = asyncio.ensure_future(once.run(str(number), b"x", maker.create))
+            call = asyncio.ensure_future(creations.run(str(number), b"x", maker.create))
             await asyncio.sleep(0)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
         await until(lambda: maker.made == 3)
         await asyncio.sleep(0)
-        assert once._pending == {}
-        assert await once.run("0", b"other", maker.create) == "id-4"
+        assert creations._pending == {}
+        assert await creations.run("0", b"other", maker.create) == "id-4"
 
 
 async def test_a_failure_is_told_and_ends_nothing_else() -> None:
     async with asyncio.TaskGroup() as tasks:
-        once: Once[str] = Once(tasks)
+        creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()
         maker.go.set()
         maker.fail = Transient("no address")
         with pytest.raises(Transient, match="no address"):
-            await once.run("a", b"x", maker.create)
+            await creations.run("a", b"x", maker.create)
         maker.fail = None
-        assert await once.run("a", b"x", maker.create) == "id-2"
+        assert await creations.run("a", b"x", maker.create) == "id-2"

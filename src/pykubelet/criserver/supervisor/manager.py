@@ -17,10 +17,10 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.proc import Detached, detach
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.directories import make_room, make_way
-from pykubelet.criserver.keeper.decide import Step, step
-from pykubelet.criserver.keeper.note import note_of, read_note
+from pykubelet.criserver.directories import make_traversable, set_aside_obstacle
 from pykubelet.criserver.processes import is_alive, open_process
+from pykubelet.criserver.supervisor.decide import Step, step
+from pykubelet.criserver.supervisor.note import note_of, read_note
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.pidfd import PidFd
 from pykubelet.linux.sockets import listener
@@ -36,7 +36,7 @@ _NOBODY = ProcessRef(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class KeeperConfig:
+class SupervisorConfig:
     """What server to have."""
 
     settings: Settings
@@ -51,10 +51,10 @@ class KeeperConfig:
         return self.settings.root / "criserver.log"
 
 
-class Keeper:
-    """Keeps one server. Ending the keeper leaves the server running."""
+class RuntimeSupervisor:
+    """Keeps one server. Ending the supervisor leaves the server running."""
 
-    def __init__(self, config: KeeperConfig, clock: Clock) -> None:
+    def __init__(self, config: SupervisorConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self._server: _Server | None = None
@@ -128,8 +128,8 @@ class Keeper:
 
     def _spawn(self) -> Detached:
         config = self._config
-        make_way(config.settings.root, config.log.parent)
-        make_room(config.log)
+        make_traversable(config.settings.root, config.log.parent)
+        set_aside_obstacle(config.log)
         with contextlib.suppress(FileNotFoundError):
             if config.log.stat().st_size > _MAX_LOG:
                 config.log.replace(config.log.with_suffix(".log.1"))

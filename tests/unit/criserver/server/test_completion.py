@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.criserver.server.finish import finishing
-from pykubelet.criserver.server.once import Once
+from pykubelet.criserver.server.completion import run_to_completion
+from pykubelet.criserver.server.single_flight import SingleFlight
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 
@@ -25,7 +25,7 @@ async def test_it_goes_on_when_the_caller_vanishes() -> None:
         return int(request.timeout)
 
     async with asyncio.TaskGroup() as tasks:
-        call = asyncio.ensure_future(finishing(tasks, work)(_asked(7)))
+        call = asyncio.ensure_future(run_to_completion(tasks, work)(_asked(7)))
         await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -41,7 +41,7 @@ async def test_results_and_errors_come_back_and_end_nothing_else() -> None:
         return 2 * int(request.timeout)
 
     async with asyncio.TaskGroup() as tasks:
-        call = finishing(tasks, double)
+        call = run_to_completion(tasks, double)
         with pytest.raises(NotFound):
             await call(_asked(-1))
         assert await call(_asked(4)) == 8
@@ -60,7 +60,7 @@ async def test_the_end_of_the_server_cuts_it() -> None:
 
     async def serve() -> None:
         async with asyncio.TaskGroup() as tasks:
-            await finishing(tasks, work)(_asked(1))
+            await run_to_completion(tasks, work)(_asked(1))
 
     server = asyncio.ensure_future(serve())
     await begun.wait()
@@ -80,7 +80,7 @@ async def test_call_retried_while_under_way_is_joined() -> None:
         return len(begun)
 
     async with asyncio.TaskGroup() as tasks:
-        call = finishing(tasks, work)
+        call = run_to_completion(tasks, work)
         for _ in range(100):
             waiting = asyncio.ensure_future(call(_asked(1)))
             await asyncio.sleep(0)
@@ -98,9 +98,9 @@ async def test_call_to_a_server_that_is_being_stopped_is_told_so() -> None:
         return int(request.timeout)
 
     async with asyncio.TaskGroup() as tasks:
-        call = finishing(tasks, work)
+        call = run_to_completion(tasks, work)
         assert await call(_asked(1)) == 1
     with pytest.raises(Transient, match="is being stopped"):
         await call(_asked(1))
     with pytest.raises(Transient, match="is being stopped"):
-        await Once[int](tasks).run("a", b"x", lambda: work(_asked(1)))
+        await SingleFlight[int](tasks).run("a", b"x", lambda: work(_asked(1)))

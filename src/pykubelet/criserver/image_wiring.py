@@ -17,8 +17,8 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
-from pykubelet.criserver.container.ports import ImageFacts
-from pykubelet.criserver.directories import make_way
+from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
 from pykubelet.criserver.images.index import quarantine_of, quarantined_names
 from pykubelet.criserver.images.manifests import Platform
@@ -31,7 +31,7 @@ from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.stats.ports import LayerUsage
 from pykubelet.criserver.storage import Layers, Snapshots
-from pykubelet.criserver.types import ContainerID, Spared, UserNamespace
+from pykubelet.criserver.types import ContainerID, ProtectedIds, UserNamespace
 from pykubelet.linux.system import architecture
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _MOST_ASIDE = 100
 
 
 class ContainerImages:
-    """A ``container.ports.Images``, and a ``sandbox.ports.PauseImages``."""
+    """A ``container.interfaces.Images``, and a ``sandbox.interfaces.PauseImages``."""
 
     def __init__(self, images: ImageManager, snapshots: Snapshots) -> None:
         self._images = images
@@ -145,7 +145,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageRooms:
+class ImageComponents:
     """What the image rooms give to the others."""
 
     images: ImageManager
@@ -163,13 +163,13 @@ class ImageRooms:
         """The calls of our own ImageTransfer."""
         return TransferCalls(self.images)
 
-    def recover(self, wanted: Collection[str], spared: Spared, repairs: Repairs) -> None:
+    def recover(self, wanted: Collection[str], protected: ProtectedIds, repairs: Repairs) -> None:
         """Begin to remove root file systems that no container has, and blobs that no image has."""
         for name in self.snapshots.containers():
             # The names of mounted images begin with the id of their container.
-            if name not in wanted and name.partition("-")[0] not in spared:
+            if name not in wanted and name.partition("-")[0] not in protected:
                 repairs.add("unused root file system", name, partial(self.snapshots.remove_rootfs, name))
-        for place in () if spared.everything else self.snapshots.leftovers():
+        for place in () if protected.everything else self.snapshots.leftovers():
             repairs.add("unused root file system", place.name, partial(self.snapshots.remove_leftover, place))
         for path in self.layers.leftovers():
             name = f"{path.parent.name}/{path.name}"
@@ -179,7 +179,7 @@ class ImageRooms:
         repairs.add("images", "unused files", self.images.recover)
 
 
-async def open_images(settings: Settings, clock: Clock) -> ImageRooms:
+async def open_images(settings: Settings, clock: Clock) -> ImageComponents:
     """Open what is on the disk."""
     table = RegistryTable(settings.registries_file, settings.registries)
     registry = RegistryClient(lambda: {name: _host(host) for name, host in table.hosts().items()}, clock)
@@ -191,9 +191,9 @@ def _host(given: RegistryHost) -> Host:
     return Host(given.mirrors, given.plain_http, tls, given.username, given.password)
 
 
-def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
+def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponents:
     directory = settings.root / "storage"
-    make_way(settings.root, settings.root_filesystems)
+    make_traversable(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
     index = settings.root / "images" / "index.json"
     layers = Layers(directory, content.path, clock=clock)
@@ -212,7 +212,7 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageRooms:
     )
     images = ImageManager(deps)
     containers, usage = ContainerImages(images, snapshots), WritableLayers(snapshots, directory, clock)
-    return ImageRooms(images, snapshots, containers, usage, layers, tuple(_asides(settings.root, index)))
+    return ImageComponents(images, snapshots, containers, usage, layers, tuple(_asides(settings.root, index)))
 
 
 def _asides(root: Path, index: Path) -> Iterator[Aside]:

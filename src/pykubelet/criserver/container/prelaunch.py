@@ -1,4 +1,4 @@
-"""Launches: conmon and the OCI runtime's ``create``, as far as the point where the program could run.
+"""Launches containers ahead of StartContainer: conmon and the OCI runtime's ``create``, but not the program.
 
 They begin ahead of StartContainer, as soon as a container is created, so that the start only has to let the program
 run. Nothing shows of it: what fails ahead is undone and tried again by the start, which tells how it went; who
@@ -16,7 +16,7 @@ from pykubelet.base.shield import shielded
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Launch, Launched
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.ports import ContainerDeps
+from pykubelet.criserver.container.interfaces import ContainerDeps
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, reference
@@ -28,7 +28,7 @@ _AT_ONCE = 2 * (os.cpu_count() or 1)
 _HALT: Seconds = 5.0
 
 
-class Launches:
+class Launcher:
     """Those of all containers, under way or waiting for their start."""
 
     def __init__(self, deps: ContainerDeps, cleanup: Cleanup) -> None:
@@ -44,7 +44,7 @@ class Launches:
     def begin(self, container: Container) -> None:
         """Launch it ahead, if that makes no difference to anybody. Returns at once."""
         # Hooks of devices may do more at the start, or count on being run then.
-        if self.runtime(container).waits and not container.config.CDI_devices:
+        if self.runtime(container).supports_prelaunch and not container.config.CDI_devices:
             ahead = self._ahead[container.id] = _Ahead()
             name = f"launch-{container.id[:13]}"
             ahead.task = begin(self._deps.tasks, lambda: self._launch_ahead(container, ahead), name)
@@ -116,12 +116,12 @@ class Launches:
         try:
             async with self._turns:
                 if ahead.taken.is_set():
-                    return  # whoever took it launches it himself
+                    return  # the caller that claimed it launches it
                 ahead.begun = True
                 launched = await self._made(container)
                 ahead.process = reference(launched.pid) if launched else None
                 ahead.made.set_result(launched)
-            async with asyncio.timeout(self._deps.launched_for):
+            async with asyncio.timeout(self._deps.prelaunch_timeout):
                 await ahead.taken.wait()
         except TimeoutError:
             await self._expire(container, ahead)
@@ -135,7 +135,7 @@ class Launches:
         try:
             self._deps.sandboxes.view(container.record.sandbox_id)
             launched = await self._launch(container)
-            if self.runtime(container).holds(container.id):
+            if self.runtime(container).is_waiting(container.id):
                 return launched
         except (PykubeletError, OSError) as error:
             _log.debug(

@@ -100,5 +100,5 @@ class ContainerDeps:
     tasks: asyncio.TaskGroup
     clock: Clock
     apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)
-    launched_for: Seconds = 60.0
+    prelaunch_timeout: Seconds = 60.0
     """How long what was launched ahead waits for its start."""

@@ -2,7 +2,7 @@
 
 from enum import Enum, auto
 
-from pykubelet.criserver.keeper.types import Note
+from pykubelet.criserver.supervisor.types import ServerNote
 
 
 class Step(Enum):
@@ -18,7 +18,7 @@ class Step(Enum):
     """It differs, but a person started it: use it, and say so."""
 
 
-def step(found: Note | None, alive: bool, wanted: Note) -> Step:
+def step(found: ServerNote | None, alive: bool, wanted: ServerNote) -> Step:
     """``found`` is the note in the run directory, ``alive`` whether its process runs, ``wanted`` what to start."""
     if found is None or not alive:
         return Step.START

@@ -9,29 +9,29 @@ from pykubelet import __version__
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.safe_path import read_regular
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.directories import make_room
-from pykubelet.criserver.keeper.types import Note
+from pykubelet.criserver.directories import set_aside_obstacle
+from pykubelet.criserver.supervisor.types import ServerNote
 from pykubelet.criserver.types import ProcessRef
 
 _FILE = "server.json"
 _LIMIT = 1 << 20
 
 
-def note_of(settings: Settings, process: ProcessRef, kept: bool) -> Note:
+def note_of(settings: Settings, process: ProcessRef, kept: bool) -> ServerNote:
     """The note of a server with these settings, of this very version."""
     text = msgspec.json.encode(settings, enc_hook=str, order="deterministic")
-    return Note(process, __version__, hashlib.sha256(text).hexdigest(), kept)
+    return ServerNote(process, __version__, hashlib.sha256(text).hexdigest(), kept)
 
 
-def read_note(run: Path) -> Note | None:
+def read_note(run: Path) -> ServerNote | None:
     """The note in a run directory; its server may have ended. None when there is none that can be read."""
     try:
-        return msgspec.json.decode(read_regular(run / _FILE, _LIMIT), type=Note)
+        return msgspec.json.decode(read_regular(run / _FILE, _LIMIT), type=ServerNote)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def write_note(run: Path, note: Note) -> None:
+def write_note(run: Path, note: ServerNote) -> None:
     """Leave it in the run directory, whose lock the caller holds."""
-    make_room(run / _FILE)
+    set_aside_obstacle(run / _FILE)
     write_atomic(run / _FILE, msgspec.json.encode(note))

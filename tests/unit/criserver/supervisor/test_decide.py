@@ -2,15 +2,15 @@
 
 import pytest
 
-from pykubelet.criserver.keeper.decide import Step, step
-from pykubelet.criserver.keeper.types import Note
+from pykubelet.criserver.supervisor.decide import Step, step
+from pykubelet.criserver.supervisor.types import ServerNote
 from pykubelet.criserver.types import ProcessRef
 
-WANTED = Note(ProcessRef(0, 0), "2", "aa", True)
+WANTED = ServerNote(ProcessRef(0, 0), "2", "aa", True)
 
 
-def found(version: str = "2", settings: str = "aa", kept: bool = True) -> Note:
-    return Note(ProcessRef(7, 70), version, settings, kept)
+def found(version: str = "2", settings: str = "aa", kept: bool = True) -> ServerNote:
+    return ServerNote(ProcessRef(7, 70), version, settings, kept)
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ def found(version: str = "2", settings: str = "aa", kept: bool = True) -> Note:
         (found(version="1"), False, Step.START),
     ],
 )
-def test_the_next_step(note: Note | None, alive: bool, expected: Step) -> None:
+def test_the_next_step(note: ServerNote | None, alive: bool, expected: Step) -> None:
     assert step(note, alive, WANTED) is expected

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Spared:
+class ProtectedIds:
     """Ids of sandboxes and containers that no record speaks of, and that are left as they are.
 
     Only damage to the records brings such a thing about, and what runs is worth more than tidiness.

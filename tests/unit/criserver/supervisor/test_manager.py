@@ -1,4 +1,4 @@
-"""The keeper with stand-ins for the server: small programs that leave the same note and listen on the same socket."""
+"""The supervisor, with small programs instead of the server: they leave the same note and listen on the same socket."""
 
 import asyncio
 import os
@@ -14,8 +14,15 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.keeper import Keeper, KeeperConfig, Note, note_of, read_note, write_note
 from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.supervisor import (
+    RuntimeSupervisor,
+    ServerNote,
+    SupervisorConfig,
+    note_of,
+    read_note,
+    write_note,
+)
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.testing.wait import until
 
@@ -44,7 +51,7 @@ class Stage:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.settings = Settings(root=directory / "root", run=directory / "run")
         self.settings.run.mkdir()
-        self.config = KeeperConfig(self.settings)
+        self.config = SupervisorConfig(self.settings)
         self._monkeypatch = monkeypatch
         self.wanted = note_of(self.settings, ProcessRef(0, 0), True)
 
@@ -58,7 +65,7 @@ class Stage:
         script.chmod(0o755)
         self._monkeypatch.setattr(sys, "executable", str(script))
 
-    def note(self) -> Note:
+    def note(self) -> ServerNote:
         found = read_note(self.settings.run)
         assert found is not None
         return found
@@ -67,7 +74,7 @@ class Stage:
         write_note(self.settings.run, msgspec.structs.replace(self.note(), **changes))
 
     def reap(self, process: ProcessRef) -> None:
-        """Read the end of one that its keeper had forgotten."""
+        """Read the end of one that its supervisor had forgotten."""
         with suppress(ChildProcessError):
             os.waitpid(process.pid, 0)
 
@@ -88,20 +95,20 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 @asynccontextmanager
-async def keeping(stage: Stage) -> AsyncIterator[Keeper]:
-    keeper = Keeper(stage.config, SystemClock())
-    await keeper.start()
-    task = asyncio.create_task(keeper.run(), name="keeper")
+async def keeping(stage: Stage) -> AsyncIterator[RuntimeSupervisor]:
+    supervisor = RuntimeSupervisor(stage.config, SystemClock())
+    await supervisor.start()
+    task = asyncio.create_task(supervisor.run(), name="supervisor")
     try:
-        yield keeper
+        yield supervisor
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        keeper.close()
+        supervisor.close()
 
 
-async def test_one_is_started_and_outlives_its_keeper_and_is_found_again(stage: Stage) -> None:
+async def test_one_is_started_and_outlives_its_supervisor_and_is_found_again(stage: Stage) -> None:
     async with keeping(stage):
         first = stage.note().process
         assert os.getsid(first.pid) == first.pid
@@ -140,7 +147,7 @@ async def test_a_persons_server_is_left_alone(stage: Stage) -> None:
 async def test_last_words_are_told(stage: Stage) -> None:
     stage.program('import sys; sys.exit("error: conmon is not installed")')
     with pytest.raises(Permanent, match=r"ended at its start: conmon is not installed \(its log: .*criserver.log"):
-        await Keeper(stage.config, SystemClock()).start()
+        await RuntimeSupervisor(stage.config, SystemClock()).start()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"process": 1}', b'{"version": "\xff\xfe"}'])
@@ -152,18 +159,18 @@ def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> N
 async def test_start_that_raises_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, say: the agent goes on, and has a server when it can be had."""
     tries = 0
-    spawn = Keeper._spawn
+    spawn = RuntimeSupervisor._spawn
 
-    def fails(keeper: Keeper) -> object:
+    def fails(supervisor: RuntimeSupervisor) -> object:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise OSError(28, "No space left on device")
-        return spawn(keeper)
+        return spawn(supervisor)
 
     async with keeping(stage):
         first = stage.note().process
-        monkeypatch.setattr(Keeper, "_spawn", fails)
+        monkeypatch.setattr(RuntimeSupervisor, "_spawn", fails)
         os.kill(first.pid, signal.SIGKILL)
         await until(lambda: stage.note().process != first)
         assert tries == 3

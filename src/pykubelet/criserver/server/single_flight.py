@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from pykubelet.base.errors import Conflict
-from pykubelet.criserver.server.finish import caught
+from pykubelet.criserver.server.completion import outcome_of
 from pykubelet.criserver.tasks import begin
 
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class SingleFlight(Generic[T]):
     """By name; only what is under way is held."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
@@ -31,7 +31,7 @@ class Once(Generic[T]):
         if known is not None and known[0] != content:
             raise Conflict(f"{name!r} is reserved for a request that is under way")
         if known is None:
-            task = begin(self._tasks, lambda: caught(create), f"create-{name[:40]}")
+            task = begin(self._tasks, lambda: outcome_of(create), f"create-{name[:40]}")
             known = self._pending[name] = (content, task)
             task.add_done_callback(lambda _: self._pending.pop(name))
         outcome = await asyncio.shield(known[1])

@@ -9,7 +9,7 @@ from typing import Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.container.ports import ImageFacts, RootFilesystems
+from pykubelet.criserver.container.interfaces import ImageFacts, RootFilesystems
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime

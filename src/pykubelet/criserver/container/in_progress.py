@@ -14,7 +14,7 @@ _END: Seconds = 30.0
 """How long a call that was ended may take to undo what it has done."""
 
 
-class Underway:
+class InProgress:
     """The creation or start of one container, while it is under way."""
 
     def __init__(self) -> None:
