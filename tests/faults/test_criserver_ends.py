@@ -258,7 +258,7 @@ def test_damaged_database_does_not_affect_containers(agent: AgentProcess, server
     agent.write("own.json", pod("own"))
     agent.write("shared.json", pod("shared", shareProcessNamespace=True))
     before, addresses = _ids(agent.wait_running("own", "shared")), _addresses(server)
-    told = server.log.read_text().count("made anew from the copies")
+    told = server.log.read_text().count("restored from the copies")
     for how in ("garbage", "half", "empty"):
         server.signal(signal.SIGKILL)
         _spoil(server, how)
@@ -266,7 +266,7 @@ def test_damaged_database_does_not_affect_containers(agent: AgentProcess, server
             file.write_bytes(b'{"request":{"sandbox":"')
         server.start()
         told += 1
-        assert server.log.read_text().count("made anew from the copies") == told
+        assert server.log.read_text().count("restored from the copies") == told
         wait_for(lambda: agent.cli("exec", "own", "--", "true").returncode == 0, 20, agent.log_tail)
         assert _ids(agent.wait_running("own", "shared")) == before
         assert all(container_status(each).restart_count == 0 for each in agent.pods().values())
@@ -308,7 +308,7 @@ def test_running_container_without_record_is_not_removed(server: PrivateCriServe
     for _ in range(2):  # the second start finds a valid file, and a container that is not in it
         server.start()
         assert asyncio.run(shown()) == []
-        assert "no record speaks of is left alone" in server.log.read_text()
+        assert "container without a record: not removed" in server.log.read_text()
         assert Path(f"/proc/{pid}/root/notes/runs").read_text() == "run\n"
         assert all(list(place.iterdir()) for place in places)
         assert _addresses(server) == held

@@ -241,7 +241,7 @@ class SimulatedConmon(Conmon):
             monitor.end(1)
             answer(Permanent(f"failed to create container {launch.container}: {error}"))
         finally:
-            answer(Transient(f"container {launch.container}: the monitor died before it created it"))
+            answer(Transient(f"container {launch.container}: conmon died before it created the container"))
 
     def _begin(self, launch: Launch, monitor: Process) -> Process:
         first = self._machine.spawn(("program", launch.container), monitor.pid)

@@ -1,5 +1,11 @@
 """The container runtime server: serves CRI v1 on a unix socket to any kubelet.
 
-It starts no container itself: an OCI runtime (runc, crun) makes them, one conmon each watches over them, CNI plugins
-give pods their network. It keeps records of what it made, and can be killed and started again at any moment.
+The server runs no container itself: an OCI runtime (runc, crun) creates each one, a conmon process monitors it, and CNI
+plugins attach pods to the network. Records of all sandboxes and containers are stored on disk, so the server can be
+killed and restarted at any moment.
+
+``server`` (gRPC) calls ``sandbox`` and ``container``, which use ``spec``, ``conmon``, ``oci``, ``cni``, ``netns`` and
+``storage``; ``images`` and ``unpack`` fetch images; ``store`` holds the records; ``streaming``, ``stats`` and
+``events`` serve clients. ``main`` and ``assembly`` compose them. Nothing here imports ``pykubelet.kubelet``. Start
+reading at ``server/containers.py`` and ``container/manager.py``.
 """

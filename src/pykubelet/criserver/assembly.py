@@ -1,4 +1,4 @@
-"""Builds the rooms of the server and fits them together. Part of the composition root; no room imports it."""
+"""Builds the components of the server and connects them. Part of the composition root; no component imports it."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What every room stands on."""
+    """What every component needs: settings, stores, the task group, the clock and the repairs."""
 
     settings: Settings
     store: Store
@@ -47,7 +47,7 @@ class ServerContext:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What sandboxes and containers share: the machine's facts, and the programs that do the work."""
+    """What sandboxes and containers share: facts of the machine, and wrappers of the programs that do the work."""
 
     host: Host
     cgroups: CgroupDriver
@@ -59,7 +59,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The managers of what runs."""
+    """The managers of sandboxes and containers, and their recoveries."""
 
     sandboxes: SandboxManager
     sandbox_recovery: SandboxRecovery
@@ -68,12 +68,13 @@ class Pods:
 
 
 def open_machine(settings: Settings, marks: Marks) -> Machine:
-    """Look at the machine. Permanent: what the server cannot do without is not installed. Blocking."""
+    """Inspect the machine. Permanent: a required program is not installed. Blocking."""
     host = host_facts()
     closed = find_untraversable(settings.root_filesystems, settings.sandboxes)
     if host.user_namespaces and closed is not None:
         _log.warning(
-            "no user namespaces: a directory is closed to others (chmod o+x)", extra={"directory": str(closed)}
+            "user namespaces disabled: others cannot traverse a directory; run chmod o+x on it",
+            extra={"directory": str(closed)},
         )
     return Machine(
         host=replace(host, user_namespaces=host.user_namespaces and closed is None),
@@ -85,7 +86,7 @@ def open_machine(settings: Settings, marks: Marks) -> Machine:
 
 
 def build_pods(context: ServerContext, machine: Machine) -> Pods:
-    """The managers of sandboxes and containers, which need each other."""
+    """Build the managers of sandboxes and containers, which need each other."""
     late = _Late()
     base = _sandbox_deps(context, machine, late)
     sandboxes = SandboxManager(base)
@@ -100,7 +101,7 @@ def build_pods(context: ServerContext, machine: Machine) -> Pods:
 
 
 class _Late:
-    """The container manager, which is made after the sandbox manager that needs it."""
+    """Forward to the container manager, which is built after the sandbox manager that needs it."""
 
     containers: ContainerManager
 
@@ -133,7 +134,7 @@ def _sandbox_deps(context: ServerContext, machine: Machine, containers: _Late) -
 
 def _container_deps(context: ServerContext, machine: Machine, sandboxes: SandboxManager) -> ContainerDeps:
     settings, oom = context.settings, OomCounter(cgroups.detect())
-    # systemd removes a scope with its last process, and the kernel's count with it; version 2 counts above it, too.
+    # systemd removes a scope with its last process, and the kernel's OOM count with it; v2 counts in parents, too.
     systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
     return ContainerDeps(
         store=context.store,
@@ -187,5 +188,5 @@ def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
         except NotFound as error:
             if name == settings.default_handler:
                 raise Permanent(f"{error} (apt-get install {handler.path})") from error
-            _log.info("a handler is left out", extra={"handler": name, "error": str(error)})
+            _log.info("runtime handler disabled: program not found", extra={"handler": name, "error": str(error)})
     return found

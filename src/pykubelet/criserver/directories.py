@@ -1,4 +1,4 @@
-"""The server's own directories: private, and used by one server at a time."""
+"""The server's own directories: private to root, and locked by one server at a time."""
 
 import fcntl
 import logging
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 def set_aside(path: Path, directory: Path | None = None) -> Path:
-    """Rename what is in the way, so that nothing is lost; its new path, beside it or in ``directory``. Blocking."""
+    """Rename an unexpected file so that nothing is lost; return the path, beside it or in ``directory``. Blocking."""
     aside = own_files.set_aside(path, directory)
     _log.error(
         "unexpected file in the place of a file or directory: set aside",
@@ -22,13 +22,16 @@ def set_aside(path: Path, directory: Path | None = None) -> Path:
 
 
 def set_aside_obstacle(path: Path, *, directory: bool = False) -> None:
-    """Set aside anything but a regular file (with ``directory``: a directory), or a link to one. Blocking."""
+    """Set aside what is at ``path`` unless it is a regular file (or a directory), or a link to one. Blocking."""
     if os.path.lexists(path) and not (path.is_dir() if directory else path.is_file()):
         set_aside(path)
 
 
 def lock_directory(directory: Path) -> int:
-    """A descriptor to hold: two servers on one directory would undo each other's work."""
+    """Lock the directory; return the descriptor that holds the lock.
+
+    Two servers on one directory would undo each other's work. Conflict: another server holds the lock.
+    """
     set_aside_obstacle(directory / "lock")
     fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -36,17 +39,16 @@ def lock_directory(directory: Path) -> int:
     except OSError as error:
         os.close(fd)
         raise Conflict(
-            f"another criserver uses {directory}; end it or choose other directories with --root and --run"
+            f"another criserver uses {directory}; stop it or choose other directories with --root and --run"
         ) from error
     return fd
 
 
 def make_traversable(top: Path, last: Path) -> None:
-    """Make what is missing from our directory ``top`` down to ``last`` so that others may walk through and not look.
+    """Create missing directories from ``top`` down to ``last`` that others may traverse but not list (mode 0711).
 
-    The root of a pod's user namespace is such another. What lies in these directories must be private by itself.
-    Directories that are there are left as somebody made them. Permanent: others can write to one, and so put theirs
-    for ours.
+    The root user of a pod's user namespace must traverse them. Files in these directories must be private themselves.
+    Existing directories keep their mode. Permanent: others can write to one of them, and so replace our files.
     """
     top.parent.mkdir(parents=True, exist_ok=True)
     for directory in reversed([last, *last.parents][: len(last.relative_to(top).parts) + 1]):
@@ -61,22 +63,22 @@ def make_traversable(top: Path, last: Path) -> None:
                     "directories with --root and --run"
                 ) from None
         else:
-            directory.chmod(0o711)  # whatever the umask
+            directory.chmod(0o711)  # independent of the umask
 
 
 def entries(directory: Path) -> list[Path]:
-    """The entries of a directory; none when it is missing, or not a directory. Blocking."""
+    """List the entries of a directory; empty when it is missing or not a directory. Blocking."""
     return list(directory.iterdir()) if directory.is_dir() else []
 
 
 def find_untraversable(*lasts: Path) -> Path | None:
-    """A directory on the ways to these that others may not walk through; None when there is none."""
+    """Return the first directory in these paths that others may not traverse; None when all can be traversed."""
     directories = (directory for last in lasts for directory in (last, *last.parents))
     return next((directory for directory in directories if not directory.stat().st_mode & 0o001), None)
 
 
 def make_directory(directory: Path) -> None:
-    """Make it and its parents, for root only."""
+    """Create a directory and its missing parents, accessible to root only."""
     set_aside_obstacle(directory, directory=True)
     missing = [each for each in (directory, *directory.parents) if not each.exists()]
     for each in reversed(missing):

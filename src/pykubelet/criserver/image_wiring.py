@@ -1,6 +1,6 @@
-"""Composes the image rooms, and fits them to those who need images: the container manager, stats and the calls.
+"""Composes the image components and adapts them for the container manager, the stats and the CRI calls.
 
-Part of the composition root; no room imports it.
+Part of the composition root; no component imports it.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from pykubelet.linux.system import architecture
 _log = logging.getLogger(__name__)
 _COUNT_EVERY: Seconds = 30.0
 _MOST_ASIDE = 100
-"""Shown of a directory."""
+"""How many entries of one directory are reported."""
 
 
 class ContainerImages:
-    """A ``container.interfaces.Images``, and a ``sandbox.interfaces.PauseImages``."""
+    """Adapter of the image store: ``container.interfaces.Images`` and ``sandbox.interfaces.PauseImages``."""
 
     def __init__(self, images: ImageManager, snapshots: Snapshots) -> None:
         self._images = images
@@ -49,7 +49,7 @@ class ContainerImages:
         self._pulling = asyncio.Lock()
 
     def find(self, reference: str) -> ImageFacts | None:
-        """An image by name, digest or id."""
+        """Find an image by name, digest or id."""
         record = self._images.status(reference)
         if record is None:
             return None
@@ -64,7 +64,7 @@ class ContainerImages:
         )
 
     async def ensure(self, reference: str) -> ImageFacts:
-        """An image, pulled if it is not here; whoever asks meanwhile waits for the same pull."""
+        """Return an image, pulling it if it is not present; concurrent callers wait for the same pull."""
         async with self._pulling:
             found = self.find(reference)
             if found is None:
@@ -74,11 +74,11 @@ class ContainerImages:
         return found
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
-        """Mount a root file system made of the image. NotFound: it was removed a moment ago."""
+        """Mount a root file system made of the image. NotFound: the image was just removed."""
         return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
 
     async def release(self, container: ContainerID) -> None:
-        """Unmount and remove it."""
+        """Unmount and remove a container's root file system."""
         await self._snapshots.remove_rootfs(container)
 
     def _record(self, image_id: str) -> ImageRecord:
@@ -89,7 +89,7 @@ class ContainerImages:
 
 
 class WritableLayers:
-    """A ``stats.ports.Layers``."""
+    """Disk usage of the containers' writable layers; a ``stats.ports.Layers``."""
 
     def __init__(self, snapshots: Snapshots, directory: Path, clock: Clock) -> None:
         self._snapshots = snapshots
@@ -100,20 +100,22 @@ class WritableLayers:
         self._counting = asyncio.Lock()
 
     async def usage(self, container: ContainerID) -> LayerUsage | None:
-        """What one container has written, if that can be said."""
+        """Measure what one container has written; None when it is unknown."""
         try:
             found = await self._snapshots.usage(container)
         except NotFound:
             return None
         except (PykubeletError, OSError) as error:
-            _log.warning("layer not counted", extra={"container": container, "error": str(error)})
+            _log.warning(
+                "disk usage of a writable layer unavailable", extra={"container": container, "error": str(error)}
+            )
             return None
         if found is None:
             return None
         return LayerUsage(self._directory, found.bytes, found.inodes)
 
     async def total(self) -> LayerUsage:
-        """What all have written, as counted at most half a minute ago: that takes a walk through all they wrote."""
+        """Sum what all containers have written; cached for 30 seconds, since it walks all their files."""
         async with self._counting:
             now = self._clock.monotonic()
             if self._counted is None or now - self._counted_at >= _COUNT_EVERY:
@@ -122,7 +124,7 @@ class WritableLayers:
 
     async def _count(self) -> LayerUsage:
         names = self._snapshots.containers()
-        # All at once: each may take its time.
+        # Concurrently: each may take long.
         found = await asyncio.gather(*(self.usage(ContainerID(name)) for name in names))
         layers = [each for each in found if each is not None]
         used = Bytes(sum(each.used for each in layers))
@@ -131,22 +133,22 @@ class WritableLayers:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Something that could not be used and was kept for people to look at."""
+    """A file that could not be used and was set aside for an administrator."""
 
     kind: str
     id: str
     path: Path
     remedy: str
 
-    async def is_gone(self) -> None:
-        """Permanent as long as it lies there."""
+    async def check_removed(self) -> None:
+        """Raise Permanent while the file exists."""
         if await blocking.call("images", os.path.lexists, self.path):
             raise Permanent(f"it cannot be used and is kept as {self.path}: {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageComponents:
-    """What the image rooms give to the others."""
+    """The image components that the rest of the server uses."""
 
     images: ImageManager
     snapshots: Snapshots
@@ -156,15 +158,15 @@ class ImageComponents:
     asides: tuple[Aside, ...]
 
     def calls(self) -> ImageCalls:
-        """The calls of ImageService."""
+        """Return the calls of ImageService."""
         return ImageCalls(self.images, self.usage)
 
     def transfer_calls(self) -> TransferCalls:
-        """The calls of our own ImageTransfer."""
+        """Return the calls of ImageTransfer, a service of this project beside CRI."""
         return TransferCalls(self.images)
 
     def recover(self, wanted: Collection[str], protected: ProtectedIds, repairs: Repairs) -> None:
-        """Begin to remove root file systems that no container has, and blobs that no image has."""
+        """Schedule the removal of root file systems without a container and of blobs without an image."""
         for name in self.snapshots.containers():
             # The names of mounted images begin with the id of their container.
             if name not in wanted and name.partition("-")[0] not in protected:
@@ -175,12 +177,12 @@ class ImageComponents:
             name = f"{path.parent.name}/{path.name}"
             repairs.add("unused image layer", name, partial(self.layers.remove_leftover, path))
         for aside in self.asides:
-            repairs.add(aside.kind, aside.id, aside.is_gone)
+            repairs.add(aside.kind, aside.id, aside.check_removed)
         repairs.add("images", "unused files", self.images.recover)
 
 
 async def open_images(settings: Settings, clock: Clock) -> ImageComponents:
-    """Open what is on the disk."""
+    """Open the image store on disk."""
     table = RegistryTable(settings.registries_file, settings.registries)
     registry = RegistryClient(lambda: {name: _host(host) for name, host in table.hosts().items()}, clock)
     return await blocking.call_to_end("images", _open, settings, registry, clock, deadline=None)
@@ -216,7 +218,7 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponen
 
 
 def _asides(root: Path, index: Path) -> Iterator[Aside]:
-    """What this start and earlier ones have set aside."""
+    """Find what this start and earlier ones have set aside."""
     for identity, name in quarantined_names(index).items():
         yield Aside("image", identity, quarantine_of(index), f"pull {name} again, then remove the file")
     for directory in (root, root / "images", root / "images" / "blobs", root / "storage"):

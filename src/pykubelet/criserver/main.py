@@ -1,4 +1,4 @@
-"""The composition root of the server: recovers what the last one left, and runs every room together."""
+"""The composition root of the server: recovers the state of the previous server, and runs all components."""
 
 import asyncio
 import logging
@@ -43,14 +43,14 @@ from pykubelet.linux.upkeep import keep_small
 
 _log = logging.getLogger(__name__)
 _REPAIRS: Seconds = 3.0
-"""How long a start waits for what it has begun to repair."""
+"""How long a start waits for the first attempts of repairs."""
 
 
 async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bool = False) -> None:
-    """Recover, then serve until cancelled. Containers run on afterwards. ``kept``: an agent started the server.
+    """Recover, then serve until cancelled. Containers continue to run afterwards.
 
-    ``ending`` is told as soon as the server ends, by itself too: something may not end.
-    Conflict: another server uses the directories.
+    ``ending`` is called as soon as the server begins to end, also by itself, so that the caller can limit the time.
+    ``kept``: an agent started the server. Conflict: another server uses the directories.
     """
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
@@ -81,7 +81,7 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
 
 
 async def _tell_end(ending: Callable[[], None]) -> None:
-    """Wait to be cancelled, as all tasks are when one has failed."""
+    """Wait to be cancelled, as all tasks are when one has failed; then call ``ending``."""
     try:
         await asyncio.Event().wait()
     finally:
@@ -89,10 +89,10 @@ async def _tell_end(ending: Callable[[], None]) -> None:
 
 
 def _retire_scratch(settings: Settings) -> list[Path]:
-    """End the commands of the last server; the directories of its calls' files, which are stale."""
+    """Kill exec commands of the previous server; return the directories of its calls' files, which are stale."""
     containers = [path.name for path in entries(settings.bundles)]
     if os.path.lexists(settings.scratch):
-        # An OCI runtime that has just begun a command can note its number no more once this is away, and ends it.
+        # An OCI runtime that has just started a command cannot write its pid file after this, and so ends the command.
         settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
     old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
     for directory in old:
@@ -101,7 +101,7 @@ def _retire_scratch(settings: Settings) -> list[Path]:
 
 
 class Server:
-    """All parts of one server."""
+    """All components of one server."""
 
     def __init__(self, context: ServerContext, machine: Machine) -> None:
         self._context = context
@@ -110,20 +110,20 @@ class Server:
         self._streaming = StreamingServer(ContainerExecutor(self._pods.containers), context.clock)
 
     async def recover(self) -> None:
-        """Make records and machine agree, after whatever happened to the last server."""
+        """Reconcile the records with the machine, whatever happened to the previous server."""
         host, pods = self._machine.host, self._pods
         if host.least_oom_score > -1000:
             _log.warning(
-                "without CAP_SYS_RESOURCE containers cannot be shielded from the OOM killer",
+                "oom_score_adj limited: without CAP_SYS_RESOURCE containers cannot be protected from the OOM killer",
                 extra={"lowest_oom_score_adj": host.least_oom_score},
             )
         if host.apparmor and not host.apparmor_parser:
-            _log.warning("containers run without AppArmor's default profile: apparmor_parser is not installed")
+            _log.warning("AppArmor default profile unavailable: apparmor_parser is not installed")
         sandboxes, containers = await self._context.store.load()
         boot = system.boot_id()
         last = await self._context.store.exchange_fact("boot", boot)
         if last not in ("", boot):
-            _log.info("the machine was restarted; no container runs any more")
+            _log.info("machine was rebooted: no container is running")
         sandboxes = [sandbox.of_boot(record, last) for record in sandboxes]
         containers = [container.of_boot(record, last) for record in containers]
         repairs = self._context.repairs
@@ -137,7 +137,7 @@ class Server:
         await repairs.wait_for_first_attempts(_REPAIRS)
 
     async def serve(self) -> None:
-        """Start every task; they end with the task group."""
+        """Start all tasks of the server; they end with the task group."""
         tasks = self._context.tasks
         ready = asyncio.Event()
         tasks.create_task(self._streaming.run(ready), name="streaming-server")
@@ -156,7 +156,7 @@ class Server:
             tasks.create_task(supervise(name, follower, clock=self._context.clock), name=name)
 
     def _calls(self) -> Groups:
-        """The groups of calls of RuntimeService."""
+        """Build the groups of calls of RuntimeService."""
         context, machine, pods = self._context, self._machine, self._pods
         stats = StatsCollector(machine.cgroups, context.images.usage, context.clock)
         accountant = Accountant(cgroups.detect())

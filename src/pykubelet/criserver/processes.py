@@ -1,4 +1,4 @@
-"""Processes by number and start time, so that a reused number is not taken for the process that is meant."""
+"""Identifies processes by PID and start time, so that a reused PID is not mistaken for the recorded process."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _NAMESPACES = ("pid", "user")
 
 
 def reference(pid: int) -> ProcessRef | None:
-    """The process with this number as it is now; None when there is none."""
+    """Identify the process that has this PID now; None when the PID is unused."""
     found = procfs.stat(pid)
     return ProcessRef(pid, found.started, system.boot_id()) if found else None
 
@@ -26,7 +26,7 @@ def _is(now: ProcessRef | None, ref: ProcessRef) -> bool:
 
 
 def open_process(ref: ProcessRef | None) -> PidFd | None:
-    """A handle on exactly that process while it runs; None when it has ended."""
+    """Open a pidfd of exactly that process; None when it has ended. The caller closes it."""
     if ref is None or ref.pid <= 0:
         return None
     with suppress(NotFound):
@@ -38,7 +38,7 @@ def open_process(ref: ProcessRef | None) -> PidFd | None:
 
 
 def is_alive(ref: ProcessRef | None) -> bool:
-    """Whether that process runs."""
+    """Whether exactly that process is running."""
     process = open_process(ref)
     if process is None:
         return False
@@ -47,13 +47,13 @@ def is_alive(ref: ProcessRef | None) -> bool:
 
 
 def is_of_machine(pid: int) -> bool:
-    """Whether a process belongs to the machine itself: it runs as we do, in our namespaces and in no container.
+    """Whether a process belongs to the machine itself: same user and namespaces as this process, and in no container.
 
-    A process in a container can give itself any name, arguments and environment, but it cannot pass this: with the
-    machine's PID namespace it is in its container's cgroup still.
+    A process in a container can choose its name, arguments and environment, but cannot pass this test: even with the
+    machine's PID namespace it is still in its container's cgroup.
     """
-    ours, theirs = procfs.status("self"), procfs.status(pid)
-    if theirs is None or ours is None or theirs.get("Uid") != ours.get("Uid"):
+    own, other = procfs.status("self"), procfs.status(pid)
+    if other is None or own is None or other.get("Uid") != own.get("Uid"):
         return False
     if any(procfs.namespace(pid, kind) != procfs.namespace("self", kind) for kind in _NAMESPACES):
         return False
@@ -61,5 +61,5 @@ def is_of_machine(pid: int) -> bool:
 
 
 def _containers(memberships: Iterable[procfs.Membership]) -> set[str]:
-    """The containers that these cgroups belong to: every runtime names them by 64 hexadecimal digits."""
+    """The container ids in these cgroup paths: every runtime uses 64 hexadecimal digits."""
     return {found for each in memberships for found in _CONTAINER.findall(each.path)}

@@ -1,9 +1,9 @@
-"""The short programs of the server (plugins, runtime calls), which a killed server leaves running.
+"""Waits for short-lived programs (CNI plugins, runtime calls) that a killed server left running.
 
-Each has the server's mark in its environment. The next server waits a little for those of the last one before it
-looks at what there is: they would go on making what recovery is about to undo. A mark is random and known to root
-only, and only processes of the machine itself are asked for it, so that no container can pass for such a program. The
-wait has an end whatever they do.
+Each program has the server's mark in its environment. A starting server waits briefly for the programs of earlier
+servers before it inspects the machine: they would go on creating what recovery is about to undo. A mark is random and
+known to root only, and only processes of the machine itself are checked for it, so no container can pass for such a
+program. The wait is bounded.
 """
 
 import logging
@@ -31,59 +31,59 @@ _FILE = "marks"
 _MOST_FORMER = 16
 _LIMIT = 1 << 16
 _PATIENCE: Seconds = 2.0
-"""For programs to end by themselves."""
+"""Time for programs to end by themselves."""
 _DYING: Seconds = 1.5
-"""For programs that were killed."""
+"""Time for killed programs to end."""
 _LOOK: Seconds = 2.0
-"""For one look through /proc."""
+"""Deadline of one scan of /proc."""
 _PAUSE: Seconds = 0.02
 _SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The mark of this server, and those of the ones before it whose programs may still run."""
+    """The mark of this server, and the marks of earlier servers whose programs may still run."""
 
     own: str
     former: tuple[str, ...] = ()
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What programs of this server get."""
+        """The environment variables of this server's programs."""
         return {_VARIABLE: self.own}
 
 
 def new_marks(run: Path, scratch: Path) -> Marks:
-    """Those of a server that starts, noted for the next one in the run directory. Blocking."""
+    """Create the marks of a starting server and write them to the run directory for the next one. Blocking."""
     own = f"{scratch}:{secrets.token_hex(16)}"
     try:
         former = tuple(read_regular(run / _FILE, _LIMIT).decode(errors="replace").split("\n"))[-_MOST_FORMER:]
     except OSError:
-        former = (str(scratch),)  # as servers before these notes had it
+        former = (str(scratch),)  # as in versions before the file of marks
     marks = Marks(own, tuple(mark for mark in former if mark))
     _note(run, (*marks.former, own))
     return marks
 
 
 async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> None:
-    """Wait for programs of earlier servers, and kill those that go on. Returns after a few seconds at most."""
+    """Wait for programs of earlier servers, and kill those that keep running. Returns after a few seconds at most."""
     wanted = frozenset(f"{_VARIABLE}={mark}".encode() for mark in marks.former)
     begun = clock.monotonic()
-    left: tuple[ProcessRef, ...] = ()
+    remaining: tuple[ProcessRef, ...] = ()
     try:
-        while left := await blocking.call("start-up", _marked, wanted, deadline=_LOOK):
+        while remaining := await blocking.call("start-up", _marked, wanted, deadline=_LOOK):
             waited = clock.monotonic() - begun
             if waited > _PATIENCE + _DYING:
                 break
             if waited > _PATIENCE:
-                _kill(left)
+                _kill(remaining)
             await clock.sleep(_PAUSE)
     except PykubeletError as error:
-        _log.warning("programs of the last server cannot be looked for", extra={"error": str(error)})
+        _log.warning("cannot search for programs of the previous server", extra={"error": str(error)})
         return
-    if left:
-        pids = [each.pid for each in left[:_SHOWN]]
-        _log.error("programs of the last server still run: starting without waiting for them", extra={"pids": pids})
+    if remaining:
+        pids = [each.pid for each in remaining[:_SHOWN]]
+        _log.error("programs of the previous server still running; continuing to start", extra={"pids": pids})
     await blocking.call("start-up", _note, run, (marks.own,))
 
 
@@ -91,13 +91,15 @@ def _note(run: Path, marks: Collection[str]) -> None:
     try:
         write_atomic(run / _FILE, "\n".join(marks).encode())
     except OSError as error:
-        _log.warning("the next server will not know programs of this one", extra={"error": str(error)})
+        _log.warning(
+            "cannot write marks: the next server will not find programs of this one", extra={"error": str(error)}
+        )
 
 
 def _marked(wanted: frozenset[bytes]) -> tuple[ProcessRef, ...]:
     found = []
     for pid in procfs.pids():
-        # Only then its own memory is read, which a process of another user could delay for ever.
+        # Checked first: the environment is read from the memory of the process, and a hostile one could block that.
         if pid != os.getpid() and is_of_machine(pid):
             ref = reference(pid)
             if ref is not None and not wanted.isdisjoint(procfs.environment(pid) or ()):
@@ -105,8 +107,8 @@ def _marked(wanted: frozenset[bytes]) -> tuple[ProcessRef, ...]:
     return tuple(found)
 
 
-def _kill(left: Collection[ProcessRef]) -> None:
-    for ref in left:
+def _kill(programs: Collection[ProcessRef]) -> None:
+    for ref in programs:
         process = open_process(ref)
         if process is not None:
             with process, suppress(NotFound):

@@ -1,8 +1,8 @@
-"""What a start has to do about single containers, sandboxes and leftovers, each by itself.
+"""Repairs that a starting server makes to single containers, sandboxes and leftovers, independently of each other.
 
-One that cannot be finished, undone or removed (an immutable file, a failing disk, a process that hangs in the kernel)
-holds up neither the others nor the start: it is quarantined, shown in the server's status, and tried again with growing
-delays for as long as the server runs.
+A repair that fails or hangs (an immutable file, a failing disk, a process that hangs in the kernel) delays neither the
+others nor the start: its object is quarantined, shown in the server's status, and retried with growing delays for as
+long as the server runs.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 
 _log = logging.getLogger(__name__)
-_AT_ONCE = 8
+_CONCURRENT = 8
 _SLOT: Seconds = 2.0
-"""After which a repair that still runs no longer counts among those at once."""
+"""A repair that runs longer no longer counts towards the concurrency limit."""
 _LOOK: Seconds = 0.5
 
 Work = Callable[[], Awaitable[None]]
-"""Can be repeated."""
+"""One attempt of a repair; idempotent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """One thing that is not repaired yet."""
+    """A quarantined object: its repair has not succeeded yet."""
 
     kind: str
     id: str
     error: str
-    """How it failed last; empty: its first try is still under way."""
+    """The last failure; empty while the first attempt is running."""
     since: Seconds
     """Unix time."""
 
@@ -50,18 +50,18 @@ class _Item:
 
 
 class Repairs:
-    """All of them. ``run`` tries those that have failed again."""
+    """The repairs of one server. ``run`` retries those that have failed."""
 
     def __init__(self, tasks: asyncio.TaskGroup, clock: Clock) -> None:
         self._tasks = tasks
         self._clock = clock
         self._guard = Guard("start-up.repairs", clock.monotonic)
         self._items: dict[str, _Item] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_CONCURRENT)
         self._failed = asyncio.Event()
 
     def add(self, kind: str, identity: str, work: Work) -> None:
-        """Begin one. A second one about the same thing replaces the first when that has ended."""
+        """Start a repair. One that is added for the same object replaces the first, which is allowed to finish."""
         item = _Item(kind, identity, work, self._clock.now())
         known = self._items.get(item.name)
         if known is not None and known.task is not None:
@@ -71,20 +71,20 @@ class Repairs:
         self._begin(item)
 
     async def wait_for_first_attempts(self, within: Seconds) -> None:
-        """Return when each has been tried once, or so many seconds have passed; they go on in the background then."""
+        """Return when each repair was attempted once, or after ``within`` seconds; they continue in the background."""
         running = [item.task for item in self._items.values() if item.task is not None]
         if running:
             _, late = await asyncio.wait(running, timeout=within)
             if late:
-                _log.warning("repairs go on in the background", extra={"count": len(late)})
+                _log.warning("repairs still running: continuing in the background", extra={"count": len(late)})
 
     def unfinished(self) -> list[Unfinished]:
-        """What is quarantined, or takes its time; the oldest first."""
+        """List the repairs that have failed or are still running, oldest first."""
         failing = self._guard.failing
         return [Unfinished(item.kind, item.id, failing.get(item.name, ""), item.since) for item in self._items.values()]
 
     async def run(self) -> None:
-        """For ever: try those again whose delay is over."""
+        """Retry failed repairs whose delay has expired; runs until cancelled."""
         while True:
             await self._failed.wait()
             for item in self._guard.due(list(self._items.values()), lambda item: item.name):

@@ -1,4 +1,4 @@
-"""Tasks of the server's own, beside the calls of its clients."""
+"""Tasks that belong to the server rather than to a client's call."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,10 +10,10 @@ _T = TypeVar("_T")
 
 
 def begin(tasks: asyncio.TaskGroup, work: Callable[[], Coroutine[Any, Any, _T]], name: str) -> "asyncio.Task[_T]":
-    """Run it as a task of the server. Transient: the server is being stopped and begins nothing any more."""
+    """Run ``work`` as a task of the server. Transient: the server is being stopped and starts no more tasks."""
     running = work()
     try:
         return tasks.create_task(running, name=name)
     except RuntimeError as error:
         running.close()
-        raise Transient("the server is being stopped; the next one will answer") from error
+        raise Transient("the server is being stopped; try again when it has been restarted") from error

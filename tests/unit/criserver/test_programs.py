@@ -1,4 +1,4 @@
-"""Programs that a killed server has left: waited for, killed, and told from strangers."""
+"""Programs that a killed server has left: waited for, killed, and told from other processes."""
 
 import os
 import signal
@@ -71,21 +71,21 @@ def test_marks_are_made_whatever_lies_in_their_place(tmp_path: Path, kind: str) 
     assert new_marks(tmp_path, tmp_path / "tmp").own
 
 
-async def test_settle_waits_for_a_program_of_the_last_server(tmp_path: Path, marks: Marks) -> None:
+async def test_wait_waits_for_a_program_of_the_last_server(tmp_path: Path, marks: Marks) -> None:
     with _program(marks.former[-1], "sleep", "0.3") as process:
         await wait_for_former_programs(tmp_path, marks, SystemClock())
         assert process.wait(5) == 0, "it was killed"
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_settle_kills_a_program_that_hangs(tmp_path: Path, marks: Marks) -> None:
+async def test_wait_kills_a_program_that_hangs(tmp_path: Path, marks: Marks) -> None:
     with _program(marks.former[-1]) as process:
         await wait_for_former_programs(tmp_path, marks, SystemClock())
         assert process.wait(5) == -signal.SIGKILL
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_settle_ends_although_programs_come_again_and_again(tmp_path: Path, marks: Marks) -> None:
+async def test_wait_ends_although_programs_come_again_and_again(tmp_path: Path, marks: Marks) -> None:
     flag = tmp_path / "flag"
     flag.touch()
     again = 'while test -e "$0"; do PYKUBELET_CRISERVER="$1" sleep 3 & sleep 0.05; done; wait'
@@ -99,7 +99,7 @@ async def test_settle_ends_although_programs_come_again_and_again(tmp_path: Path
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_settle_leaves_a_container_that_has_the_mark_alone(
+async def test_wait_leaves_a_container_that_has_the_mark_alone(
     tmp_path: Path, marks: Marks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _program(marks.former[-1]) as process:

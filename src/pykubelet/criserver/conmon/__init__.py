@@ -1,7 +1,8 @@
-"""conmon: one small C process for each container, which outlives us.
+"""conmon, the container monitor: one small C process for each container, which outlives this server.
 
-It calls ``runc create`` as the container's parent, writes the log in CRI format, opens the attach socket, and leaves
-the exit code in a file when the container ends.
+conmon calls ``runc create`` as the container's parent, writes the log in CRI format, opens the attach socket, and
+writes the exit code to a file when the container ends. This package starts conmon (``launch.py``) and communicates with
+it (``files.py``). Used by ``container`` and ``sandbox``; imports ``oci``.
 """
 
 from pykubelet.criserver.conmon.files import Exit, read_exit, reopen_log

@@ -1,4 +1,4 @@
-"""The files through which conmon speaks: exit codes, the note of an OOM kill, the control FIFO."""
+"""The files of conmon: exit code, OOM marker, control FIFO."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ _REOPEN_LOGS = b"2 0 0\n"
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a container ended; ``at`` in nanoseconds since the epoch."""
+    """The end of a container; ``at`` in nanoseconds since the epoch."""
 
     code: int
     at: int
@@ -25,25 +25,25 @@ class Exit:
 
 
 def read_exit(exits: Path, bundle: Path, container: ContainerID) -> Exit | None:
-    """The exit conmon has noted, or None when it has not (yet)."""
+    """Read the exit that conmon has written; None when it has not (yet)."""
     path = exits / container
     try:
         text, at = read_regular(path, _NUMBER).decode(errors="replace"), path.stat().st_mtime_ns
     except OSError:
         return None
-    # The file is renamed into place whole; an empty one can only be the trace of a full disk.
+    # conmon renames the complete file into place; an empty file means that the disk was full.
     code = int(text) if text.strip().lstrip("-").isdecimal() else 255
     return Exit(code, at, (bundle / _OOM).exists())
 
 
 def reopen_log(bundle: Path) -> None:
-    """Make conmon open its log file anew. Blocks shortly; NotFound when there is no conmon."""
+    """Make conmon reopen its log file. Blocks briefly. NotFound: there is no conmon."""
     try:
         fd = os.open(bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENXIO):
-            raise NotFound("no monitor listens; the container has ended") from error
-        raise Permanent(f"cannot open the monitor's control file: {error.strerror}") from error
+            raise NotFound("cannot reopen the log: conmon is not running, the container has ended") from error
+        raise Permanent(f"cannot open conmon's control FIFO {bundle / _CONTROL}: {error.strerror}") from error
     try:
         os.write(fd, _REOPEN_LOGS)
     finally:
@@ -51,7 +51,7 @@ def reopen_log(bundle: Path) -> None:
 
 
 def resize(bundle: Path, width: int, height: int) -> None:
-    """Tell conmon the new size of the container's terminal; nothing happens when it has ended."""
+    """Send conmon the new size of the container's terminal; ignored when conmon has ended."""
     try:
         fd = os.open(bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Starts conmon and hears from it whether the container was created."""
+"""Starts conmon and reads from its sync pipe whether the container was created."""
 
 import asyncio
 import os
@@ -23,12 +23,12 @@ _SYNC_LIMIT = 65536
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One container to create."""
+    """The parameters of a container to create."""
 
     container: ContainerID
     bundle: Path
     log: Path | None
-    """None: the output is dropped."""
+    """None: the output is discarded."""
     runtime: OciRuntime
     terminal: bool = False
     stdin: bool = False
@@ -37,7 +37,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """Process numbers of the container's first process and of its conmon."""
+    """PIDs of the container's first process and of its conmon."""
 
     pid: int
     monitor: int
@@ -45,12 +45,12 @@ class Launched:
 
 class _Reply(msgspec.Struct):
     data: int = -1
-    """The process number; negative when there is none."""
+    """The PID; negative when the container was not created."""
     message: str = ""
 
 
 class Conmon:
-    """The program. NotFound when it is not installed."""
+    """The conmon program. NotFound: it is not installed."""
 
     def __init__(self, program: str, exits: Path) -> None:
         found = shutil.which(program)
@@ -61,9 +61,9 @@ class Conmon:
         """The directory of the files with exit codes."""
 
     async def launch(self, launch: Launch) -> Launched:
-        """Create the container below a new conmon; its program does not run yet.
+        """Create the container as the child of a new conmon; its program does not run yet.
 
-        Permanent with the OCI runtime's words when it cannot be created; Transient when the monitor dies or hangs.
+        Permanent, with the OCI runtime's message: it cannot be created. Transient: conmon died or timed out.
         """
         loop = asyncio.get_running_loop()
         reader_fd, writer_fd = os.pipe()
@@ -81,7 +81,7 @@ class Conmon:
             async with asyncio.timeout(_CREATE):
                 data = await reply
         except TimeoutError as error:
-            raise Transient(f"container {launch.container}: the monitor gave no answer in {_CREATE:g} s") from error
+            raise Transient(f"container {launch.container}: conmon timed out after {_CREATE:g} s") from error
         finally:
             loop.remove_reader(reader_fd)
             os.close(reader_fd)
@@ -110,7 +110,7 @@ class Conmon:
 
 
 class _Receiver:
-    """Reads the sync pipe until its first full line or its end."""
+    """Reader of the sync pipe, until its first complete line or its end."""
 
     def __init__(self, fd: int, reply: "asyncio.Future[bytes]") -> None:
         os.set_blocking(fd, False)
@@ -133,7 +133,7 @@ def _launched(launch: Launch, data: bytes) -> Launched:
     try:
         reply = msgspec.json.decode(data, type=_Reply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Transient(f"container {launch.container}: the monitor died before it created it") from error
+        raise Transient(f"container {launch.container}: conmon died before it created the container") from error
     if reply.data <= 0:
         words = errors_in_log(launch.bundle / "oci.log") or reply.message.strip()
         raise Permanent(f"failed to create container {launch.container}: {words or 'the runtime gave no reason'}")

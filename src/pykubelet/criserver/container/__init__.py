@@ -1,6 +1,8 @@
-"""Containers: creation, start, end, removal, and what is known of them.
+"""Containers: creation, start, update, exec, stop, removal, and recovery after a restart of the server.
 
-Called by the server for each CRI call about containers, and by the sandbox manager when a pod is taken down.
+Used by ``server`` for CRI calls about containers, and by the sandbox manager when a pod is stopped or removed. Imports
+``spec``, ``conmon``, ``oci``, ``store``, ``events`` and ``types``; ``decide.py`` is pure. Start reading at
+``manager.py``; ``create.py``, ``start.py``, ``stop.py`` and ``update.py`` implement the calls of these names.
 """
 
 from pykubelet.criserver.container.interfaces import ContainerDeps

@@ -1,4 +1,4 @@
-"""Reads an image's /etc/passwd and /etc/group, whatever they contain, in constant memory. Blocking."""
+"""Reads an image's /etc/passwd and /etc/group, which may be hostile, in constant memory. Blocking."""
 
 import os
 from collections.abc import Iterator
@@ -11,20 +11,20 @@ from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 MAX_FILE = 10 << 20
-"""Bytes of a file; a larger one is an attack or a mistake."""
+"""Maximum size of a file in bytes."""
 MAX_LINE = 64 << 10
-"""Bytes of a line: a group of some thousand members."""
+"""Maximum size of a line in bytes: a group of some thousand members."""
 
 
 def find_user(context: pb.LinuxContainerSecurityContext, image_user: str, rootfs: Path) -> ContainerUser:
-    """The user of the container, looked up in the image. Invalid when it has no such user or its files are absurd."""
+    """Look up the user of the container in the image. Invalid: the user is unknown, or the files exceed the limits."""
     return resolve_user(
         context, image_user, lambda: _blocks(rootfs, "etc/passwd"), lambda: _blocks(rootfs, "etc/group")
     )
 
 
 def _blocks(rootfs: Path, path: str) -> Iterator[bytes]:
-    """The file's lines, as many at a time as the longest may be long; nothing when there is no such file."""
+    """Read the file in blocks of complete lines, ``MAX_LINE`` bytes at a time; nothing when the file does not exist."""
     try:
         fd = open_regular_in_root(rootfs, path)
     except (NotFound, Invalid):

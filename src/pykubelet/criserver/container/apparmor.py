@@ -1,4 +1,4 @@
-"""Sees to it that the AppArmor profile of a container is loaded when the container is made."""
+"""Ensures that the AppArmor profile of a container is loaded when the container is created."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ _SECONDS: Seconds = 60.0
 
 
 class AppArmorProfiles:
-    """What is loaded in the kernel, and our default profile."""
+    """The profiles that are loaded in the kernel, and the default profile of this runtime."""
 
     def __init__(self, listed: Path = _LIST, parser: str = PARSER) -> None:
         self._listed = listed
         self._parser = parser
         self._lock = asyncio.Lock()
         self._fresh = False
-        """Whether the default profile was loaded by this process: an older release's may be another."""
+        """This process has loaded the default profile; one that an older release loaded may differ."""
 
     async def ensure(self, profile: str) -> None:
-        """Load the default profile if need be; Permanent: another one is not loaded, or ours cannot be."""
+        """Load the default profile if needed. Permanent: it cannot be loaded, or another profile is not loaded."""
         if profile != DEFAULT_PROFILE:
             if not await self._has(profile):
                 raise Permanent(f"AppArmor profile {profile!r} is not loaded on this machine")
@@ -47,4 +47,4 @@ class AppArmorProfiles:
             listed = await blocking.call("apparmor", partial(self._listed.read_text, errors="replace"))
             return is_loaded(profile, listed)
         except OSError as error:
-            raise Permanent(f"AppArmor's profiles cannot be listed: {error}; is securityfs mounted?") from error
+            raise Permanent(f"AppArmor profiles cannot be listed: {error}; is securityfs mounted?") from error

@@ -14,9 +14,9 @@ _MAX = 4 << 20
 
 
 def inject(spec: Json, names: Sequence[str], directories: Iterable[Path]) -> Json:
-    """The spec with these devices. Of two directories the later one counts for more.
+    """Return the spec with these devices. Files in later directories take precedence.
 
-    NotFound: no file has a device, or the node has no such device file; Invalid.
+    NotFound: no file defines a device, or the node has no such device file. Invalid: a name or a file.
     """
     found, problems = _files(directories)
     try:
@@ -27,7 +27,7 @@ def inject(spec: Json, names: Sequence[str], directories: Iterable[Path]) -> Jso
 
 
 def _files(directories: Iterable[Path]) -> tuple[list[Found], list[str]]:
-    """All files that can be read, and what is wrong with the others: they stand in nobody's way but their users'."""
+    """Read all CDI files; return the valid ones and the problems of the others, which affect only their own devices."""
     found: list[Found] = []
     problems: list[str] = []
     for rank, directory in enumerate(directories):

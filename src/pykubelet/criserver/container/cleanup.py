@@ -1,4 +1,4 @@
-"""Takes away what a container has on the machine: processes, cgroup, files. Everything here can be repeated."""
+"""Removes what a container has on the machine: processes, cgroup, files. All methods are idempotent."""
 
 import asyncio
 import logging
@@ -27,16 +27,16 @@ _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 
 
 class Cleanup:
-    """For containers in any state, also half-made ones."""
+    """Removal of resources of containers in any phase, also partially created ones."""
 
     def __init__(self, directories: Directories, cgroups: CgroupDriver, conmon: str) -> None:
-        """``conmon`` is the monitors' program."""
+        """``conmon``: path of the conmon program."""
         self._directories = directories
         self._cgroups = cgroups
         self._conmon = conmon
 
     async def undo_start(self, container: Container, runtime: OciRuntime) -> None:
-        """Kill and remove what a start has left, the monitor first, so that it makes nothing more."""
+        """Kill and remove what a start has left; first conmon, so that it creates nothing more."""
         monitor = open_process(container.record.monitor) or open_process(await self._monitor(container.id))
         if monitor is not None:
             with monitor:
@@ -46,27 +46,27 @@ class Cleanup:
         container.launched = False
 
     async def delete(self, container: Container, runtime: OciRuntime) -> None:
-        """Remove the cgroup of one whose first process has ended, with whatever runs in it, and the runtime's state."""
-        ours = bool(container.record.cgroup) and not runtime.systemd
-        if ours:
+        """Remove the cgroup, with all processes in it, and the OCI state of a container whose first process ended."""
+        own_cgroup = bool(container.record.cgroup) and not runtime.systemd
+        if own_cgroup:
             await self._call(container, self._cgroups.delete, container.record.cgroup)
-        # Hooks of devices are the OCI runtime's to run.
-        await runtime.delete(container.id, emptied=ours and not container.config.CDI_devices)
+        # The OCI runtime must run the hooks of CDI devices.
+        await runtime.delete(container.id, emptied=own_cgroup and not container.config.CDI_devices)
 
     async def undo_launch(self, container: Container, runtime: OciRuntime) -> None:
-        """The same for a container whose program has not run: there is nothing in its log."""
+        """Undo a start before the program has run: like ``undo_start``, and the empty log is removed."""
         await self.undo_start(container, runtime)
         if container.record.log_path:
             await self._call(container, _remove_empty, Path(container.record.log_path))
 
     async def release_mapped_mounts(self, container: Container) -> None:
-        """Drop its mapped mounts, which would keep volumes busy that its client wants to unmount."""
+        """Unmount its mapped mounts, which would keep volumes busy that the client wants to unmount."""
         if any(mount.uidMappings for mount in container.config.mounts):
             try:
                 await self._call(container, prepare.drop_mapped, self._directories.mapped / container.id)
             except (PykubeletError, OSError) as error:
                 _log.warning(
-                    "a volume is still mounted until its container is removed",
+                    "cannot unmount mapped volumes: they stay mounted until the container is removed",
                     extra={"container": container.id, "error": str(error)},
                 )
 
@@ -75,14 +75,14 @@ class Cleanup:
         await self._call(container, self._remove_files, container.id)
 
     async def _monitor(self, container: ContainerID) -> ProcessRef | None:
-        """Its conmon. One that was cut off from its server early has not written its number yet, and is looked for."""
+        """Find its conmon; in /proc if the server was killed before conmon wrote its PID file."""
         bundle = self._directories.bundles / container
         if (bundle / "conmon.pid").exists():
             return noted_monitor(bundle, container)
         return (await blocking.call(f"container/{container}", monitors, self._conmon)).get(container)
 
     async def _call(self, container: Container, function: Callable[[_T], None], argument: _T) -> None:
-        # To its end: what comes next works on the same files.
+        # Run to its end: the next step works on the same files.
         await blocking.call_to_end(f"container/{container.id}", function, argument)
 
     def _remove_files(self, container: ContainerID) -> None:
@@ -103,7 +103,7 @@ def _remove_empty(log: Path) -> None:
 
 
 def noted_cgroup(bundle: Path) -> str:
-    """The cgroup that a container's spec names; empty when it has none. Blocking."""
+    """Read the cgroup path from a container's spec; empty if it names none. Blocking."""
     try:
         linux = prepare.read_bundle(bundle)["linux"]
     except (OSError, ValueError, KeyError):
@@ -112,7 +112,7 @@ def noted_cgroup(bundle: Path) -> str:
 
 
 def image_mounts(container: Container) -> list[ContainerID]:
-    """The names of the images that are mounted into a container."""
+    """The snapshot names of the images that are mounted into a container."""
     mounts = enumerate(container.config.mounts)
     return [ContainerID(f"{container.id}-image-{index}") for index, mount in mounts if mount.HasField("image")]
 
@@ -122,4 +122,4 @@ async def _die(container: ContainerID, monitor: PidFd) -> None:
         async with asyncio.timeout(_KILLED):
             await kill_group(monitor)
     except TimeoutError as error:
-        raise Transient(f"container {container}: its monitor does not die; it hangs in the kernel") from error
+        raise Transient(f"container {container}: conmon hangs in the kernel: it does not end after SIGKILL") from error

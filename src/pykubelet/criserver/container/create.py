@@ -1,4 +1,4 @@
-"""CreateContainer: from a request to a record, a root file system and a bundle. Nothing runs yet."""
+"""CreateContainer: builds a record, a root file system and a bundle from a request. No process is started."""
 
 import logging
 from contextlib import AsyncExitStack
@@ -38,11 +38,11 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
 _NODE_PATHS: Seconds = 60.0
-"""For looking at the volumes of a container; shorter than the calls of clients take, so that they hear of it."""
+"""Deadline of preparing a container's host paths; shorter than clients' deadlines, so that they get the error."""
 
 
 class Creator:
-    """Makes containers out of nothing."""
+    """Implementation of CreateContainer."""
 
     def __init__(self, deps: ContainerDeps, registry: Registry, stopper: Stopper) -> None:
         self._deps = deps
@@ -50,7 +50,7 @@ class Creator:
         self._stopper = stopper
 
     async def create(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[Container, bool]:
-        """Make one; whether it is new: a retry of a request gets what the first made, if that has not been started.
+        """Create a container; return it, and whether it is new. A retry gets the first one unless that was started.
 
         Errors: NotFound, Invalid, Conflict (the name is taken), Permanent, Transient.
         """
@@ -59,7 +59,7 @@ class Creator:
         for holder in self._registry.of_sandbox(sandbox):
             if holder.record.name == record.name:
                 return self._registry.get(id_for_retry(holder.record, record.request)), False
-        # Until the call is under way nothing is awaited: who stops the sandbox sees it, or it sees that.
+        # Nothing is awaited before the call is registered: either a stop of the sandbox sees it, or it sees the stop.
         container = self._registry.add(record)
         container.launched = False
         try:
@@ -74,23 +74,23 @@ class Creator:
         return container, True
 
     async def _clear(self, sandbox: SandboxID, name: str) -> None:
-        """Finish the removal of what holds the name only because it could not be removed."""
+        """Finish the removal of a container that still holds the name because its removal failed."""
         for holder in self._registry.of_sandbox(sandbox):
             if holder.record.name == name and holder.leftover:
                 await self._stopper.remove(holder)
 
     async def _undo(self, container: Container, drafted: ContainerRecord) -> None:
         try:
-            # Half made: no client sees it, and the next server removes it.
+            # Partially created: no client sees it, and the next server removes it.
             await self._registry.note(container, drafted)
             await self._stopper.purge(container)
         except (PykubeletError, OSError) as error:
-            # The next one of its name tries again, and the removal of its sandbox, and the next server.
+            # Retried by the next creation of this name, by the removal of the sandbox, and by the next server.
             extra = {"container": container.id, "error": str(error)}
-            _log.warning("a container that could not be created was not removed yet", extra=extra)
+            _log.warning("cannot remove a container whose creation failed: retrying later", extra=extra)
 
     def _draft(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[ContainerRecord, ImageFacts]:
-        """The record to reserve. NotFound: sandbox or image; Permanent: the sandbox is not ready; Invalid."""
+        """Draft the record that reserves the name. NotFound: sandbox, image; Permanent: sandbox not ready; Invalid."""
         view = self._deps.sandboxes.view(sandbox)
         if not config.metadata.name:
             raise Invalid("a container needs a name (metadata.name)")
@@ -120,7 +120,7 @@ class Creator:
         return record, image
 
     async def _make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
-        """Root file system, user and bundle; what was made is undone when something fails. Returns the user."""
+        """Create root file system, mounts and bundle; undo them on failure. Returns the user."""
         await self._check_recursive(record, config)
         if profile := apparmor_profile(config.linux.security_context, self._deps.host):
             await self._deps.apparmor.ensure(profile)
@@ -129,7 +129,7 @@ class Creator:
             view = self._deps.sandboxes.view(record.sandbox_id)
             rootfs = await self._deps.images.prepare(image.id, record.id, view.user)
             sources = await self._image_mounts(record, config, view.user, undo)
-            # Retries of the client have other ids: under one name only a few of them can hang.
+            # By name, since retries of the client have other ids: this bounds the blocking calls that can hang.
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
             devices = await blocking.call(
                 owner, prepare.prepare_node_paths, config, record.log_path, deadline=_NODE_PATHS
@@ -146,7 +146,7 @@ class Creator:
         return user
 
     async def _check_recursive(self, record: ContainerRecord, config: pb.ContainerConfig) -> None:
-        """Permanent: a mount is to be read-only with all below it, and that cannot be done here (KEP-3857)."""
+        """Permanent: a recursive read-only mount is requested but not supported (KEP-3857)."""
         asked = next((mount for mount in config.mounts if mount.recursive_read_only), None)
         if asked is None:
             return
@@ -154,10 +154,12 @@ class Creator:
         if not self._deps.host.recursive_read_only:
             raise Permanent(f"mount {asked.container_path}: recursive read-only mounts need Linux 5.12")
         if not (await self._deps.runtimes[handler].features()).recursive_read_only:
-            raise Permanent(f"mount {asked.container_path}: OCI runtime {handler} has no recursive read-only mounts")
+            raise Permanent(
+                f"mount {asked.container_path}: OCI runtime {handler} does not support recursive read-only mounts"
+            )
 
     def _resolved(self, config: pb.ContainerConfig) -> pb.ContainerConfig:
-        """The request with the id of each image that it mounts, which the status gives back (KEP-5365)."""
+        """Return the request with the ids of mounted images filled in, as ContainerStatus returns them (KEP-5365)."""
         resolved = pb.ContainerConfig()
         resolved.CopyFrom(config)
         for mount in resolved.mounts:
@@ -174,7 +176,7 @@ class Creator:
     async def _image_mounts(
         self, record: ContainerRecord, config: pb.ContainerConfig, user: UserNamespace | None, undo: AsyncExitStack
     ) -> dict[str, str]:
-        """Mount the images that are asked for as volumes; their place by container path."""
+        """Mount image volumes; return their host directories by container path."""
         sources: dict[str, str] = {}
         for index, mount in enumerate(config.mounts):
             if not mount.HasField("image"):
@@ -198,7 +200,9 @@ class Creator:
             case pb.TARGET:
                 target = self._registry.running(options.target_id)
                 if target.record.sandbox_id != sandbox or target.record.process is None:
-                    raise Invalid(f"container {options.target_id} is not in this sandbox; its processes cannot be seen")
+                    raise Invalid(
+                        f"container {options.target_id} is not in this sandbox; its PID namespace cannot be shared"
+                    )
                 return f"/proc/{target.record.process.pid}/ns/pid"
             case _:
                 pid = self._deps.sandboxes.infra_pid(sandbox)
@@ -214,7 +218,7 @@ class Creator:
         prepare.make_volumes(work.rootfs, work.image.volumes, mounted, work.view.user)
         spec = build_container(self._input(work, user))
         if config.CDI_devices:
-            # Imported for those who use it: it brings YAML.
+            # Imported only when used: it loads the YAML parser.
             from pykubelet.criserver.container.cdi import inject
 
             spec = inject(spec, [device.name for device in config.CDI_devices], self._deps.directories.cdi)
@@ -237,7 +241,7 @@ class Creator:
         return replaced(given, seccomp=self._seccomp(given))
 
     def _seccomp(self, given: ContainerInput) -> Json | None:
-        """None for a container without a profile. Permanent: there is one, and the kernel cannot hold anybody to it."""
+        """The seccomp profile; None for unconfined containers. Permanent: the kernel does not support seccomp."""
         profile = given.config.linux.security_context.seccomp
         asked = given.config.linux.security_context.HasField("seccomp")
         if not asked or profile.profile_type == pb.SecurityProfile.Unconfined:
@@ -254,7 +258,7 @@ class Creator:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What ``_write`` needs, gathered by ``make``."""
+    """The input of ``_write``, gathered by ``_make``."""
 
     record: ContainerRecord
     config: pb.ContainerConfig
@@ -267,7 +271,7 @@ class _Work:
 
 
 def _name(config: pb.ContainerConfig) -> str:
-    """What may exist once in a sandbox."""
+    """The unique name in a sandbox: name and attempt."""
     return f"{config.metadata.name}_{config.metadata.attempt}"
 
 

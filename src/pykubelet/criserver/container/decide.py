@@ -1,4 +1,4 @@
-"""The container's machine and what recovery does with each record. Pure."""
+"""The container's phase transitions, and what recovery does with each record. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -22,47 +22,47 @@ _SIGKILLED = 137
 
 
 class Recovery(Enum):
-    """What to do with a record at start."""
+    """What to do with a container's record when the server starts."""
 
     KEEP = auto()
     ADOPT = auto()
-    """It runs: watch it again."""
+    """It is running: watch it again."""
     FINISH = auto()
-    """It ended while nobody looked: note how."""
+    """It ended while no server was running: record its exit."""
     UNSTART = auto()
-    """Its start was cut: undo what there is of it, it is created again."""
+    """Its start was interrupted: undo it; the container is in the created phase again."""
     LOST = auto()
-    """It ran or was to run, and what it needs is gone (a reboot): note an unknown end."""
+    """Its processes or its bundle are gone (a reboot): record an unknown exit."""
     REMOVE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What the machine shows of a container."""
+    """What recovery finds of a container on the machine."""
 
     alive: bool
-    """Its process, that of the record, runs."""
+    """The process in its record is running."""
     monitored: bool
-    """Its conmon runs."""
+    """Its conmon is running."""
     exit_noted: bool
     start_begun: bool
     """A conmon, an OCI state or a pid file exists."""
     program_runs: bool
-    """The program runs or has run (it does not wait to be started)."""
+    """The program runs or has run: it does not wait to be started."""
     bundle: bool
 
 
 def move(record: ContainerRecord, phase: ContainerPhase, **changes: object) -> ContainerRecord:
-    """The record in another phase. Permanent when there is no way from here to there."""
+    """Return the record in another phase. Permanent: the transition is impossible."""
     if phase not in TRANSITIONS[record.phase]:
         raise Permanent(f"container {record.id} is {record.phase.value}, it cannot become {phase.value}")
     return replace(record, phase=phase, **changes)
 
 
 def id_for_retry(holder: ContainerRecord, request: str) -> ContainerID:
-    """The container that holds a name, for a client that asks for it again since it has not heard of the first time.
+    """Return the id of the container that holds a name to a client that retries the same request.
 
-    Conflict: something else was asked for, or it is past its creation.
+    Conflict: the requests differ, or the container has been started.
     """
     if holder.phase is ContainerPhase.CREATED and holder.request == request:
         return holder.id
@@ -71,7 +71,7 @@ def id_for_retry(holder: ContainerRecord, request: str) -> ContainerID:
 
 
 def of_boot(record: ContainerRecord, last: str) -> ContainerRecord:
-    """With the boot of its processes: an older server noted only that of its whole life, ``last``."""
+    """Fill in the boot id of its processes: older servers stored only one for all records, ``last``."""
 
     def noted(ref: ProcessRef | None) -> ProcessRef | None:
         return ref if ref is None or ref.boot else replace(ref, boot=last)
@@ -80,7 +80,7 @@ def of_boot(record: ContainerRecord, last: str) -> ContainerRecord:
 
 
 def recover(record: ContainerRecord, traces: Traces) -> Recovery:
-    """What a restarted server does with one container."""
+    """Decide what a restarted server does with one container."""
     match record.phase:
         case ContainerPhase.MAKING | ContainerPhase.REMOVING:
             return Recovery.REMOVE
@@ -103,16 +103,16 @@ def recover(record: ContainerRecord, traces: Traces) -> Recovery:
 
 
 def oom_killed(exit_code: int, *, noted: bool, kills: int, pod_kills: int, by_us: bool) -> bool:
-    """Whether a container ended for want of memory.
+    """Whether a container was OOM-killed.
 
-    ``noted``: its monitor saw it; ``kills``: the kernel's count in its cgroup, 0 if that is gone; ``pod_kills``: the
-    kernel's count in its pod since it began, which speaks for it when SIGKILL ended it and nobody here sent that.
+    ``noted``: conmon saw it; ``kills``: the kernel's count in its cgroup, 0 if that is gone; ``pod_kills``: the
+    kernel's count in its pod since its start, used if SIGKILL ended it and this server (``by_us``) did not send that.
     """
     return noted or kills > 0 or (exit_code == _SIGKILLED and pod_kills > 0 and not by_us)
 
 
 def reason(exit_code: int, oom_killed: bool) -> str:
-    """Why a container ended, in the words that kubelets show."""
+    """The reason of an exit, as kubelets show it."""
     if exit_code == 0:
         return "Completed"
     return "OOMKilled" if oom_killed else "Error"

@@ -1,6 +1,6 @@
-"""Creations and starts of containers that are under way: a stop or a removal waits for them, or ends them.
+"""Creations and starts of containers in progress: a stop or a removal waits for them, or cancels them.
 
-A start must not go on after its container was stopped, nor a creation in a sandbox that is being removed.
+A start must not continue after its container was stopped, nor a creation in a sandbox that is being removed.
 """
 
 import asyncio
@@ -11,25 +11,25 @@ from pykubelet.base.errors import Permanent, Transient
 from pykubelet.base.units import Seconds
 
 _END: Seconds = 30.0
-"""How long a call that was ended may take to undo what it has done."""
+"""How long a cancelled call may take to undo its work."""
 
 
 class InProgress:
-    """The creation or start of one container, while it is under way."""
+    """The creation or start of one container, while it is in progress."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
 
     @property
     def busy(self) -> bool:
-        """Whether there is one."""
+        """Whether a call is in progress."""
         return bool(self._calls)
 
     @contextmanager
     def call(self, what: str) -> Iterator[None]:
-        """Everything in here is one such call of the current task.
+        """Mark the body as a call of the current task that ``settle`` may cancel.
 
-        When it is ended, what is awaited in here is cancelled, and the caller gets Permanent with the reason.
+        A cancelled call raises Permanent with the reason. ``what``: the call's description for the message.
         """
         call = _Call()
         self._calls.append(call)
@@ -37,7 +37,7 @@ class InProgress:
             yield
         except asyncio.CancelledError as error:
             if call.taken_back():
-                raise Permanent(f"{what} was ended: {call.why}") from error
+                raise Permanent(f"{what} was cancelled: {call.why}") from error
             raise
         except BaseException:
             call.taken_back()
@@ -47,9 +47,9 @@ class InProgress:
             call.over.set()
 
     async def settle(self, patience: Seconds, why: str) -> None:
-        """Wait until there is none. One that takes longer than ``patience`` seconds is ended, for the reason ``why``.
+        """Wait until no call is in progress. After ``patience`` seconds they are cancelled, for the reason ``why``.
 
-        Transient: it does not end.
+        Transient: a cancelled call does not end.
         """
         calls = tuple(self._calls)
         if not calls or await _are_over(calls, patience):
@@ -58,12 +58,12 @@ class InProgress:
             call.end(why)
         if not await _are_over(calls, _END):
             raise Transient(
-                f"a call has not ended within {_END:g} s, though {why}: it hangs in the kernel; try again later"
+                f"a call in progress did not end within {_END:g} s, though {why}: it hangs in the kernel; retry later"
             )
 
 
 class _Call:
-    """A part of a task that can be cancelled on its own, as by ``asyncio.timeout``."""
+    """A part of a task that can be cancelled separately, as with ``asyncio.timeout``."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -79,7 +79,7 @@ class _Call:
             self._task.cancel()
 
     def taken_back(self) -> bool:
-        """Whether the cancellation is ours alone: the task goes on."""
+        """Withdraw the cancellation; whether it was the only one, so that the task continues."""
         return bool(self.why) and self._task.uncancel() <= self._cancelling
 
 

@@ -1,4 +1,4 @@
-"""What the container manager needs of others."""
+"""The dependencies of the container manager: protocols of other components, directories, ``ContainerDeps``."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ from pykubelet.linux.cgroups import CgroupDriver
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """An image that is present."""
+    """A local image."""
 
     id: str
     reference: str
-    """A digest reference where there is one, else the id."""
+    """A reference by digest if there is one, else the id."""
     defaults: ImageDefaults
     user: str
     stop_signal: str
@@ -35,11 +35,11 @@ class RootFilesystems(Protocol):
     """Root file systems made of images."""
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
-        """Mount a root file system for the container; its files have the ids of the user namespace, if there is one."""
+        """Mount a root file system for the container, with the ids of its user namespace, if any."""
         ...
 
     async def release(self, container: ContainerID) -> None:
-        """Unmount and remove it; done is done when there is none."""
+        """Unmount and remove it; no error if missing."""
         ...
 
 
@@ -47,42 +47,42 @@ class Images(RootFilesystems, Protocol):
     """Images, and root file systems made of them."""
 
     def find(self, reference: str) -> ImageFacts | None:
-        """An image by name, digest or id; None when it is not here."""
+        """Find an image by name, digest or id; None: it is not present."""
         ...
 
 
 class Sandboxes(Protocol):
-    """The sandboxes containers live in."""
+    """The sandboxes of the containers."""
 
     def view(self, sandbox: SandboxID) -> SandboxView:
-        """NotFound; Permanent when it is not ready."""
+        """Return what a container needs of its sandbox. NotFound; Permanent: it is not ready."""
         ...
 
     def handler(self, sandbox: SandboxID) -> str:
-        """The handler that the sandbox was made with."""
+        """The runtime handler of the sandbox."""
         ...
 
     def infra_pid(self, sandbox: SandboxID) -> int:
-        """The process that holds the sandbox's PID namespace, 0 when there is none."""
+        """PID of the sandbox's infra process, which holds its PID namespace; 0: it has no infra process."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """Where things lie."""
+    """The directories that the container manager uses."""
 
     bundles: Path
     exits: Path
     seccomp: Path
     mapped: Path
-    """Mounts that show the files of volumes with a pod's own ids; a directory for each container."""
+    """ID-mapped mounts of volumes; one directory for each container."""
     cdi: tuple[Path, ...] = ()
-    """Vendors' files about devices; a later directory counts for more."""
+    """Directories of CDI files; later ones take precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerDeps:
-    """Everything the manager works with."""
+    """The dependencies of the container manager."""
 
     store: Store
     images: Images
@@ -91,9 +91,9 @@ class ContainerDeps:
     conmon: Conmon
     cgroups: CgroupDriver
     oom_kills: Callable[[str], int]
-    """How often the kernel killed in a container's cgroup for want of memory. Blocks shortly."""
+    """Counts the kernel's OOM kills in a container's cgroup. Blocks briefly."""
     pod_oom_kills: Callable[[str], int]
-    """The same of the pod of a container's cgroup, where a container's may vanish with its last process; else 0."""
+    """Counts the OOM kills in the pod of a container's cgroup, where that vanishes with its last process; else 0."""
     events: EventHub
     host: Host
     directories: Directories
@@ -101,4 +101,4 @@ class ContainerDeps:
     clock: Clock
     apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)
     prelaunch_timeout: Seconds = 60.0
-    """How long what was launched ahead waits for its start."""
+    """How long a pre-launched container waits for its start before the launch is undone."""

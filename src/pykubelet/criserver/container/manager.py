@@ -1,6 +1,6 @@
-"""All containers: one entrance to what the modules of this package do, a verb each.
+"""The container manager: the entry point of this package; the calls are implemented in a module for each verb.
 
-Each change of phase is stored before the next effect; each step can be repeated.
+Each change of phase is stored before the next effect; each step is idempotent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _REOPEN: Seconds = 5.0
 
 
 class ContainerManager:
-    """All containers."""
+    """The containers of the server, and the calls on them."""
 
     def __init__(self, deps: ContainerDeps) -> None:
         self._deps = deps
@@ -42,18 +42,18 @@ class ContainerManager:
         self._starter = Starter(deps, self._registry, self._launcher, self._cleanup)
         self._updater = Updater(deps, self._registry, self._launcher)
 
-    # What there is
+    # Queries
 
     def all(self) -> Iterator[Container]:
-        """Every container that is fully made."""
+        """The containers that clients may see."""
         return (each for each in self._registry if each.visible)
 
     def get(self, container: str) -> Container:
-        """One container by its id or an unambiguous beginning of it. NotFound."""
+        """Find a container by its id or a unique prefix of it. NotFound."""
         return self._registry.get(container)
 
     def running(self, identity: str) -> Container:
-        """The container, which must run. NotFound, Permanent."""
+        """Find a running container. NotFound; Permanent: it is not running."""
         return self._registry.running(identity)
 
     def of_sandbox(self, sandbox: SandboxID) -> list[Container]:
@@ -61,15 +61,15 @@ class ContainerManager:
         return self._registry.of_sandbox(sandbox)
 
     def rootfs_names(self) -> list[str]:
-        """The names under which containers hold root file systems and mounted images."""
+        """The snapshot names of the containers' root file systems and mounted images."""
         return [name for each in self._registry for name in (each.id, *image_mounts(each))]
 
     def bundle(self, container: ContainerID) -> Path:
-        """The container's directory with its spec and conmon's files."""
+        """The container's bundle: the directory with its spec and conmon's files."""
         return self._deps.directories.bundles / container
 
     async def spec(self, container: Container) -> dict[str, object]:
-        """Its OCI spec; empty when it has none any more (after a reboot)."""
+        """Read its OCI spec; empty when it is gone (after a reboot)."""
         with suppress(FileNotFoundError):
             return await self._read_bundle(container)
         return {}
@@ -79,13 +79,13 @@ class ContainerManager:
         return self._deps.runtimes[self._deps.sandboxes.handler(record.sandbox_id)].root
 
     def runtime(self, container: Container) -> OciRuntime:
-        """The OCI runtime that the container's sandbox was made for."""
+        """The OCI runtime of the container's sandbox."""
         return self._launcher.runtime(container)
 
     # Calls
 
     async def create(self, sandbox: SandboxID, config: pb.ContainerConfig) -> ContainerID:
-        """Make a container; a retry of a request gets what the first made, if that has not been started.
+        """Create a container; a retry of a request gets the first one unless that was started.
 
         Errors: NotFound, Invalid, Conflict (the name is taken), Permanent, Transient.
         """
@@ -95,27 +95,27 @@ class ContainerManager:
         return container.id
 
     async def start(self, identity: str) -> None:
-        """Run it. Permanent: it is not in the created phase, or the OCI runtime refuses (noted as StartError)."""
+        """Start a container. Permanent: it is not in the created phase, or the OCI runtime failed (StartError)."""
         await self._starter.start(self.get(identity))
 
     async def stop(self, identity: str, grace: Seconds) -> None:
-        """Ask it to end, and kill it after ``grace`` seconds. Done when it does not run, or does not exist."""
+        """Send the stop signal, and SIGKILL after ``grace`` seconds. No error if it is not running or missing."""
         container = self._registry.find(identity)
         if container is not None:
             await self._stopper.stop(container, grace)
 
     async def remove(self, identity: str) -> None:
-        """Remove it, killing it first if it runs; done is done when it does not exist."""
+        """Remove a container; a running one is killed. No error if it does not exist."""
         container = self._registry.find(identity)
         if container is not None:
             await self._stopper.remove(container)
 
     async def update(self, identity: str, resources: pb.LinuxContainerResources) -> None:
-        """Change its limits; fields that are zero stay as they are."""
+        """Change its resource limits; fields that are zero are left unchanged."""
         await self._updater.update(self.get(identity), resources)
 
     async def execute(self, identity: str, command: list[str], timeout: Seconds) -> ExecResult:
-        """Run a command in it to its end. ProgramTimeout; Permanent when the container does not run."""
+        """Run a command in a container and wait for it. ProgramTimeout; Permanent: the container is not running."""
         container = self.running(identity)
         process = await self.exec_process(container, command)
         return await self.runtime(container).execute(container.id, process, timeout)
@@ -123,38 +123,39 @@ class ContainerManager:
     async def exec_process(
         self, container: Container, command: Sequence[str], terminal: bool = False
     ) -> dict[str, object]:
-        """The OCI process for another command in a container. NotFound: it was removed meanwhile."""
+        """Build the OCI process of an exec command. NotFound: the container was removed meanwhile."""
         try:
             spec = await self._read_bundle(container)
         except FileNotFoundError as error:
-            raise NotFound(f"container {container.id} has no bundle any more") from error
+            why = "it was removed, or the machine was rebooted"
+            raise NotFound(f"container {container.id} has no bundle: {why}") from error
         return build_exec(spec, command, terminal=terminal)
 
     async def reopen_log(self, identity: str) -> None:
-        """Have its log file opened anew after a rotation; returns when the new file is there."""
+        """Make conmon reopen the log file after a rotation; returns when the new file exists."""
         container = self.running(identity)
         owner, path = f"container/{container.id}", Path(container.record.log_path)
         await blocking.call(owner, reopen_log, self.bundle(container.id))
         deadline = self._deps.clock.monotonic() + _REOPEN
         while path.name and not await blocking.call(owner, path.exists):
             if self._deps.clock.monotonic() > deadline:
-                raise Transient(f"container {container.id}: the monitor did not reopen {path}")
+                raise Transient(f"container {container.id}: conmon did not reopen {path} within {_REOPEN:g} s")
             await self._deps.clock.sleep(0.002)
 
     # For sandboxes
 
     async def stop_all(self, sandbox: SandboxID) -> None:
-        """Kill the containers of a sandbox, all at once. It must refuse new ones and starts already."""
+        """Kill the containers of a sandbox concurrently. The sandbox must reject creations and starts already."""
         await self._stopper.stop_all(sandbox)
 
     async def remove_all(self, sandbox: SandboxID) -> None:
-        """Remove the containers of a sandbox whose record says already that it goes; with it go their records."""
+        """Remove the containers of a sandbox in the removing phase; their records are deleted with the sandbox's."""
         await self._stopper.remove_all(sandbox)
 
     # For recovery
 
     def adopt(self, record: ContainerRecord) -> Container:
-        """Take in a record from the store."""
+        """Add a record from the store."""
         return self._registry.add(record)
 
     def watch(self, container: Container) -> None:
@@ -162,19 +163,19 @@ class ContainerManager:
         self._starter.watch(container)
 
     def exists(self, container: Container) -> bool:
-        """Whether it has not been removed."""
+        """Whether the container has not been removed."""
         return container in self._registry
 
     async def finish(self, container: Container, noted: Exit | None) -> None:
-        """Note how it ended (None: not known) and free what only a running one needs. Its lock is held."""
+        """Record its exit (None: unknown) and release what only a running one needs. The caller holds its lock."""
         await self._starter.finish_held(container, noted)
 
     async def purge(self, container: Container) -> None:
-        """Remove every trace of a container whose phase says that it is being removed. Can be repeated."""
+        """Remove all resources and the record of a container that is being removed or created. Idempotent."""
         await self._stopper.purge(container)
 
     async def revert_start(self, container: Container) -> None:
-        """Undo a start that was cut, so that it can be started again. Its lock is held."""
+        """Undo an interrupted start, so that it can be started again. The caller holds its lock."""
         await self._cleanup.undo_launch(container, self.runtime(container))
 
     async def put(self, container: Container, record: ContainerRecord) -> None:

@@ -1,9 +1,9 @@
-"""Launches containers ahead of StartContainer: conmon and the OCI runtime's ``create``, but not the program.
+"""Pre-launches containers before StartContainer: runs conmon and the OCI runtime's ``create``, but not the program.
 
-They begin ahead of StartContainer, as soon as a container is created, so that the start only has to let the program
-run. Nothing shows of it: what fails ahead is undone and tried again by the start, which tells how it went; who
-removes, stops or changes the container, or its sandbox, undoes the launch first; so does time, since what waits to be
-started takes memory; and so does the next server, which knows by its FIFO that the program does not run.
+A pre-launch begins as soon as a container is created, so that the start only has to start the program. Clients do not
+notice it: a pre-launch that fails is undone, and the start launches again and reports the result. Removing, stopping or
+updating the container, or its sandbox, first undoes the pre-launch. So does a timeout, since a waiting container uses
+memory, and so does the next server, which recognizes by the FIFO that the program does not run.
 """
 
 import asyncio
@@ -24,67 +24,67 @@ from pykubelet.criserver.tasks import begin
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef
 
 _log = logging.getLogger(__name__)
-_AT_ONCE = 2 * (os.cpu_count() or 1)
+_CONCURRENT = 2 * (os.cpu_count() or 1)
 _HALT: Seconds = 5.0
 
 
 class Launcher:
-    """Those of all containers, under way or waiting for their start."""
+    """The launches of containers, and their pre-launches in progress or waiting for the start."""
 
     def __init__(self, deps: ContainerDeps, cleanup: Cleanup) -> None:
         self._deps = deps
         self._cleanup = cleanup
-        self._ahead: dict[ContainerID, _Ahead] = {}
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._prelaunches: dict[ContainerID, _Prelaunch] = {}
+        self._slots = asyncio.Semaphore(_CONCURRENT)
 
     def runtime(self, container: Container) -> OciRuntime:
-        """The OCI runtime that the container's sandbox was made for."""
+        """The OCI runtime of the container's sandbox."""
         return self._deps.runtimes[self._deps.sandboxes.handler(container.record.sandbox_id)]
 
     def begin(self, container: Container) -> None:
-        """Launch it ahead, if that makes no difference to anybody. Returns at once."""
-        # Hooks of devices may do more at the start, or count on being run then.
+        """Begin to pre-launch a container, if it has no CDI devices. Returns at once."""
+        # Hooks of CDI devices may have effects, and must run at the start.
         if self.runtime(container).supports_prelaunch and not container.config.CDI_devices:
-            ahead = self._ahead[container.id] = _Ahead()
+            prelaunch = self._prelaunches[container.id] = _Prelaunch()
             name = f"launch-{container.id[:13]}"
-            ahead.task = begin(self._deps.tasks, lambda: self._launch_ahead(container, ahead), name)
+            prelaunch.task = begin(self._deps.tasks, lambda: self._prelaunch(container, prelaunch), name)
 
     async def take(self, container: Container) -> Launched:
-        """What was launched ahead, else what is launched now. The caller holds the container's lock.
+        """Return the pre-launched processes, or launch now. The caller holds the container's lock.
 
-        Errors as of ``Conmon.launch``; what is there then is the caller's to undo.
+        Errors as of ``Conmon.launch``; after an error the caller must undo the launch.
         """
-        ahead = self._ahead.pop(container.id, None)
-        if ahead is not None:
-            ahead.taken.set()
-        if ahead is not None and ahead.begun:
+        prelaunch = self._prelaunches.pop(container.id, None)
+        if prelaunch is not None:
+            prelaunch.claimed.set()
+        if prelaunch is not None and prelaunch.begun:
             try:
-                launched = await asyncio.shield(ahead.made)
+                launched = await asyncio.shield(prelaunch.result)
             except asyncio.CancelledError:
-                # No call waits for what would still be made, and nothing may be made after the launch was undone.
-                await shielded(ahead.halt)
+                # The call was cancelled: nothing may be created after the launch was undone.
+                await shielded(prelaunch.halt)
                 raise
-            if launched is not None and is_alive(ahead.process):
+            if launched is not None and is_alive(prelaunch.process):
                 return launched
             await self._cleanup.undo_launch(container, self.runtime(container))
         return await self._launch(container)
 
     async def undo(self, container: Container) -> bool:
-        """Take back what was launched ahead; whether there was anything. The caller holds the container's lock."""
-        ahead = self._ahead.pop(container.id, None)
-        if ahead is None:
+        """Undo a pre-launch; return whether there was one. The caller holds the container's lock."""
+        prelaunch = self._prelaunches.pop(container.id, None)
+        if prelaunch is None:
             return False
-        ahead.taken.set()
-        if ahead.begun:
-            await asyncio.wait({ahead.made}, timeout=_HALT)
-            if not ahead.made.done():
-                await ahead.halt()
+        prelaunch.claimed.set()
+        if prelaunch.begun:
+            await asyncio.wait({prelaunch.result}, timeout=_HALT)
+            if not prelaunch.result.done():
+                await prelaunch.halt()
             await self._cleanup.undo_launch(container, self.runtime(container))
         return True
 
-    def ahead(self, container: Container) -> bool:
-        """Whether it is being launched ahead, or waits for its start."""
-        return container.id in self._ahead
+    def is_prelaunched(self, container: Container) -> bool:
+        """Whether a pre-launch is in progress or waits for the start."""
+        return container.id in self._prelaunches
 
     async def _launch(self, container: Container) -> Launched:
         record, config = container.record, container.config
@@ -101,37 +101,37 @@ class Launcher:
             )
         )
 
-    async def _launch_ahead(self, container: Container, ahead: "_Ahead") -> None:
+    async def _prelaunch(self, container: Container, prelaunch: "_Prelaunch") -> None:
         try:
-            await self._launch_and_wait(container, ahead)
+            await self._launch_and_wait(container, prelaunch)
         except Exception as error:
             # A task group would end the whole server over one launch; the start launches it again.
             extra = {"container": container.id, "error": repr(error)}
-            _log.error("container not launched ahead of its start", extra=extra, exc_info=error)
+            _log.error("pre-launch failed: unexpected error", extra=extra, exc_info=error)
         finally:
-            if not ahead.made.done():
-                ahead.made.set_result(None)
+            if not prelaunch.result.done():
+                prelaunch.result.set_result(None)
 
-    async def _launch_and_wait(self, container: Container, ahead: "_Ahead") -> None:
+    async def _launch_and_wait(self, container: Container, prelaunch: "_Prelaunch") -> None:
         try:
-            async with self._turns:
-                if ahead.taken.is_set():
+            async with self._slots:
+                if prelaunch.claimed.is_set():
                     return  # the caller that claimed it launches it
-                ahead.begun = True
-                launched = await self._made(container)
-                ahead.process = reference(launched.pid) if launched else None
-                ahead.made.set_result(launched)
+                prelaunch.begun = True
+                launched = await self._try_launch(container)
+                prelaunch.process = reference(launched.pid) if launched else None
+                prelaunch.result.set_result(launched)
             async with asyncio.timeout(self._deps.prelaunch_timeout):
-                await ahead.taken.wait()
+                await prelaunch.claimed.wait()
         except TimeoutError:
-            await self._expire(container, ahead)
+            await self._expire(container, prelaunch)
         except asyncio.CancelledError:
-            if ahead.begun and not ahead.taken.is_set():
-                await shielded(lambda: self._quietly_undone(container))
+            if prelaunch.begun and not prelaunch.claimed.is_set():
+                await shielded(lambda: self._undo_logged(container))
             raise
 
-    async def _made(self, container: Container) -> Launched | None:
-        """None when it failed: the start will tell."""
+    async def _try_launch(self, container: Container) -> Launched | None:
+        """Launch; None: it failed, and StartContainer will launch again and report the error."""
         try:
             self._deps.sandboxes.view(container.record.sandbox_id)
             launched = await self._launch(container)
@@ -139,39 +139,43 @@ class Launcher:
                 return launched
         except (PykubeletError, OSError) as error:
             _log.debug(
-                "container not launched ahead of its start", extra={"container": container.id, "error": str(error)}
+                "pre-launch failed: StartContainer launches again",
+                extra={"container": container.id, "error": str(error)},
             )
-        # Now, not at the start: the next server must not take it for one that has run.
-        await self._quietly_undone(container)
+        # Undo now, not at the start: the next server must not conclude that the container has run.
+        await self._undo_logged(container)
         return None
 
-    async def _expire(self, container: Container, ahead: "_Ahead") -> None:
+    async def _expire(self, container: Container, prelaunch: "_Prelaunch") -> None:
         async with container.lock:
-            if not ahead.taken.is_set() and container.record.phase is ContainerPhase.CREATED:
-                self._ahead.pop(container.id, None)
-                await self._quietly_undone(container)
+            if not prelaunch.claimed.is_set() and container.record.phase is ContainerPhase.CREATED:
+                self._prelaunches.pop(container.id, None)
+                await self._undo_logged(container)
 
-    async def _quietly_undone(self, container: Container) -> None:
+    async def _undo_logged(self, container: Container) -> None:
         try:
             await self._cleanup.undo_launch(container, self.runtime(container))
         except (PykubeletError, OSError) as error:
-            _log.warning("a launch was not undone yet", extra={"container": container.id, "error": str(error)})
+            _log.warning(
+                "cannot undo a pre-launch: retrying at the next call",
+                extra={"container": container.id, "error": str(error)},
+            )
 
 
-class _Ahead:
-    """One container's."""
+class _Prelaunch:
+    """The pre-launch of one container."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.process: ProcessRef | None = None
-        """The first process, which waits."""
+        """The container's first process, which waits at the FIFO."""
         self.begun = False
-        self.taken = asyncio.Event()
-        """Somebody else minds it now."""
-        self.made: asyncio.Future[Launched | None] = asyncio.get_running_loop().create_future()
+        self.claimed = asyncio.Event()
+        """Set when a caller has taken over the launch."""
+        self.result: asyncio.Future[Launched | None] = asyncio.get_running_loop().create_future()
 
     async def halt(self) -> None:
-        """Cut the launch, if it goes on; nothing is made after this."""
-        if self.task is not None and not self.made.done():
+        """Cancel a launch in progress; nothing is created afterwards."""
+        if self.task is not None and not self.result.done():
             self.task.cancel()
             await asyncio.wait({self.task})

@@ -1,4 +1,4 @@
-"""Gathers what a container's spec needs from the image's files and the machine, and writes its bundle. Blocking."""
+"""Prepares the files of a container: volume directories, mounts, devices, seccomp profile, bundle. Blocking."""
 
 import json
 import os
@@ -25,25 +25,25 @@ _MAX_PROFILE = 1 << 20
 
 
 def make_volumes(rootfs: Path, volumes: tuple[str, ...], mounted: set[str], user: UserNamespace | None = None) -> None:
-    """Make the directories that the image declares as volumes, unless the request mounts something there.
+    """Create the directories that the image declares as volumes, unless the request mounts something there.
 
-    They stay part of the container's own layer; links of a hostile image do not lead out (CVE-2022-23648).
+    They belong to the container's writable layer; links of a hostile image cannot lead outside (CVE-2022-23648).
     """
     for volume in volumes:
         if volume.rstrip("/") not in mounted:
             fd = mkdir_in_root(rootfs, volume, 0o755)
             try:
                 if user is not None and os.fstat(fd).st_uid == 0:
-                    # Made just now: what came with the image has mapped ids already.
+                    # Just created: files of the image have mapped ids already.
                     os.chown(proc_path(fd), user.ids.uid, user.ids.gid)
             finally:
                 close_quietly(fd)
 
 
 def map_mounts(directory: Path, asked: Iterable[pb.Mount], user: UserNamespace | None) -> dict[str, str]:
-    """Mount the sources of mounts with mapped ids once more, with the pod's ids; their places by container path.
+    """Create ID-mapped mounts of the sources of mounts with mapped ids; their paths by container path.
 
-    Invalid: other ids than the pod's are asked for, or the file system cannot do that.
+    Invalid: ids other than the pod's are requested, or the file system does not support ID-mapped mounts.
     """
     ids, places = (user.ids if user else None), {}
     for number, mount in enumerate(asked):
@@ -60,7 +60,7 @@ def map_mounts(directory: Path, asked: Iterable[pb.Mount], user: UserNamespace |
 
 
 def drop_mapped(directory: Path) -> None:
-    """Unmount these; nothing but empty places is removed, never what was mounted there. Done is done."""
+    """Unmount ID-mapped mounts. Removes only the empty mount points, never what was mounted. Idempotent."""
     if not directory.is_dir():
         return
     with suppress(NotFound):
@@ -77,7 +77,7 @@ def drop_mapped(directory: Path) -> None:
 
 
 def sub_path(directory: Path, relative: str) -> str:
-    """A directory inside a mounted image; links stay inside it. NotFound, Invalid."""
+    """Resolve a path inside a mounted image; links cannot lead outside. NotFound, Invalid."""
     if not relative:
         return str(directory)
     fd = open_in_root(directory, relative, os.O_PATH)
@@ -88,10 +88,10 @@ def sub_path(directory: Path, relative: str) -> str:
 
 
 def prepare_node_paths(config: pb.ContainerConfig, log_path: str) -> tuple[HostDevice, ...]:
-    """Look at all paths of the node that the request names, make what is missing there, and find the devices.
+    """Check the host paths of the request, create missing ones, and find the devices.
 
-    Such a path may be on a file system that does not respond: nothing here touches what is the container's own, so
-    that a call that was given up does no harm later. Errors: Invalid, Permanent, Transient.
+    A path may be on a file system that does not respond: this function changes none of the container's own files, so
+    that a call that was abandoned does no harm later. Errors: Invalid, Permanent, Transient.
     """
     make_sources(config.mounts)
     check_propagation(config.mounts)
@@ -104,11 +104,11 @@ def _make_directory(directory: Path, what: str) -> None:
     try:
         directory.mkdir(0o755, parents=True, exist_ok=True)
     except OSError as error:
-        raise wrap(error, f"cannot make {what}, {directory}") from error
+        raise wrap(error, f"cannot create {what}, {directory}") from error
 
 
 def make_sources(asked: Iterable[pb.Mount]) -> None:
-    """Make missing host directories of mounts, as container runtimes do. Invalid when a path is not absolute."""
+    """Create missing host directories of mounts, as container runtimes do. Invalid: a path is not absolute."""
     for mount in asked:
         if mount.HasField("image"):
             continue
@@ -119,11 +119,11 @@ def make_sources(asked: Iterable[pb.Mount]) -> None:
 
 
 def check_propagation(asked: Iterable[pb.Mount]) -> None:
-    """Permanent: a mount is to propagate, but lies on one of the node's mounts that propagates nothing.
+    """Raise Permanent if a mount requests propagation, but its source is on a host mount without propagation.
 
-    It would be made all the same, and what is mounted below it later would silently be missing.
+    Otherwise the mount would succeed, and what is mounted below it later would silently be missing.
     """
-    # The mount table is read only for who asks.
+    # The mount table is read only if needed.
     wanted = [each for each in asked if each.propagation != pb.PROPAGATION_PRIVATE and not each.HasField("image")]
     table = mounts() if wanted else []
     for each in wanted:
@@ -139,9 +139,9 @@ def check_propagation(asked: Iterable[pb.Mount]) -> None:
 
 
 def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
-    """The device nodes asked for; for a privileged container all there are, besides.
+    """Find the requested device nodes; for a privileged container, also all of the host.
 
-    Invalid for a path that is no device. A directory stands for the devices in it.
+    A directory stands for the devices in it. Invalid: a path is not a device.
     """
     found: dict[str, HostDevice] = {}
     if config.linux.security_context.privileged:
@@ -154,12 +154,12 @@ def find_devices(config: pb.ContainerConfig) -> tuple[HostDevice, ...]:
             continue
         device = device_at(source, asked.container_path, access)
         if device is None:
-            raise Invalid(f"device {asked.host_path} does not exist or is no device")
+            raise Invalid(f"device {asked.host_path} does not exist or is not a device")
         found[device.target] = device
     return tuple(found.values())
 
 
-# What the container gets of its own, and the terminals of others.
+# Devices that each container gets itself, and terminals of other processes.
 _OWN = frozenset(("pts", "shm", "fd", "mqueue", "console", "ptmx", "null", "zero", "full", "random", "urandom", "tty"))
 
 
@@ -177,7 +177,7 @@ def _all_devices(directory: Path, target: str, access: str) -> Iterator[HostDevi
 
 
 def device_at(path: Path, target: str, access: str) -> HostDevice | None:
-    """A device file of the node, to appear at ``target``; None when there is none."""
+    """Describe a device file of the node, to appear at ``target``; None: it does not exist or is not a device."""
     try:
         found = path.stat()
     except OSError:
@@ -190,9 +190,9 @@ def device_at(path: Path, target: str, access: str) -> HostDevice | None:
 
 
 def read_profile(directory: Path, reference: str) -> Json:
-    """A seccomp profile of the node: an absolute path as CRI wants it, or one below ``directory``.
+    """Read a seccomp profile of the node: an absolute path as in CRI, or a path relative to ``directory``.
 
-    Invalid when the reference is empty (CVE-2023-2431), a relative one leaves the directory, or it is no profile.
+    Invalid: the reference is empty (CVE-2023-2431), a relative one leaves the directory, or the file is not a profile.
     """
     if not reference:
         raise Invalid("a Localhost seccomp profile needs a path")
@@ -200,11 +200,11 @@ def read_profile(directory: Path, reference: str) -> Json:
     if ".." in path.parts:
         raise Invalid(f"seccomp profile {reference!r} must not contain '..'")
     try:
-        # Without O_NONBLOCK a FIFO would hold this thread for ever.
+        # Without O_NONBLOCK, opening a FIFO would block this thread forever.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise Invalid(f"seccomp profile {path} is no regular file")
+                raise Invalid(f"seccomp profile {path} is not a regular file")
             data = os.read(fd, _MAX_PROFILE + 1)
         finally:
             os.close(fd)
@@ -214,23 +214,23 @@ def read_profile(directory: Path, reference: str) -> Json:
     except (OSError, ValueError, RecursionError) as error:
         raise Invalid(f"seccomp profile {path} cannot be read: {error}") from error
     if not isinstance(profile, dict):
-        raise Invalid(f"seccomp profile {path} must be one object")
+        raise Invalid(f"seccomp profile {path} must be a JSON object")
     return profile
 
 
 def write_bundle(bundle: Path, spec: Json) -> None:
-    """Make the bundle's directory with its config.json."""
+    """Create the bundle directory with its config.json."""
     bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(bundle / "config.json", json.dumps(spec).encode(errors="surrogateescape"))
 
 
 def read_bundle(bundle: Path) -> Json:
-    """The spec that a container was made with."""
+    """Read the spec of a container."""
     spec = json.loads((bundle / "config.json").read_bytes())
     assert isinstance(spec, dict), "our own file"
     return spec
 
 
 def remove_bundle(bundle: Path) -> None:
-    """Remove it; done is done. Raises as ``remove_any``."""
+    """Remove the bundle; no error if missing. Errors as of ``remove_any``."""
     remove_any(str(bundle))

@@ -1,4 +1,4 @@
-"""Processes of containers, and what a cut start has left of them."""
+"""Finds and kills processes of containers, also those of an interrupted start."""
 
 import asyncio
 import os
@@ -18,13 +18,13 @@ from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
 
 _NUMBER = 32
-"""Bytes that a file with a process number may have."""
+"""Maximum size of a PID file in bytes."""
 _ROUNDS = 64
 _DEATH: Seconds = 10.0
 
 
 def noted_number(file: Path) -> int:
-    """The process number that conmon or an OCI runtime has noted; 0 when there is none."""
+    """Read a PID file of conmon or an OCI runtime; 0: the file is missing or invalid."""
     try:
         return max(0, int(read_regular(file, _NUMBER)))
     except (OSError, ValueError):
@@ -32,19 +32,19 @@ def noted_number(file: Path) -> int:
 
 
 def noted_monitor(bundle: Path, container: str) -> ProcessRef | None:
-    """The conmon whose number is in the bundle; None when that number is another process's by now."""
+    """Find the conmon whose PID is in the bundle; None: the PID belongs to another process now."""
     ref = reference(noted_number(bundle / "conmon.pid"))
     if ref is None or not is_of_machine(ref.pid):
         return None
     found = container.encode() in (procfs.arguments(ref.pid) or ())
-    # Asked between two looks at the start time, the answers are about that process.
+    # The start time is the same before and after, so the answers are about that process.
     return ref if found and reference(ref.pid) == ref else None
 
 
 def monitors(program: str) -> dict[ContainerID, ProcessRef]:
-    """All running conmons by container, found in /proc: for starts that were cut before the number was recorded.
+    """Find all running conmons in /proc, by container: for starts that were interrupted before the PID was recorded.
 
-    A process counts only if it runs that program and belongs to the machine: any container can have such arguments.
+    A process counts only if it runs that program and belongs to the machine: any container can use such arguments.
     """
     found: dict[ContainerID, ProcessRef] = {}
     known = _Program(program)
@@ -59,7 +59,7 @@ def monitors(program: str) -> dict[ContainerID, ProcessRef]:
 
 
 class _Program:
-    """Tells the processes of one program from others."""
+    """Recognition of the processes of one program."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -72,19 +72,19 @@ class _Program:
             self._script, self._identity = False, None
 
     def may_be_run_by(self, pid: int) -> bool:
-        """By the file that it runs; a script's processes run its interpreter, and one started before an upgrade runs
-        the old file."""
+        """Whether the process may run the program, by its executable: that of a script is the interpreter, and after
+        an upgrade a process still runs the old file."""
         if self._script or (self._identity is not None and procfs.program(pid) == self._identity):
             return True
         return (procfs.program_path(pid) or "").removesuffix(" (deleted)") == self._path
 
     def is_run_with(self, arguments: tuple[bytes, ...]) -> bool:
-        """By the arguments, of a script."""
+        """Whether a script's process runs the program, by its arguments."""
         return not self._script or os.fsencode(self._path) in arguments
 
 
 def orphan_runs(bundle: Path, container: str) -> bool:
-    """Whether a container that no record speaks of has a monitor or a first process."""
+    """Whether a container without a record has a conmon or a first process."""
     if noted_monitor(bundle, container) is not None:
         return True
     pid = noted_number(bundle / "pid")
@@ -92,14 +92,14 @@ def orphan_runs(bundle: Path, container: str) -> bool:
 
 
 async def kill_group(process: PidFd) -> None:
-    """SIGKILL a conmon with all below it (the OCI runtime, the container's first process), and wait for their end.
+    """Kill a conmon and its descendants (the OCI runtime, the container's first process), and wait for their end.
 
-    What else the runtime has started is in the container's cgroup. Transient: one of them does not die, it hangs in
-    the kernel.
+    Other processes that the runtime has started are in the container's cgroup. Transient: a process hangs in the
+    kernel and does not end after SIGKILL.
     """
     with ExitStack() as handles, suppress(NotFound):
         members = {process.pid: process}
-        # Stopped, they begin nothing more, and stay the parents of what they have begun until all are known.
+        # Stopped processes start nothing more, and remain the parents of their children until all are known.
         process.send_signal(signal.SIGSTOP)
         for _ in range(_ROUNDS):
             news = [child for pid in tuple(members) for child in _held_children(pid, members, handles)]
@@ -117,17 +117,17 @@ async def kill_group(process: PidFd) -> None:
                 async with asyncio.timeout(_DEATH):
                     await member.wait()
             except TimeoutError as error:
-                raise Transient(f"process {member.pid} does not die: it hangs in the kernel") from error
+                raise Transient(f"process {member.pid} hangs in the kernel: it does not end after SIGKILL") from error
 
 
 def _held_children(parent: int, known: Collection[int], handles: ExitStack) -> list[PidFd]:
-    """Handles on the children of a process that are not known yet."""
+    """Open handles of the children of a process that are not known yet."""
     found = []
     for pid in procfs.children(parent):
         if pid not in known:
             with suppress(NotFound):
                 child = handles.enter_context(PidFd(pid))
-                # The number may have passed to another process before it was held.
+                # The PID may have been reused before the handle was opened.
                 now = procfs.stat(pid)
                 if now is not None and now.parent == parent:
                     found.append(child)
@@ -135,10 +135,10 @@ def _held_children(parent: int, known: Collection[int], handles: ExitStack) -> l
 
 
 def end_commands(scratch: Path, containers: Collection[str]) -> None:
-    """Kill the commands in containers (exec) that a killed server has left running, with all they have started: nobody
-    hears them. Blocking.
+    """Kill exec commands that a killed server left running, with all their descendants. Blocking.
 
-    The OCI runtime has noted each one's number; a process counts only while it is in a container's cgroup.
+    No client reads their output. The OCI runtime wrote a PID file for each; a process counts only while it is in a
+    container's cgroup.
     """
     for note in scratch.glob("exec-*/pid"):
         first = noted_number(note)

@@ -1,4 +1,4 @@
-"""At start: records are compared with the machine, and made true again."""
+"""Recovery of containers when the server starts: reconciles the records with the machine."""
 
 import logging
 import re
@@ -28,7 +28,7 @@ _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 class ContainerRecovery:
-    """Runs once, before the first call is served. What fails or takes long goes on in the background."""
+    """Recovery of containers before the first call is served; failed and long repairs go on in the background."""
 
     def __init__(self, manager: ContainerManager, deps: ContainerDeps, repairs: Repairs) -> None:
         self._manager = manager
@@ -36,7 +36,7 @@ class ContainerRecovery:
         self._repairs = repairs
 
     async def run(self, records: list[ContainerRecord]) -> None:
-        """Take in all, and begin to adopt, finish or undo each by itself."""
+        """Add all records, and start a repair for each: adopt, finish or undo it."""
         running = await blocking.call(_OWNER, monitors, self._deps.conmon.path)
         for record in records:
             container = self._manager.adopt(record)
@@ -48,18 +48,18 @@ class ContainerRecovery:
         async with container.lock:
             record = container.record
             if not self._manager.exists(container) or not (record is first or container.unfinished):
-                return  # a client has gone on with it meanwhile
+                return  # a client has changed it meanwhile
             traces = await blocking.call(f"container/{record.id}", self._traces, record, running)
             await self._apply(container, recover(record, traces), running.get(record.id))
 
-    async def remove_orphans(self, records: list[ContainerRecord], sound: bool) -> ProtectedIds:
-        """Remove what is left of containers that no record speaks of; returns what must be left alone.
+    async def remove_orphans(self, records: list[ContainerRecord], intact: bool) -> ProtectedIds:
+        """Remove leftovers of containers without a record; return the ids that must not be removed.
 
-        A container that runs is never removed here: its record was lost by damage, and its pod may still need it.
-        ``sound``: the records are known in full.
+        A running container is never removed: its record was lost by damage, and its pod may still need it.
+        ``intact``: the records are complete.
         """
         running = await blocking.call(_OWNER, monitors, self._deps.conmon.path)
-        # With what runs goes the sandbox it runs in, known or not.
+        # A running container protects its sandbox, whether that has a record or not.
         ids: set[str] = {*running, *(record.sandbox_id for record in records)}
         known = {record.id for record in records}
         for path in await blocking.call(_OWNER, entries, self._deps.directories.bundles):
@@ -67,26 +67,26 @@ class ContainerRecovery:
             if identity in known:
                 continue
             runs = identity in running or await blocking.call(_OWNER, orphan_runs, path, identity)
-            if sound and not runs:
+            if intact and not runs:
                 self._repairs.add("leftover of an unknown container", identity, partial(self._purge_orphan, identity))
                 continue
             ids |= {identity, *await blocking.call(_OWNER, _ids_in, path / "config.json")}
             monitor = running[identity].pid if identity in running else 0
             _log.error(
-                "a container that no record speaks of is left alone; if it is not wanted, kill its monitor and restart",
+                "container without a record: not removed; to remove it, kill its conmon and restart the server",
                 extra={"container": identity, "runs": runs, "monitor": monitor, "bundle": str(path)},
             )
-        return ProtectedIds(frozenset(ids), not sound)
+        return ProtectedIds(frozenset(ids), not intact)
 
     async def _purge_orphan(self, identity: ContainerID) -> None:
-        _log.warning("removing what is left of an unknown container", extra={"container": identity})
+        _log.warning("removing leftovers of a container without a record", extra={"container": identity})
         bundle = self._deps.directories.bundles / identity
         cgroup = await blocking.call(f"container/{identity}", noted_cgroup, bundle)
         record = ContainerRecord(identity, "", SandboxID(""), b"", 0, "", "", "", cgroup, "")
         await self._manager.purge(Container(record))
 
     async def _apply(self, container: Container, what: Recovery, monitor: ProcessRef | None) -> None:
-        """Its lock is held."""
+        """Apply the decision. The caller holds the container's lock."""
         record = container.record
         match what:
             case Recovery.KEEP:
@@ -106,7 +106,7 @@ class ContainerRecovery:
                 await self._manager.revert_start(container)
             case Recovery.REMOVE:
                 await self._manager.purge(container)
-        _log.info("recovered a container", extra={"container": record.id, "action": what.name.lower()})
+        _log.info("container recovered", extra={"container": record.id, "action": what.name.lower()})
 
     def _traces(self, record: ContainerRecord, running: Mapping[ContainerID, ProcessRef]) -> Traces:
         bundle = self._manager.bundle(record.id)
@@ -117,14 +117,14 @@ class ContainerRecovery:
             monitored=record.id in running,
             exit_noted=(self._deps.directories.exits / record.id).exists(),
             start_begun=record.id in running or state.exists() or pid > 0,
-            # The FIFO lies in the runtime's state directory until `start` opens it.
+            # The FIFO exists in the runtime's state directory until `start` opens it.
             program_runs=pid > 0 and _made(state) and not (state / "exec.fifo").exists(),
             bundle=(bundle / "config.json").exists(),
         )
 
 
 def _ids_in(file: Path) -> set[str]:
-    """All that looks like an id in a container's spec: that of its sandbox is in the paths of namespaces."""
+    """Find all ids in a container's spec; the sandbox's is in the paths of its namespaces."""
     try:
         return set(_ID.findall(read_regular(file, _MAX_SPEC).decode(errors="replace")))
     except OSError:
@@ -137,5 +137,5 @@ def _made(state: Path) -> bool:
 
 
 def _started(deps: ContainerDeps) -> int:
-    # The call that started it was cut before it noted when; it was moments ago, in the life of the last server.
+    # The call that started it was interrupted before it recorded the time: shortly before the previous server ended.
     return int(deps.clock.now() * 1e9)

@@ -1,4 +1,4 @@
-"""All containers of the server, and the only way to change a record: in the database and in memory at once."""
+"""The containers of the server, and the only way to change a record: in the database, then in memory."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerReco
 
 
 class Registry:
-    """Containers by id, in the order in which they were made."""
+    """Containers by id, in the order of their creation."""
 
     def __init__(self, deps: ContainerDeps) -> None:
         self._deps = deps
@@ -24,7 +24,7 @@ class Registry:
         return self._containers.get(container.id) is container
 
     def find(self, container: str) -> Container | None:
-        """One by its id or an unambiguous beginning of it; None when there is none that is fully made."""
+        """Find a container by its id or a unique prefix; None: unknown, or its creation is not finished."""
         found = self._containers.get(ContainerID(container))
         if found is None and container:
             matches = [each for key, each in self._containers.items() if key.startswith(container)]
@@ -32,39 +32,39 @@ class Registry:
         return None if found is None or found.record.phase is ContainerPhase.MAKING else found
 
     def get(self, container: str) -> Container:
-        """The same. NotFound."""
+        """Find a container like ``find``. NotFound."""
         found = self.find(container)
         if found is None:
             raise NotFound(f"container {container!r} does not exist")
         return found
 
     def running(self, container: str) -> Container:
-        """One that runs. NotFound, Permanent."""
+        """Find a running container. NotFound; Permanent: it is not running."""
         found = self.get(container)
         if not found.running:
             raise Permanent(f"container {found.id} is {found.record.phase.value}, not running")
         return found
 
     def of_sandbox(self, sandbox: SandboxID) -> list[Container]:
-        """Those of a sandbox, oldest first."""
+        """The containers of a sandbox, oldest first."""
         mine = (each for each in self._containers.values() if each.record.sandbox_id == sandbox)
         return sorted(mine, key=lambda each: each.record.created_at)
 
     def add(self, record: ContainerRecord) -> Container:
-        """Hold a record."""
+        """Add a record."""
         container = self._containers[record.id] = Container(record)
         return container
 
     def drop(self, container: Container) -> None:
-        """Hold it no longer; done is done."""
+        """Remove a container from memory; no error if missing."""
         self._containers.pop(container.id, None)
 
     def creation_time(self, sandbox: SandboxID) -> int:
-        """Now, in nanoseconds; after that of the sandbox's other containers, wherever the clock was set meanwhile."""
+        """The creation time of a new container, in ns: now, but after the sandbox's others if the clock went back."""
         return max(self.now(), *(each.record.created_at + 1 for each in self.of_sandbox(sandbox)), 0)
 
     async def put(self, container: Container, record: ContainerRecord) -> None:
-        """Replace the record. Transient: the disk is full, and it is not replaced."""
+        """Replace the record. Transient: the disk is full; nothing was changed."""
 
         async def work() -> None:
             await self._deps.store.put_container(record)
@@ -73,7 +73,7 @@ class Registry:
         await shielded(work)
 
     async def note(self, container: Container, record: ContainerRecord) -> None:
-        """The same, for what a full disk must not hold up: the machine shows it to the next server."""
+        """Replace the record; deferred if the disk is full, since the next server sees the change on the machine."""
 
         async def work() -> None:
             await self._deps.store.note_container(record)
@@ -82,7 +82,7 @@ class Registry:
         await shielded(work)
 
     async def forget(self, container: Container) -> None:
-        """Drop it and its record; a full disk delays the latter."""
+        """Remove the container and its record; the deletion is deferred if the disk is full."""
 
         async def work() -> None:
             await self._deps.store.delete_container(container.id)
@@ -91,7 +91,7 @@ class Registry:
         await shielded(work)
 
     def publish(self, record: ContainerRecord, kind: EventKind, at: int) -> None:
-        """Tell the subscribers of events."""
+        """Publish an event to the subscribers."""
         self._deps.events.publish(Event(record.id, record.sandbox_id, kind, at))
 
     def now(self) -> int:

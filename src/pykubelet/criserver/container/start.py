@@ -1,4 +1,4 @@
-"""StartContainer, and how a container is followed to its end."""
+"""StartContainer, and watching a running container until its exit."""
 
 import logging
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Starter:
-    """Takes containers from created over running to exited."""
+    """Implementation of StartContainer, and the transitions from created to running to exited."""
 
     def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher, cleanup: Cleanup) -> None:
         self._deps = deps
@@ -31,13 +31,16 @@ class Starter:
         self._cleanup = cleanup
 
     async def start(self, container: Container) -> None:
-        """Run it. Permanent: it is not created, its sandbox is not ready, it was stopped meanwhile, or the OCI runtime
-        refuses; what was begun is noted as StartError."""
+        """Start the container.
+
+        Permanent: it is not in the created phase, its sandbox is not ready, it was stopped meanwhile, or the OCI
+        runtime failed. A start that fails after it began leaves the container exited with StartError.
+        """
         async with container.lock:
             record = container.record
             if record.phase is not ContainerPhase.CREATED:
                 raise Permanent(f"container {record.id} is {record.phase.value}; only a created one can be started")
-            # From here to the call under way nothing is awaited: who stops the sandbox sees the one or the other.
+            # Nothing is awaited before the call is registered: a stop of the sandbox sees it, or it sees the stop.
             self._deps.sandboxes.view(record.sandbox_id)
             try:
                 with container.in_progress.call(f"the start of container {record.id}"):
@@ -51,23 +54,23 @@ class Starter:
         self.watch(container)
 
     def watch(self, container: Container) -> None:
-        """Follow a running container to its end."""
+        """Watch a running container until its exit, in a task of the server."""
         name = f"container-{container.id[:13]}"
         begin(self._deps.tasks, lambda: supervise(name, lambda: self._follow(container), clock=self._deps.clock), name)
 
     async def finish(self, container: Container, noted: Exit | None) -> None:
-        """Note how it ended (None: not known) and free what only a running one needs."""
+        """Record the exit (None: unknown) and release what only a running container needs."""
         async with container.lock:
             await self.finish_held(container, noted)
 
     async def finish_held(self, container: Container, noted: Exit | None) -> None:
-        """The same, by a caller who holds its lock."""
+        """Like ``finish``; the caller holds the container's lock."""
         if container.record.phase not in (ContainerPhase.RUNNING, ContainerPhase.CREATED):
             return
         record = container.record
         if noted is None:
             code, at, why = UNKNOWN_EXIT, max(self._registry.now(), record.started_at), "Unknown"
-            message = "its monitor was killed or the machine restarted, so its exit code is not known"
+            message = "exit code unknown: conmon was killed, or the machine was rebooted"
         else:
             code, at, message = noted.code, max(noted.at, record.started_at), ""
             why = reason(code, await self._oom_killed(container, noted))
@@ -81,7 +84,8 @@ class Starter:
             container.launched = False
         except (PykubeletError, OSError) as error:
             _log.warning(
-                "an ended container was not cleaned up yet", extra={"container": record.id, "error": str(error)}
+                "cannot clean up an exited container: retrying when it is removed",
+                extra={"container": record.id, "error": str(error)},
             )
 
     async def _run(self, container: Container) -> ContainerRecord:
@@ -96,13 +100,13 @@ class Starter:
         return move(record, ContainerPhase.RUNNING, **changes)
 
     async def _fail(self, container: Container, error: BaseException) -> None:
-        """Undo a start. It has failed for good, unless the server ends: the next one may find it created again."""
+        """Undo a failed start and record StartError; not if the server is ending: it may be started again then."""
         try:
             await self._cleanup.undo_start(container, self._launcher.runtime(container))
         except (PykubeletError, OSError) as problem:
-            # Its removal tries again.
+            # Retried when the container is removed.
             extra = {"container": container.id, "error": str(problem)}
-            _log.warning("a start that failed was not undone yet", extra=extra)
+            _log.warning("cannot undo a failed start: retrying when the container is removed", extra=extra)
         if not isinstance(error, Exception):
             return
         now = max(self._registry.now(), container.record.created_at)
@@ -115,7 +119,7 @@ class Starter:
     async def _follow(self, container: Container) -> None:
         record = container.record
         for ref in (record.monitor, record.process):
-            # The monitor ends after it has noted the exit; if it was killed, the container's own end counts.
+            # conmon ends after it has written the exit; if it was killed, wait for the container's own process.
             process = open_process(ref)
             if process is not None:
                 with process:

@@ -1,4 +1,4 @@
-"""A container as the server holds it in memory."""
+"""A container in the memory of the server."""
 
 import asyncio
 
@@ -8,21 +8,21 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class Container:
-    """Record, parsed request, and who waits for what. The record is replaced, never changed."""
+    """The record, parsed request, lock and events of a container. The record is replaced, never modified."""
 
     def __init__(self, record: ContainerRecord) -> None:
         self._record = record
         self.config = pb.ContainerConfig.FromString(record.config)
-        """What the record says was asked for."""
+        """The parsed ``record.config``."""
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
         self.in_progress = InProgress()
-        """Its creation or start."""
+        """Its creation or start in progress."""
         self.ended = asyncio.Event()
         self.killed = False
-        """We have sent it SIGKILL."""
+        """This server has sent it SIGKILL."""
         self.launched = True
-        """Something of a launch may be there: processes, a cgroup, the OCI runtime's state."""
+        """A launch may have left something: processes, a cgroup, OCI state."""
         if record.phase in (ContainerPhase.EXITED, ContainerPhase.REMOVING):
             self.ended.set()
 
@@ -42,9 +42,9 @@ class Container:
 
     @property
     def visible(self) -> bool:
-        """Whether others may see it: it is fully made and not being removed.
+        """Whether clients may see it: its creation is finished, and it is not being removed.
 
-        One that could not be removed is seen again, so that its client retries.
+        A container whose removal failed becomes visible again, so that its client retries.
         """
         match self._record.phase:
             case ContainerPhase.MAKING:
@@ -56,12 +56,12 @@ class Container:
 
     @property
     def leftover(self) -> bool:
-        """It was not made to its end, or not removed, and no call is at it now."""
+        """Its creation or removal failed, and no call is working on it now."""
         return self.unfinished and not self.in_progress.busy and not self.lock.locked()
 
     @property
     def unfinished(self) -> bool:
-        """It is being made or removed, or was."""
+        """Its creation or removal is in progress, or failed."""
         return self._record.phase in (ContainerPhase.MAKING, ContainerPhase.REMOVING)
 
     @property

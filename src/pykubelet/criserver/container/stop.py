@@ -1,4 +1,4 @@
-"""StopContainer and RemoveContainer, and the same for all containers of a sandbox. Everything can be repeated."""
+"""StopContainer and RemoveContainer, also for all containers of a sandbox. All methods are idempotent."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ _SANDBOX_REMOVED = "its sandbox was removed meanwhile"
 
 
 class Stopper:
-    """Ends containers and takes them away."""
+    """Implementation of StopContainer and RemoveContainer."""
 
     def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher, cleanup: Cleanup) -> None:
         self._deps = deps
@@ -34,13 +34,13 @@ class Stopper:
         self._cleanup = cleanup
 
     async def stop(self, container: Container, grace: Seconds, why: str = _STOPPED) -> None:
-        """Ask it to end, and kill it after ``grace`` seconds. Done when it neither runs nor is about to.
+        """Send the stop signal, and SIGKILL after ``grace`` seconds. Afterwards it neither runs nor is being started.
 
-        Transient: it does not die.
+        Transient: it does not end after SIGKILL.
         """
         await container.in_progress.settle(grace, why)
         if container.record.phase in (ContainerPhase.MAKING, ContainerPhase.CREATED):
-            # The last holder of the lock may have just started it; from then on ``running`` tells.
+            # The previous holder of the lock may have just started it; checked again under the lock.
             async with container.lock:
                 if not container.running:
                     await self._launcher.undo(container)
@@ -57,36 +57,36 @@ class Stopper:
                 except NotFound:
                     pass  # it has just ended
         if container.running and not await _ends_within(container, _KILLED):
-            raise Transient(f"container {container.id} does not die: it hangs in the kernel")
+            raise Transient(f"container {container.id} hangs in the kernel: it does not end after SIGKILL")
 
     async def stop_all(self, sandbox: SandboxID) -> None:
-        """Kill the containers of a sandbox that lets nothing begin any more; what is under way in it is ended."""
+        """Kill the containers of a sandbox that rejects new ones; creations and starts in progress are cancelled."""
         await _all_of([self._stop_in_sandbox(each) for each in self._registry.of_sandbox(sandbox)])
 
     async def remove(self, container: Container) -> None:
-        """Remove it, killing it first if it runs."""
+        """Remove a container; a running one is killed first."""
         await self._remove(container, alone=True)
 
     async def remove_all(self, sandbox: SandboxID) -> None:
-        """Remove the containers of a sandbox whose record says already that it goes; with it go their records."""
+        """Remove the containers of a sandbox in the removing phase; their records are deleted with the sandbox's."""
         await _all_of([self._remove(each, alone=False) for each in self._registry.of_sandbox(sandbox)])
 
     async def purge(self, container: Container) -> None:
-        """Remove every trace of a container whose phase says that it is being removed."""
+        """Remove all resources and the record of a container that is being removed or created."""
         await self._take_away(container)
         await self._registry.forget(container)
 
     async def _stop_in_sandbox(self, container: Container) -> None:
         await self.stop(container, 0, _SANDBOX_STOPPED)
         if not container.running:
-            # It will not start any more.
+            # It cannot be started any more.
             await self._cleanup.release_mapped_mounts(container)
 
     async def _remove(self, container: Container, *, alone: bool) -> None:
         while container in self._registry:
             await self.stop(container, 0, _REMOVED if alone else _SANDBOX_REMOVED)
             async with container.lock:
-                # Someone may have started it since: a container starts once, so this comes to an end.
+                # It may have been started since; a container starts only once, so this loop ends.
                 if not container.running and container in self._registry:
                     await self._remove_stopped(container, alone=alone)
 
@@ -104,7 +104,7 @@ class Stopper:
             self._registry.publish(container.record, EventKind.DELETED, self._registry.now())
 
     async def _take_away(self, container: Container) -> None:
-        """All of it but its record."""
+        """Remove everything but its record."""
         await self._launcher.undo(container)
         if container.launched:
             await self._cleanup.undo_start(container, self._launcher.runtime(container))
@@ -115,7 +115,7 @@ class Stopper:
 
 
 async def _all_of(works: list[Coroutine[object, object, None]]) -> None:
-    """Do all of them at once, each to its end; then the first error is raised."""
+    """Run all concurrently, each to its end; then raise the first error."""
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -18,7 +18,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class Updater:
-    """Changes limits."""
+    """Implementation of UpdateContainerResources."""
 
     def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher) -> None:
         self._deps = deps
@@ -26,7 +26,7 @@ class Updater:
         self._launcher = launcher
 
     async def update(self, container: Container, resources: pb.LinuxContainerResources) -> None:
-        """Change its limits; fields that are zero stay as they are. Permanent: it has ended."""
+        """Change its resource limits; fields that are zero are left unchanged. Permanent: it has exited."""
         async with container.lock:
             record, launched = container.record, False
             config = pb.ContainerConfig.FromString(record.config)
@@ -40,14 +40,14 @@ class Updater:
                     bundle = self._deps.directories.bundles / container.id
                     await blocking.call_to_end(f"container/{container.id}", _rewrite, bundle, wanted)
                 case _:
-                    raise Permanent(f"container {container.id} has ended; its limits cannot be changed")
+                    raise Permanent(f"container {container.id} has exited; its limits cannot be changed")
             await self._registry.put(container, replace(record, config=config.SerializeToString()))
             if launched:
                 self._launcher.begin(container)
 
 
 def _rewrite(bundle: Path, resources: Mapping[str, object]) -> None:
-    """Change the limits in the spec of a container that does not run yet. Blocking."""
+    """Change the limits in the spec of a container that is not running yet. Blocking."""
     spec = prepare.read_bundle(bundle)
     linux = spec["linux"]
     assert isinstance(linux, dict), "our own file"
@@ -56,7 +56,7 @@ def _rewrite(bundle: Path, resources: Mapping[str, object]) -> None:
 
 
 def _merge(into: pb.LinuxContainerResources, changes: pb.LinuxContainerResources) -> None:
-    """Take over the fields that are set; maps and lists replace the old ones when they are not empty."""
+    """Merge the fields that are set; non-empty maps and lists replace the old ones."""
     if changes.unified:
         into.ClearField("unified")
     if changes.hugepage_limits:

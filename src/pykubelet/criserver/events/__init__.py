@@ -1,4 +1,4 @@
-"""Container events for subscribers (CRI ``GetContainerEvents``)."""
+"""Container events for subscribers (CRI ``GetContainerEvents``). Imports nothing else of the server."""
 
 from pykubelet.criserver.events.hub import Event, EventHub, EventKind
 

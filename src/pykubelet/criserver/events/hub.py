@@ -1,4 +1,4 @@
-"""Hands each event to every subscriber's own bounded queue; a slow one is cut off rather than waited for."""
+"""Distributes events to the bounded queue of each subscriber; a subscriber that is too slow is disconnected."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ _QUEUE = 4096
 
 
 class EventKind(Enum):
-    """What happened."""
+    """The kind of an event."""
 
     CREATED = "created"
     STARTED = "started"
@@ -23,7 +23,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``id`` is a container's, or the sandbox's own when the event is about that; ``at`` is in nanoseconds."""
+    """An event of a container or sandbox. ``id``: a container's, or the sandbox's own; ``at``: ns since the epoch."""
 
     id: str
     sandbox: str
@@ -32,24 +32,24 @@ class Event:
 
 
 class EventHub:
-    """All subscribers. ``publish`` never waits."""
+    """The subscribers of events. ``publish`` never waits."""
 
     def __init__(self) -> None:
         self._queues: set[asyncio.Queue[Event | None]] = set()
 
     def publish(self, event: Event) -> None:
-        """Tell everybody."""
+        """Send an event to all subscribers."""
         for queue in tuple(self._queues):
             if queue.qsize() >= _QUEUE:
-                # It lists anew when its stream breaks; an event silently missing would mislead it.
+                # The client lists again when its stream breaks; it would not notice a missing event.
                 self._queues.discard(queue)
                 queue.put_nowait(None)
-                _log.warning("a subscriber of events is too slow and was cut off")
+                _log.warning("event subscriber disconnected: too slow")
             else:
                 queue.put_nowait(event)
 
     async def subscribe(self) -> AsyncGenerator[Event, None]:
-        """All events from now on. Transient when the subscriber was too slow."""
+        """Yield all events from now on. Transient: the subscriber was too slow."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._queues.add(queue)
         try:

@@ -1,4 +1,8 @@
-"""The OCI runtime (runc, crun): the calls that are programs to run."""
+"""The OCI runtime (runc, crun): starts, updates, deletes containers and runs commands in them as programs.
+
+``create`` is called by conmon. Used by ``conmon``, ``container``, ``sandbox`` and ``streaming``; imports ``processes``
+and ``types`` of the server only. Start reading at ``runtime.py``.
+"""
 
 from pykubelet.criserver.oci.runtime import ExecResult, OciRuntime
 

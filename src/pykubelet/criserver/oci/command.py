@@ -1,4 +1,4 @@
-"""A command that an OCI runtime runs in a container, told apart from whatever gets its number after its end."""
+"""An exec command of an OCI runtime, identified safely although its PID may be reused after its end."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -11,39 +11,42 @@ from pykubelet.linux.pidfd import PidFd
 
 
 class Command:
-    """Known by the number that the runtime has noted. It is trusted only for a process that shows that it is the
-    command: it is in the container's cgroup, or the runtime's child. From then on its start time stands for it."""
+    """An exec command, found by the runtime's PID file.
+
+    The PID is trusted only if the process is in the container's cgroup or is the runtime's child; from then on the
+    process is identified by its start time.
+    """
 
     def __init__(self, pid_file: Path, container: str) -> None:
         self._pid_file = pid_file
         self._container = container
         self.owner = f"exec/{container}"
-        """Of its blocking calls: those on the container's own files may hang."""
+        """The owner of its blocking calls, which may hang on the container's files."""
         self._first: ProcessRef | None = None
         self.runtime: int | None = None
-        """Number of the runtime's process, while that is our child and not reaped."""
+        """PID of the runtime's process, while that is our child and not reaped."""
 
     def noted(self) -> bool:
-        """Whether the runtime has begun the command. Blocks shortly."""
+        """Whether the runtime has started the command. Blocks briefly."""
         return self._number() is not None
 
     def open(self) -> PidFd | None:
-        """A handle on the command's first process; None before its begin and after its end. Blocks shortly."""
+        """Open a handle of the command's first process; None before its start and after its end. Blocks briefly."""
         if self._first is None:
             seen = reference(self._number() or 0)
-            # Asked between two looks at the start time, the answer is about that process.
+            # The start time is the same before and after, so the answer is about that process.
             if seen is not None and self._belongs(seen.pid) and reference(seen.pid) == seen:
                 self._first = seen
         return open_process(self._first)
 
     def kill(self) -> None:
-        """SIGKILL for it and all that it has started, nothing for others. Blocking."""
+        """Kill the command and its descendants, and no other process. Blocking."""
         number = self._number()
         first = self.open()
         if first is not None:
             first.close()
         if number is None or (self._first is not None and reference(number) not in (None, self._first)):
-            return  # not begun; or its number is another's, so nothing is left of its session
+            return  # not started; or its PID was reused, so its session has no process any more
         kill_tree(number, self._belongs)
 
     def _number(self) -> int | None:
@@ -63,6 +66,6 @@ def in_container(pid: int, container: str) -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """The number of a process's parent; None when there is no such process."""
+    """The PID of a process's parent; None: there is no such process."""
     found = procfs.stat(pid)
     return found.parent if found else None

@@ -1,10 +1,10 @@
-"""Kills a command that was run in a container, with everything it has started. Blocking.
+"""Kills an exec command in a container with all its descendants. Blocking.
 
-Its processes are found in /proc: the descendants of the first one, and its session, which OCI runtimes make for each
-command. So those whose parent has ended are found too; only what began a session of its own after that goes free.
+Its processes are found in /proc: the descendants of the first one, and its session, which OCI runtimes create for each
+command. So processes whose parent has ended are found too, unless they have created their own session.
 
-No signal goes to a bare number, which may be another process's by then: each process is held by a handle, is the one
-that was listed (by its start time), and ``belongs`` says that it is the command's.
+Signals are never sent to a bare PID, which may have been reused: each process is opened as a pidfd, has the listed
+start time, and ``belongs`` confirms that it is part of the command.
 """
 
 import os
@@ -23,21 +23,21 @@ _ROUNDS = 16
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One process, of proc_pid_stat(5)."""
+    """One process, as in proc_pid_stat(5)."""
 
     pid: int
     parent: int
     session: int
     ended: bool
-    """A zombie, which only its parent can take away."""
+    """A zombie, which only its parent can reap."""
     started: int = 0
-    """Ticks since the machine's start."""
+    """Clock ticks since boot."""
 
 
 def members(rows: Iterable[Row], first: int, own_session: int) -> list[Row]:
-    """The processes to kill for the command whose first process is, or was, ``first``. Pure."""
+    """Select the processes of the command whose first process is, or was, ``first``. Pure."""
     alive = {row.pid: row for row in rows if not row.ended}
-    # A runtime that makes no session would leave the command in ours, or in its container's.
+    # If the runtime creates no session, the command is in this process's session or in its container's.
     leads = first != own_session and (first not in alive or alive[first].session == first)
     found = {row.pid for row in alive.values() if row.pid == first or (leads and row.session == first)}
     children: dict[int, list[int]] = {}
@@ -53,10 +53,10 @@ def members(rows: Iterable[Row], first: int, own_session: int) -> list[Row]:
 
 
 def kill_tree(first: int, belongs: Callable[[int], bool]) -> None:
-    """SIGKILL them all; those that are forked meanwhile are found in the next round.
+    """Kill all processes of the command; those that are forked meanwhile are found in the next round.
 
-    ``belongs`` tells the command's processes from others by their numbers: ``first`` may have ended long ago. It is
-    asked while a handle on the process is held.
+    ``belongs`` tells whether a PID is part of the command, since ``first`` may have ended long ago. It is called
+    while a handle of the process is open.
     """
     own = os.getsid(0)
     for _ in range(_ROUNDS):
@@ -65,7 +65,7 @@ def kill_tree(first: int, belongs: Callable[[int], bool]) -> None:
 
 
 def _kill(row: Row, belongs: Callable[[int], bool]) -> bool:
-    """Whether it was still there, and the command's."""
+    """Kill one process; whether it still existed and was part of the command."""
     process = open_process(ProcessRef(row.pid, row.started))
     if process is None:
         return False

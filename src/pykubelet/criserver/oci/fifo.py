@@ -1,12 +1,12 @@
-"""Lets the program of a created container run without another start of the OCI runtime, which takes 10 ms.
+"""Starts the program of a created container without running the OCI runtime again, which takes 10 ms.
 
 runc's first process of a container waits at ``exec.fifo`` in the container's state directory: it opens the FIFO for
-writing, writes a byte and becomes the program; whoever opens it for reading lets it go on, and removes it then
-(runc's ``libcontainer/container_linux.go``, from 1.0 on).
+writing, writes a byte and executes the program. The reader that opens the FIFO releases it, and then removes the FIFO
+(runc's ``libcontainer/container_linux.go``, since 1.0).
 
-A shell does that, not this process. Were the reader to die between the two, the first process would die of it, or the
-program would run although the FIFO, by which recovery knows that it does not, is still there. The shell outlives us,
-and carries the mark by which the next server waits for it.
+A shell does this, not this process. If the reader died between the two steps, the first process would die too, or the
+program would run although the FIFO, by which recovery knows that it does not, still exists. The shell outlives this
+server, and carries the mark by which the next server waits for it.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ SHELL = "/bin/sh"
 _SCRIPT = 'read -r byte < "$0"; test "$byte" = 0 && exec rm -f -- "$0"'
 _CALL: Seconds = 60.0
 _LAST: Seconds = 10.0
-"""For the shell after the process's end, on a machine that is busy."""
+"""Time for the shell to finish after the process's end, on a busy machine."""
 
 
 def fifo_of(state: Path) -> Path | None:
-    """The FIFO in a container's state directory; None when nothing waits there. Blocks shortly."""
+    """Find the FIFO in a container's state directory; None: no process waits there. Blocks briefly."""
     path = state / _NAME
     with suppress(OSError):
         if stat.S_ISFIFO(path.lstat().st_mode):
@@ -39,25 +39,25 @@ def fifo_of(state: Path) -> Path | None:
 
 
 async def release_exec_fifo(fifo: Path, process: ProcessRef, env: Mapping[str, str]) -> None:
-    """Let the process that waits at the FIFO become the program. Permanent: it is dead. Errors as of ``proc.run``."""
+    """Let the process that waits at the FIFO execute the program. Permanent: it has died. Errors as of ``proc.run``."""
     first = open_process(process)
     if first is None:
-        raise Permanent(f"{fifo}: process {process.pid}, which was to become the program, has died")
+        raise Permanent(f"{fifo}: process {process.pid} has died before it executed the program")
     with first:
         reader = asyncio.ensure_future(run([SHELL, "-c", _SCRIPT, str(fifo)], timeout=_CALL, env=env, cwd="/"))
         death = asyncio.ensure_future(first.wait())
         try:
             await asyncio.wait({reader, death}, return_when=asyncio.FIRST_COMPLETED)
             if not reader.done():
-                # It may have become the program and ended already; otherwise nobody writes any more.
+                # It may have executed the program and ended already; otherwise no process writes any more.
                 await asyncio.wait({reader}, timeout=_LAST)
         finally:
             for task in (reader, death):
                 task.cancel()
             await asyncio.gather(reader, death, return_exceptions=True)
     if reader.cancelled():
-        raise Permanent(f"{fifo}: process {process.pid} has died before it became the program")
+        raise Permanent(f"{fifo}: process {process.pid} has died before it executed the program")
     try:
         reader.result()
     except ExitError as error:
-        raise Permanent(f"{fifo}: process {process.pid} did not become the program: {error}") from error
+        raise Permanent(f"{fifo}: process {process.pid} did not execute the program: {error}") from error

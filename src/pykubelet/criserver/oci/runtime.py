@@ -1,6 +1,6 @@
-"""One OCI runtime by its command line (the runtime-spec's operations, with runc's spelling).
+"""An OCI runtime, called by its command line (the operations of the runtime-spec, with runc's flags).
 
-``create`` is not here: conmon calls it, since it must be the parent of what comes of it.
+``create`` is not here: conmon calls it, since conmon must be the parent of the container's process.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ _CALL: Seconds = 60.0
 _FOREVER: Seconds = 1e9
 _REAP: Seconds = 2.0
 EXEC_OUTPUT = 16 * MIB - 64 * KIB
-"""Of both streams together: with the rest of the answer it must fit a gRPC message of 16 MiB."""
+"""Maximum output of both streams in bytes: the response must fit into a gRPC message of 16 MiB."""
 _PATH = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command in a container ended. Output over the cap was read and dropped."""
+    """Exit code and output of a command in a container. Output beyond the limit was read and discarded."""
 
     exit_code: int
     stdout: bytes
@@ -47,7 +47,7 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a runtime can do beyond what every one can."""
+    """Optional features of a runtime."""
 
     recursive_read_only: bool
     user_namespaces: bool
@@ -80,8 +80,8 @@ class OciRuntime:
         cgroup_migrations: Moves | None = None,
         marks: Mapping[str, str] | None = None,
     ) -> None:
-        """``scratch`` holds files of single calls and is emptied at each start; ``marks`` are further variables of its
-        environment. NotFound: there is no such program."""
+        """``scratch``: directory for files of single calls, emptied at each start; ``marks``: additional environment
+        variables. NotFound: the program is not installed."""
         found = shutil.which(program)
         if found is None:
             raise NotFound(f"OCI runtime {program} is not installed or not on PATH")
@@ -92,33 +92,33 @@ class OciRuntime:
         self.systemd = systemd
         self._cgroup_migrations = cgroup_migrations
         self._features: Features | None = None
-        # A wrapper of runc with another name may have added hooks, which only the program runs.
+        # A wrapper of runc with another name may add hooks, which only the program runs.
         name = Path(found).name
         self._plain_runc = name == "runc" and os.access(SHELL, os.X_OK)
         self.supports_prelaunch = name in ("runc", "crun")
-        """Whether what it has created waits in a way that the next server recognizes: see ``holds``."""
+        """Whether the next server can recognize a created container that waits for its start: see ``is_waiting``."""
         self.keyrings = self.supports_prelaunch
-        """Whether it makes a session keyring for each container, and takes a flag not to: the kernel allows few."""
+        """Whether it creates a session keyring for each container, and has a flag not to: the kernel limits them."""
 
     def global_arguments(self) -> list[str]:
-        """What stands before every command."""
+        """The global flags, before every command."""
         return [f"--root={self.root}", *(["--systemd-cgroup"] if self.systemd else [])]
 
     def expect_cgroup_migration(self) -> None:
-        """It is about to be started for something that takes a process into a cgroup; see ``Moves``."""
+        """Announce that the runtime is about to migrate a process into a cgroup; see ``linux.cgroups``."""
         if self._cgroup_migrations is not None:
             self._cgroup_migrations.expect()
 
     async def version(self) -> str:
-        """The runtime's version, as it says."""
+        """Read the runtime's version; ``unknown`` if it reports none."""
         completed = await run([self.path, "--version"], timeout=_CALL)
         words = completed.stdout.decode(errors="replace").split()
         return words[2] if len(words) > 2 else "unknown"
 
     async def features(self) -> Features:
-        """What it says of itself (``features`` of the runtime spec 1.1).
+        """Read the runtime's features (``features`` of the runtime-spec 1.1); cached.
 
-        One that says nothing (crun before 1.9) has what the first version of the spec asks for: user namespaces.
+        A runtime without that command (crun before 1.9) has those of the first version of the spec: user namespaces.
         """
         if self._features is None:
             try:
@@ -130,9 +130,9 @@ class OciRuntime:
         return self._features
 
     async def start(self, container: ContainerID, process: ProcessRef | None = None) -> None:
-        """Let a created container's program run. Permanent: the runtime's words.
+        """Start the program of a created container. Permanent, with the runtime's message: it failed.
 
-        ``process``: its first process, if nothing else is to be done at the start (the spec has no hooks).
+        ``process``: its first process, if the start has nothing else to do (the spec has no hooks).
         """
         state = self.root / container
         fifo = fifo_of(state) if self._plain_runc and process is not None else None
@@ -142,20 +142,20 @@ class OciRuntime:
             await release_exec_fifo(fifo, process, self._env)
 
     def is_waiting(self, container: ContainerID) -> bool:
-        """Whether a created container waits for its start at a FIFO. Blocks shortly."""
+        """Whether a created container waits for its start at a FIFO. Blocks briefly."""
         return fifo_of(self.root / container) is not None
 
     async def delete(self, container: ContainerID, *, emptied: bool = False) -> None:
-        """Remove the cgroup and state of a container whose process has ended; done if there is none.
+        """Remove the cgroup and state of a container whose process has ended; no error if missing.
 
-        Without ``--force``, which polls for a tenth of a second. Processes left in a shared PID namespace are killed.
-        ``emptied``: its cgroup has been removed with all that ran in it, and it has no hooks.
+        Without ``--force``, which polls for 100 ms. Remaining processes in a shared PID namespace are killed.
+        ``emptied``: its cgroup with all processes was removed already, and it has no hooks.
         """
-        # A directory of that name with runc and crun, files that begin with it with others.
+        # runc and crun have a directory of that name, other runtimes files with that prefix.
         if next(self.root.glob(f"{container}*"), None) is None:
             return
         if emptied and self._plain_runc:
-            # All that is left to do is this, and not worth a program.
+            # Only the state directory remains: no need to run the program.
             try:
                 await blocking.call(f"runtime/{container}", shutil.rmtree, self.root / container)
             except OSError as error:
@@ -166,7 +166,7 @@ class OciRuntime:
         except Permanent as error:
             if "does not exist" in str(error):
                 return
-            # Half-made state (a create that was killed) is refused without force.
+            # Without force, it rejects the incomplete state of a create that was killed.
             await self._call("delete", "--force", container)
 
     async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
@@ -175,9 +175,9 @@ class OciRuntime:
         await self._call("update", "--resources", "-", container, input=data)
 
     async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
-        """Run a process (OCI form) in a running container and return its end and output.
+        """Run a process (OCI form) in a running container and return its exit code and output.
 
-        ProgramTimeout after ``timeout`` seconds (0: none); all that the command has started is killed then.
+        ProgramTimeout after ``timeout`` seconds (0: no limit): the command and its descendants are killed.
         """
         with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as directory:
             spec, pid_file = Path(directory, "process.json"), Path(directory, "pid")
@@ -220,8 +220,8 @@ class OciRuntime:
     def exec_command(
         self, container: ContainerID, process: Mapping[str, object], terminal: bool
     ) -> tuple[list[str], Command, Path]:
-        """For a command whose streams another part handles: what to run, the command by which it is known, and the
-        directory of its files, to be removed afterwards. Blocking."""
+        """Prepare a command whose streams the caller handles: the arguments to run, the command to identify it, and
+        the directory of its files, which the caller removes afterwards. Blocking."""
         directory = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
         spec, pid_file = directory / "process.json", directory / "pid"
         spec.write_text(json.dumps(process))
@@ -247,14 +247,14 @@ class OciRuntime:
                 words = _words(Path(directory, "log")) or str(error)
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error
             except ProgramTimeout as error:
-                raise Transient(f"{Path(self.path).name} {arguments[0]} hung and was killed") from error
+                raise Transient(f"{Path(self.path).name} {arguments[0]} timed out and was killed") from error
 
     def _argv(self, directory: str) -> list[str]:
         return [self.path, *self.global_arguments(), f"--log={directory}/log", "--log-format=json"]
 
 
 def errors_in_log(path: Path) -> str:
-    """The errors a runtime wrote to its JSON log, last first; empty when there are none."""
+    """The last error that a runtime wrote to its JSON log; empty: none."""
     return _words(path)
 
 
@@ -270,14 +270,14 @@ def _words(path: Path) -> str:
 
 
 async def _end_command(task: "asyncio.Future[Completed]", command: Command) -> None:
-    """Kill a command with all it has started; the runtime, its parent, is let reap it and end by itself."""
+    """Kill a command with its descendants; the runtime, its parent, reaps it and ends by itself."""
     if not task.done():
         await _kill(command)
     with suppress(TimeoutError, PykubeletError):
         async with asyncio.timeout(_REAP):
             await asyncio.shield(task)
     if not task.done():
-        # It had not got as far as starting the command, or hangs.
+        # The runtime has not started the command yet, or hangs.
         task.cancel()
         with suppress(asyncio.CancelledError, PykubeletError):
             await task

@@ -1,4 +1,4 @@
-"""What a sandbox request means: names, namespaces, sysctls, network and file contents. Pure."""
+"""Interprets sandbox requests: names, namespaces, sysctls, network, file contents; and the phase transitions. Pure."""
 
 import ipaddress
 import re
@@ -23,27 +23,27 @@ TRANSITIONS: dict[SandboxPhase, frozenset[SandboxPhase]] = {
 
 _PROTOCOLS = {pb.TCP: "tcp", pb.UDP: "udp", pb.SCTP: "sctp"}
 _INGRESS, _EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
-# What a pod may ask of networks whose configuration has the capabilities ips and mac.
+# Annotations by which a pod requests addresses of networks whose configuration has the capabilities ips and mac.
 _IPS, _MAC = "cni.pykubelet/ips", "cni.pykubelet/mac"
 _MAC_FORM = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _SYSCTL = re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+")
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
-# As the kernel would let a container's root do on a machine of its own: low ports and ping need no capability.
+# In its own network namespace, a pod needs no capability for low ports and ping, as with other runtimes.
 _PING = "net.ipv4.ping_group_range"
 _OWN_NETWORK = {"net.ipv4.ip_unprivileged_port_start": "0", _PING: "0 2147483647"}
 
 
 def move(record: SandboxRecord, phase: SandboxPhase, **changes: object) -> SandboxRecord:
-    """The record in another phase. Permanent when there is no way from here to there."""
+    """Return the record in another phase. Permanent: the transition is impossible."""
     if phase not in TRANSITIONS[record.phase]:
         raise Permanent(f"sandbox {record.id} is {record.phase.value}, it cannot become {phase.value}")
     return replace(record, phase=phase, **changes)
 
 
 def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
-    """The sandbox that holds a name, for a client that asks for it again since it has not heard of the first time.
+    """Return the id of the sandbox that holds a name to a client that retries the same request.
 
-    Conflict: something else was asked for, or it is not ready.
+    Conflict: the requests differ, or the sandbox is not ready.
     """
     same = (holder.request, holder.handler) == (wanted.request, wanted.handler)
     if holder.phase is SandboxPhase.READY and same:
@@ -53,7 +53,7 @@ def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
 
 
 def name_of(config: pb.PodSandboxConfig) -> str:
-    """What may exist once. Invalid when the pod is not named fully."""
+    """The unique name of a sandbox. Invalid: a part of the metadata is missing."""
     metadata = config.metadata
     for field, value in (("name", metadata.name), ("namespace", metadata.namespace), ("uid", metadata.uid)):
         if not value:
@@ -62,22 +62,22 @@ def name_of(config: pb.PodSandboxConfig) -> str:
 
 
 def namespace_options(config: pb.PodSandboxConfig) -> pb.NamespaceOption:
-    """The pod's choice of namespaces."""
+    """The namespace options of the request."""
     return config.linux.security_context.namespace_options
 
 
 def own_network(config: pb.PodSandboxConfig) -> bool:
-    """Whether the pod has a network of its own."""
+    """Whether the pod has its own network namespace."""
     return namespace_options(config).network != pb.NODE
 
 
 def needs_infra(config: pb.PodSandboxConfig) -> bool:
-    """Whether a process must hold a PID namespace open for the containers to share."""
+    """Whether an infra process must hold a PID namespace open that the containers share."""
     return namespace_options(config).pid == pb.POD
 
 
 def namespaces(config: pb.PodSandboxConfig) -> NamespaceSpec:
-    """What to make. The host name is the pod's own exactly when its network is. Invalid for a forbidden sysctl."""
+    """The namespaces to create. A pod with its own network has its own host name. Invalid: a forbidden sysctl."""
     kinds: list[Kind] = []
     if own_network(config):
         kinds += [Kind.NETWORK, Kind.UTS]
@@ -92,29 +92,27 @@ def namespaces(config: pb.PodSandboxConfig) -> NamespaceSpec:
 
 
 def sysctls(asked: Mapping[str, str], kinds: list[Kind], ids: IdMap | None = None) -> dict[str, str]:
-    """The sysctls to set. Only those of a namespace that the pod has for itself are allowed (CVE-2022-0811)."""
+    """The sysctls to set; only those of the pod's own namespaces are allowed (CVE-2022-0811). Invalid: any other."""
     wanted = dict(_OWN_NETWORK) if Kind.NETWORK in kinds else {}
     if ids is not None and wanted:
-        # The kernel takes no group that is not mapped, and reads the numbers as the writer's.
+        # The kernel rejects unmapped groups, and interprets the numbers in the writer's user namespace.
         wanted[_PING] = f"{ids.gid} {ids.gid + ids.gids - 1}"
     for name, value in asked.items():
         dotted = name.replace("/", ".")
         if not _SYSCTL.fullmatch(name) or ".." in name:
-            raise Invalid(f"sysctl {name!r} is not a name")
+            raise Invalid(f"sysctl {name!r}: the name is invalid")
         if any(letter in value for letter in "+=\n\0"):
             raise Invalid(f"sysctl {name}: the value {value!r} has a character that is not allowed")
         network = dotted.startswith("net.") and Kind.NETWORK in kinds
         ipc = dotted.startswith(_IPC_SYSCTLS) and Kind.IPC in kinds
         if not network and not ipc:
-            raise Invalid(
-                f"sysctl {name} is not allowed: it does not belong to a namespace that the pod has for itself"
-            )
+            raise Invalid(f"sysctl {name} is not allowed: it does not belong to a namespace of the pod's own")
         wanted[name] = value
     return wanted
 
 
 def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) -> AttachRequest:
-    """What the network is asked for."""
+    """Build the request to attach a sandbox to the network."""
     return AttachRequest(
         sandbox=sandbox,
         netns=netns,
@@ -139,7 +137,7 @@ def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) 
 def _protocol(port: pb.PortMapping) -> str:
     known = _PROTOCOLS.get(port.protocol)
     if known is None:
-        raise Invalid(f"port mapping {port.container_port}: {port.protocol} is no protocol (TCP, UDP or SCTP)")
+        raise Invalid(f"port mapping {port.container_port}: unknown protocol {port.protocol}; use TCP, UDP or SCTP")
     return known
 
 
@@ -149,7 +147,7 @@ def _ips(text: str) -> tuple[str, ...]:
         try:
             ipaddress.ip_interface(word)
         except ValueError as error:
-            raise Invalid(f"annotation {_IPS}: {word!r} is not an address") from error
+            raise Invalid(f"annotation {_IPS}: {word!r} is not an IP address") from error
     return found
 
 
@@ -174,7 +172,7 @@ def _rate(config: pb.PodSandboxConfig, annotation: str) -> int:
 
 
 def resolv_conf(dns: pb.DNSConfig, of_node: str) -> str:
-    """The text of /etc/resolv.conf (resolv.conf(5)); the node's when the request has none."""
+    """Build the content of /etc/resolv.conf (resolv.conf(5)); the node's if the request has no DNS configuration."""
     if not (dns.servers or dns.searches or dns.options):
         return of_node
     lines = []
@@ -184,14 +182,14 @@ def resolv_conf(dns: pb.DNSConfig, of_node: str) -> str:
     if dns.options:
         lines.append("options " + " ".join(dns.options))
     if any("\n" in line for line in lines):
-        raise Invalid("the DNS configuration has line breaks")
+        raise Invalid("the DNS configuration must not contain line breaks")
     return "\n".join(lines) + "\n"
 
 
 def adopted_phase(record: SandboxRecord, *, boot: str, namespaces_there: bool, infra_alive: bool) -> SandboxPhase:
-    """The phase of a recorded sandbox at start: one that has lost what its containers need is not ready any more.
+    """The phase of a recorded sandbox when the server starts: not ready if a reboot or a loss made it unusable.
 
-    A reboot takes every sandbox, also one that has only namespaces of the node, of which nothing is missed.
+    A reboot ends every sandbox, also one that uses only the node's namespaces, which shows no other trace.
     """
     same_boot = record.boot in ("", boot)
     if record.phase is SandboxPhase.READY and not (same_boot and namespaces_there and infra_alive):
@@ -200,5 +198,5 @@ def adopted_phase(record: SandboxRecord, *, boot: str, namespaces_there: bool, i
 
 
 def of_boot(record: SandboxRecord, last: str) -> SandboxRecord:
-    """With the boot in which it was made: an older server noted only that of its whole life, ``last``."""
+    """Fill in the boot in which it was created: older servers stored only one for all records, ``last``."""
     return record if record.boot else replace(record, boot=last)

@@ -1,7 +1,7 @@
-"""The files of a sandbox that its containers get mounted: resolv.conf, hosts, hostname, and /dev/shm. Blocking.
+"""The files of a sandbox that are mounted into its containers: resolv.conf, hosts, hostname, and /dev/shm. Blocking.
 
-Containers may write to them, as with other runtimes, unless their root is read-only. So they lie in small file systems
-of the sandbox: whatever is written is bounded, counts as memory of who writes, and takes nothing of the node's /run.
+Containers may write to them, as with other runtimes, unless their root is read-only. So they are in small tmpfs mounts
+of the sandbox: writes are bounded, charged to the memory of the writer, and use no space of the node's /run.
 """
 
 import os
@@ -19,13 +19,13 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 _SHM_SIZE = Bytes(64 * MIB)
 _FILES_SIZE = Bytes(1 * MIB)
-"""For resolv.conf, hosts and hostname in all, with room for what containers add."""
+"""Size for resolv.conf, hosts and hostname together, with space for additions by containers."""
 _MAX_FILE = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxFiles:
-    """Where one sandbox's files lie."""
+    """The files of one sandbox."""
 
     directory: Path
 
@@ -48,20 +48,20 @@ class SandboxFiles:
     @property
     def _etc(self) -> Path:
         bounded = self.directory / "etc"
-        # Sandboxes of earlier versions have their files in the directory itself.
+        # Earlier versions wrote the files to the directory itself.
         return bounded if bounded.is_dir() else self.directory
 
     def make_directory(self, ids: IdMap | None) -> None:
-        """Make the directory: for root only, and for the root of the pod's own user namespace."""
+        """Create the directory, accessible to root and to the root user of the pod's own user namespace only."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if ids is not None:
             os.chown(self.directory, 0, ids.gid)
             self.directory.chmod(0o710)
 
     def make(self, config: pb.PodSandboxConfig, hostname: str) -> None:
-        """Write the files, and mount the shared memory unless the pod uses the node's. The directory must be there.
+        """Write the files, and mount the shared memory unless the pod uses the node's. The directory must exist.
 
-        Invalid: the DNS configuration is absurdly large.
+        Invalid: the DNS configuration is larger than 256 KiB.
         """
         resolver = resolv_conf(config.dns_config, _read("/etc/resolv.conf"))
         if len(resolver.encode()) > _MAX_FILE:
@@ -77,12 +77,12 @@ class SandboxFiles:
             tmpfs(str(self.shm), size=_SHM_SIZE, mode=0o1777)
 
     def unmount(self) -> None:
-        """Take the file systems away; done is done."""
+        """Unmount the file systems; no error if they are not mounted."""
         with suppress(NotFound):
             unmount_all_under(str(self.directory), lazy=True)
 
     def remove(self, *, mounted: bool = True) -> None:
-        """Remove everything; done is done. ``mounted``: something may still be."""
+        """Remove all files; no error if missing. ``mounted``: file systems may still be mounted."""
         if mounted:
             self.unmount()
         remove_any(str(self.directory))

@@ -1,4 +1,4 @@
-"""The infra process of sandboxes with a shared PID namespace: an init that reaps, run like a container."""
+"""The infra process of sandboxes with a shared PID namespace: an init that reaps zombies, run as a container."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ _OOM_SCORE = -998
 
 
 class Infra:
-    """Starts and ends infra processes. Its OCI container has the sandbox's id."""
+    """Start and stop of infra processes. The OCI container has the sandbox's id."""
 
     def __init__(self, deps: SandboxDeps) -> None:
         self._deps = deps
@@ -35,7 +35,7 @@ class Infra:
     async def start(
         self, sandbox: Sandbox, namespaces: dict[str, str], user_namespace: UserNamespace | None
     ) -> ProcessRef:
-        """Run one in these namespaces; the process to hold on to. Permanent when it cannot run."""
+        """Start an infra process in these namespaces. Permanent: it cannot run. NotFound: it ended at once."""
         runtime, bundle = self._deps.runtimes[sandbox.record.handler], self._bundle(sandbox.id)
         ids = id_map(namespace_options(sandbox.config))
         await blocking.call_to_end(_owner(sandbox.id), _make, bundle, ids)
@@ -58,7 +58,7 @@ class Infra:
         return process
 
     async def _program(self, sandbox: SandboxID, bundle: Path, user: UserNamespace | None) -> tuple[InfraProgram, Path]:
-        """The program and its root file system: that of the configured image, else the node's own."""
+        """Select program and root file system: the configured pause image, else the node's program."""
         directories, why = self._deps.directories, ""
         if directories.pause_image:
             try:
@@ -74,14 +74,16 @@ class Infra:
                 f"install it (apt-get install catatonit), or name an image as pause_image in the configuration{why}"
             )
         if why:
-            _log.warning("the node's own program holds a PID namespace", extra={"program": path, "why": why[2:]})
+            _log.warning(
+                "pause image unavailable: using the node's infra program", extra={"program": path, "why": why[2:]}
+            )
         return node_program(path), bundle / "root"
 
     async def stop(self, sandbox: SandboxID, runtime: OciRuntime, config: pb.PodSandboxConfig) -> None:
-        """End it and remove what there is of it; done is done. Can be repeated, also after a cut start."""
+        """Kill the infra process and remove its resources. Idempotent, also after an interrupted start."""
         bundle = self._bundle(sandbox)
         if needs_infra(config) and not bundle.exists():
-            # A reboot takes the bundle away and leaves this.
+            # A reboot removes the bundle, but not the root file system.
             await self._deps.images.release(ContainerID(sandbox))
         if not bundle.exists():
             return
@@ -98,7 +100,7 @@ class Infra:
         await blocking.call_to_end(_owner(sandbox), shutil.rmtree, bundle, True)
 
     async def _unnoted_monitor(self, sandbox: SandboxID) -> ProcessRef | None:
-        """A conmon that was cut off from its server so early that it has not written its number yet."""
+        """Find a conmon whose server was killed before conmon wrote its PID file."""
         if (self._bundle(sandbox) / "conmon.pid").exists():
             return None
         return (await blocking.call(_owner(sandbox), monitors, self._deps.conmon.path)).get(ContainerID(sandbox))
@@ -112,11 +114,11 @@ def _owner(sandbox: SandboxID) -> str:
 
 
 def _of_image(image: ImageFacts) -> InfraProgram:
-    """What the image says; nobody's rights, whatever user it names. Invalid: it names no program."""
+    """The program of an image; the user of the image is ignored. Invalid: it defines no entrypoint or command."""
     defaults = image.defaults
     args = (*defaults.entrypoint, *defaults.cmd)
     if not args:
-        raise Invalid("it names no program (entrypoint or command)")
+        raise Invalid("it defines no program (entrypoint or command)")
     return InfraProgram(args, defaults.env or ("PATH=/",), defaults.working_dir or "/")
 
 
@@ -125,7 +127,7 @@ def _make(bundle: Path, ids: IdMap | None) -> None:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     (bundle / "root" / "init").touch()
     if ids is not None:
-        # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
+        # The OCI runtime traverses it as the root user of the user namespace; other users may not.
         os.chown(bundle, 0, ids.gid)
         bundle.chmod(0o710)
         os.chown(bundle / "root", ids.uid, ids.gid)

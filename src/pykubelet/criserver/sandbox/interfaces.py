@@ -1,4 +1,4 @@
-"""What the sandbox manager needs of others."""
+"""The dependencies of the sandbox manager: protocols of other components, directories, ``SandboxDeps``."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,45 +23,45 @@ class Containers(Protocol):
     """The containers in a sandbox."""
 
     async def stop_all(self, sandbox: SandboxID) -> None:
-        """Kill them all."""
+        """Kill all containers of a sandbox."""
         ...
 
     async def remove_all(self, sandbox: SandboxID) -> None:
-        """Remove them all but for their records, which go with the sandbox's."""
+        """Remove all containers of a sandbox; their records are deleted with the sandbox's."""
         ...
 
 
 class PodNetwork(Protocol):
-    """The network pods are attached to."""
+    """The pod network."""
 
     async def attach(self, request: AttachRequest) -> Attached:
-        """Give a network namespace an address."""
+        """Attach a network namespace; it gets addresses."""
         ...
 
     async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
-        """Take it back; an error means that it must be tried again. ``known``: what was asked for, if it has one."""
+        """Detach and release the addresses; on an error, retry. ``known``: the attach request, if it has addresses."""
         ...
 
     async def check(self, sandbox: SandboxID) -> None:
-        """Ask whether it is still attached as it was; an error says what is missing."""
+        """Check that it is still attached (CNI CHECK); an error says what is missing."""
         ...
 
     def held(self) -> list[SandboxID]:
-        """The sandboxes that still have something."""
+        """The sandboxes that still have an attachment."""
         ...
 
 
 class PauseImages(RootFilesystems, Protocol):
-    """Where the image of infra processes comes from."""
+    """The source of the pause image of infra processes."""
 
     async def ensure(self, reference: str) -> ImageFacts:
-        """The image, pulled if it is not here. Errors as of a pull."""
+        """Return the image, pulling it if it is not present. Errors as of a pull."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxDirectories:
-    """Where things lie. ``pause_image``, else ``infra``, is the program that holds PID namespaces open."""
+    """The directory of sandboxes, and the program of infra processes: ``pause_image``, else ``infra``."""
 
     sandboxes: Path
     infra: str
@@ -70,7 +70,7 @@ class SandboxDirectories:
 
 @dataclass(frozen=True, slots=True)
 class SandboxDeps:
-    """Everything the manager works with."""
+    """The dependencies of the sandbox manager."""
 
     store: Store
     namespaces: PinnedNamespaces

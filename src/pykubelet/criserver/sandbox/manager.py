@@ -1,4 +1,4 @@
-"""The life of sandboxes. The record is stored before anything is touched; every step can be repeated."""
+"""The sandbox manager: run, stop, update, remove. A record is stored before its effects; every step is idempotent."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class SandboxManager:
-    """All sandboxes."""
+    """The sandboxes of the server, and the calls on them."""
 
     def __init__(self, deps: SandboxDeps) -> None:
         self._deps = deps
@@ -54,16 +54,16 @@ class SandboxManager:
         self._infra = Infra(deps)
         self._parts = Parts(deps, self._infra)
         self.leftovers = asyncio.Event()
-        """Set when an address could not be taken back."""
+        """Set when an address could not be released."""
 
-    # What there is
+    # Queries
 
     def all(self) -> Iterator[Sandbox]:
-        """Every sandbox that is fully made."""
+        """The sandboxes that clients may see."""
         return (each for each in tuple(self._sandboxes.values()) if each.visible)
 
     def find(self, sandbox: str) -> Sandbox | None:
-        """One by its id or an unambiguous beginning of it; None when there is none that is fully made."""
+        """Find a sandbox by its id or a unique prefix; None: unknown, or its creation is not finished."""
         found = self._sandboxes.get(SandboxID(sandbox))
         if found is None and sandbox:
             matches = [each for key, each in self._sandboxes.items() if key.startswith(sandbox)]
@@ -71,14 +71,14 @@ class SandboxManager:
         return None if found is None or found.record.phase is SandboxPhase.MAKING else found
 
     def get(self, sandbox: str) -> Sandbox:
-        """The same. NotFound."""
+        """Find a sandbox like ``find``. NotFound."""
         found = self.find(sandbox)
         if found is None:
             raise NotFound(f"sandbox {sandbox!r} does not exist")
         return found
 
     def view(self, sandbox: SandboxID) -> SandboxView:
-        """What a container sees of its sandbox. NotFound; Permanent when it is not ready."""
+        """Return what a container needs of its sandbox. NotFound; Permanent: it is not ready or is being stopped."""
         found = self.get(sandbox)
         if not found.ready:
             raise Permanent(f"sandbox {sandbox} is not ready")
@@ -97,31 +97,31 @@ class SandboxManager:
         )
 
     def handler(self, sandbox: SandboxID) -> str:
-        """The handler that it was made with; the default one when nobody remembers, or it is no longer configured."""
+        """The runtime handler of a sandbox; the default one if it is unknown or no longer configured."""
         found = self._sandboxes.get(sandbox)
         known = found is not None and found.record.handler in self._deps.runtimes
         return found.record.handler if found is not None and known else self._deps.default_handler
 
     def netns(self, sandbox: Sandbox) -> Path | None:
-        """The file of its network namespace; None when it has the node's."""
+        """The path of its network namespace; None: it uses the node's."""
         return self._deps.namespaces.path(sandbox.id, Kind.NETWORK) if own_network(sandbox.config) else None
 
     def infra_pid(self, sandbox: SandboxID) -> int:
-        """The process that holds its PID namespace, 0 when there is none."""
+        """PID of its infra process, which holds the PID namespace; 0: it has no infra process."""
         infra = self.get(sandbox).record.infra
         return infra.pid if infra else 0
 
     # Calls
 
     async def run(self, config: pb.PodSandboxConfig, handler: str) -> SandboxID:
-        """Make a sandbox; a retry of a request gets what the first made, if that is ready.
+        """Create and start a sandbox; a retry of a request gets the first one if that is ready.
 
         Errors: Invalid, Conflict (the name is taken), Transient (network), Permanent.
         """
         handler = handler or self._deps.default_handler
         if handler not in self._deps.runtimes:
             known = ", ".join(sorted(self._deps.runtimes))
-            raise Invalid(f"no runtime is configured for handler {handler!r}; there are: {known}")
+            raise Invalid(f"no runtime is configured for handler {handler!r}; configured handlers: {known}")
         name = name_of(config)
         await self._clear(name)
         record = SandboxRecord(
@@ -139,7 +139,7 @@ class SandboxManager:
         if namespaces(config).ids is not None and not self._deps.host.user_namespaces:
             raise Permanent(
                 f"sandbox {record.name}: user namespaces are not supported here; they need Linux 5.19, unshare, "
-                "user.max_user_namespaces above 0, and directories of this server that others may walk through"
+                "user.max_user_namespaces above 0, and directories of this server that others can traverse"
             )
         sandbox = self._sandboxes[record.id] = Sandbox(record)
         async with sandbox.lock:
@@ -156,10 +156,7 @@ class SandboxManager:
         return record.id
 
     async def stop(self, identity: str) -> None:
-        """Kill its containers and free its network. Can be repeated; an error means that it must be.
-
-        Done when it does not exist.
-        """
+        """Kill its containers and release its network. Idempotent; on an error, retry. No error if missing."""
         sandbox = self.find(identity)
         if sandbox is None:
             return
@@ -172,7 +169,7 @@ class SandboxManager:
             self._publish(sandbox, EventKind.STOPPED)
 
     async def remove(self, identity: str) -> None:
-        """Remove it and its containers, stopping them first; done is done when it does not exist."""
+        """Stop and remove a sandbox with its containers; no error if it does not exist."""
         sandbox = self.find(identity)
         if sandbox is None:
             return
@@ -188,9 +185,9 @@ class SandboxManager:
     async def update(
         self, identity: str, overhead: pb.LinuxContainerResources, resources: pb.LinuxContainerResources
     ) -> None:
-        """Note what the pod is allowed now (KEP-1287); its cgroup is the client's, who has changed it already.
+        """Record the pod's new resources (KEP-1287); the client has changed the pod's cgroup itself.
 
-        NotFound; Permanent when it is not ready.
+        NotFound; Permanent: it is not ready.
         """
         sandbox = self.get(identity)
         async with sandbox.lock:
@@ -203,7 +200,7 @@ class SandboxManager:
             await self._put(sandbox, replace(sandbox.record, config=config.SerializeToString()))
 
     async def network_problem(self, sandbox: Sandbox) -> str:
-        """What the network's plugins miss of its attachment (CNI CHECK); empty when nothing, or it is not attached."""
+        """The problem that CNI CHECK reports for its attachment; empty: none, or it is not attached."""
         if not sandbox.ready or not own_network(sandbox.config):
             return ""
         try:
@@ -215,16 +212,16 @@ class SandboxManager:
     # For recovery
 
     def adopt(self, record: SandboxRecord) -> Sandbox:
-        """Take in a record from the store."""
+        """Add a record from the store."""
         sandbox = self._sandboxes[record.id] = Sandbox(record)
         return sandbox
 
     def known(self) -> dict[SandboxID, Sandbox]:
-        """Every sandbox, also those that are half made or half removed."""
+        """All sandboxes, also those whose creation or removal is not finished."""
         return dict(self._sandboxes)
 
     async def undo(self, sandbox: Sandbox) -> None:
-        """Take everything of it back and forget it, whatever happens to the caller meanwhile."""
+        """Remove all its resources and its record; not interrupted if the caller is cancelled."""
 
         async def work() -> None:
             await self._deps.containers.remove_all(sandbox.id)
@@ -233,36 +230,38 @@ class SandboxManager:
                 await self._detach(sandbox)
             except PykubeletError as error:
                 held = True
-                _log.warning("a network address is still held", extra={"sandbox": sandbox.id, "error": str(error)})
+                _log.warning(
+                    "cannot release a network address: retrying", extra={"sandbox": sandbox.id, "error": str(error)}
+                )
             try:
                 await self._purge(sandbox)
             finally:
                 if held:
-                    # Not sooner: an address is a leftover only when its sandbox is forgotten.
+                    # Not earlier: an address is a leftover only when its sandbox has been removed.
                     self.leftovers.set()
 
         await shielded(work)
 
     async def verify(self, sandbox: Sandbox) -> None:
-        """See whether a ready one is still whole, and follow it if it is."""
+        """Check that a ready sandbox still has its namespaces, network and infra process, and watch it if so."""
         paths = self._parts.namespace_paths(sandbox).values()
-        whole = await blocking.call(owner_of(sandbox), lambda: all(is_mount_point(path) for path in paths))
-        # A stop that was cut may have been noted only where a full disk let it be: in what the network holds.
-        whole = whole and (not own_network(sandbox.config) or sandbox.id in self._deps.network.held())
+        complete = await blocking.call(owner_of(sandbox), lambda: all(is_mount_point(path) for path in paths))
+        # An interrupted stop on a full disk shows only in the records of the network.
+        complete = complete and (not own_network(sandbox.config) or sandbox.id in self._deps.network.held())
         infra = sandbox.record.infra
         alive = infra is None or is_alive(infra)
-        phase = adopted_phase(sandbox.record, boot=system.boot_id(), namespaces_there=whole, infra_alive=alive)
+        phase = adopted_phase(sandbox.record, boot=system.boot_id(), namespaces_there=complete, infra_alive=alive)
         if phase is SandboxPhase.STOPPED:
             extra = {"sandbox": sandbox.id, "boot": sandbox.record.boot}
-            _log.warning("a sandbox was lost: by a reboot, or with its namespaces or its network", extra=extra)
+            _log.warning("sandbox lost: reboot, or namespaces, network or infra process gone", extra=extra)
             await self._note(sandbox, move(sandbox.record, phase, ips=()))
         else:
             self._watch_infra(sandbox)
 
-    # Inside
+    # Implementation
 
     async def _clear(self, name: str) -> None:
-        """Finish the removal of what holds the name only because it could not be removed."""
+        """Finish the removal of a sandbox that still holds the name because its removal failed."""
         for holder in tuple(self._sandboxes.values()):
             if holder.record.name == name and holder.leftover:
                 async with holder.lock:
@@ -272,9 +271,9 @@ class SandboxManager:
         try:
             await self.undo(sandbox)
         except (PykubeletError, OSError) as error:
-            # The next one of its name tries again, and so does the next server.
+            # Retried by the next creation of this name, and by the next server.
             extra = {"sandbox": sandbox.id, "error": str(error)}
-            _log.warning("a sandbox that could not be made was not removed yet", extra=extra)
+            _log.warning("cannot remove a sandbox whose creation failed: retrying later", extra=extra)
 
     async def _detach(self, sandbox: Sandbox) -> None:
         await self._deps.network.detach(sandbox.id, self._parts.attachment(sandbox) if sandbox.record.ips else None)
@@ -300,7 +299,7 @@ class SandboxManager:
             self.leftovers.set()
             raise
         if sandbox.record.ips:
-            # Before its namespace goes: who finds an address noted asks the plugins to take it from there.
+            # Before its namespace is removed: with addresses in the record, plugins would be called for that namespace.
             await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED, ips=()))
         await self._deps.namespaces.release(sandbox.id)
         sandbox.released = True
@@ -329,7 +328,7 @@ class SandboxManager:
         async with sandbox.lock:
             if not sandbox.ready or sandbox.id not in self._sandboxes:
                 return
-            _log.warning("the infra process of a sandbox has ended", extra={"sandbox": sandbox.id})
+            _log.warning("sandbox stopped: its infra process has ended", extra={"sandbox": sandbox.id})
             await self._note(sandbox, move(sandbox.record, SandboxPhase.STOPPED))
         self._publish(sandbox, EventKind.STOPPED)
 
@@ -337,7 +336,7 @@ class SandboxManager:
         return self._deps.runtimes[self.handler(sandbox.id)]
 
     async def _put(self, sandbox: Sandbox, record: SandboxRecord) -> None:
-        """Replace the record in the database and in memory at once, whatever happens to the caller."""
+        """Replace the record in the database, then in memory; not interrupted if the caller is cancelled."""
 
         async def work() -> None:
             await self._deps.store.put_sandbox(record)
@@ -346,7 +345,7 @@ class SandboxManager:
         await shielded(work)
 
     async def _note(self, sandbox: Sandbox, record: SandboxRecord) -> None:
-        """The same, for what a full disk must not hold up: the machine shows it to the next server."""
+        """Replace the record; deferred if the disk is full, since the next server sees the change on the machine."""
 
         async def work() -> None:
             await self._deps.store.note_sandbox(record)
@@ -355,7 +354,7 @@ class SandboxManager:
         await shielded(work)
 
     def _creation_time(self, config: pb.PodSandboxConfig) -> int:
-        """Now; after that of the pod's other sandboxes, wherever the clock was set meanwhile."""
+        """The creation time of a new sandbox: now, but after the pod's others even if the clock was set back."""
         uid = config.metadata.uid
         earlier = (each.record.created_at for each in self._sandboxes.values() if each.config.metadata.uid == uid)
         return max((self._now(), *(at + 1 for at in earlier)))

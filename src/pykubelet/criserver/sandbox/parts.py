@@ -1,4 +1,4 @@
-"""The parts that a sandbox is made of, and where they are."""
+"""The parts of a sandbox: namespaces, files, network attachment, infra process."""
 
 import asyncio
 
@@ -17,20 +17,20 @@ from pykubelet.linux.system import hostname
 
 
 class Parts:
-    """Namespaces, files, network and infra process of any sandbox."""
+    """Creation and paths of the parts of sandboxes."""
 
     def __init__(self, deps: SandboxDeps, infra: Infra) -> None:
         self._deps = deps
         self._infra = infra
 
     async def make(self, sandbox: Sandbox) -> tuple[tuple[str, ...], ProcessRef | None]:
-        """Make all of them; its addresses and its infra process. What an error leaves is the caller's to undo."""
+        """Create all parts; return addresses and infra process. After an error the caller must undo the rest."""
         config, identity = sandbox.config, sandbox.id
         own_name = config.hostname or hostname()
         wanted = namespaces(config)
         await self._deps.namespaces.make(identity, wanted)
         await blocking.call_to_end(owner_of(sandbox), self.files(identity).make_directory, wanted.ids)
-        # These need nothing of each other. When one fails the others have ended too before anything is undone.
+        # Independent of each other. When one fails, wait for the others before the caller undoes anything.
         ips = asyncio.ensure_future(self._attach(sandbox))
         infra = asyncio.ensure_future(self._start_infra(sandbox))
         make = self.files(identity).make
@@ -39,7 +39,7 @@ class Parts:
         try:
             await asyncio.wait(works, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            ips.cancel()  # it takes back what it has made; no effect when it is done
+            ips.cancel()  # it undoes its own work; no effect when it is done
             await shielded(lambda: asyncio.wait(works))
         failed = [error for work in (files, infra, ips) if not work.cancelled() and (error := work.exception())]
         if failed:
@@ -47,23 +47,23 @@ class Parts:
         return ips.result(), infra.result()
 
     def namespace_paths(self, sandbox: Sandbox) -> dict[str, str]:
-        """The files of its namespaces, by kind."""
+        """The paths of its pinned namespaces, by kind."""
         kinds = namespaces(sandbox.config).kinds
         return {kind.value: str(self._deps.namespaces.path(sandbox.id, kind)) for kind in kinds}
 
     def user_namespace(self, sandbox: Sandbox) -> UserNamespace | None:
-        """The pod's own, if it has one."""
+        """The pod's own user namespace, if it has one."""
         ids = id_map(namespace_options(sandbox.config))
         if ids is None:
             return None
         return UserNamespace(str(self._deps.namespaces.path(sandbox.id, Kind.USER)), ids)
 
     def files(self, sandbox: SandboxID) -> SandboxFiles:
-        """Its files."""
+        """The files of a sandbox."""
         return SandboxFiles(self._deps.directories.sandboxes / sandbox)
 
     def attachment(self, sandbox: Sandbox) -> AttachRequest:
-        """What the network is asked for."""
+        """The request to attach the sandbox to the network."""
         netns = str(self._deps.namespaces.path(sandbox.id, Kind.NETWORK))
         return attach_request(sandbox.id, sandbox.config, netns)
 
@@ -79,5 +79,5 @@ class Parts:
 
 
 def owner_of(sandbox: Sandbox) -> str:
-    """Whose blocking calls they are."""
+    """The owner of blocking calls about a sandbox."""
     return f"sandbox/{sandbox.id}"

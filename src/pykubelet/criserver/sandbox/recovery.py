@@ -1,4 +1,4 @@
-"""At start: sandboxes are compared with the machine. Later: addresses that could not be released are tried again."""
+"""Recovery of sandboxes when the server starts, and later retries of addresses that could not be released."""
 
 import logging
 from functools import partial
@@ -19,7 +19,7 @@ _OWNER = "start-up"
 
 
 class SandboxRecovery:
-    """``recover``, then the containers' recovery, then ``tidy``; ``retry_network`` runs for ever."""
+    """Recovery in order: ``recover``, the containers' recovery, ``clean_up``; then ``retry_network`` runs as a task."""
 
     def __init__(self, manager: SandboxManager, deps: SandboxDeps, repairs: Repairs) -> None:
         self._manager = manager
@@ -28,25 +28,25 @@ class SandboxRecovery:
         self._protected = ProtectedIds()
 
     def recover(self, records: list[SandboxRecord]) -> None:
-        """Take in what is remembered."""
+        """Add all records."""
         for record in records:
             self._manager.adopt(record)
 
     async def rootfs_names(self) -> list[str]:
-        """The names under which infra processes hold root file systems."""
+        """The snapshot names of the infra processes' root file systems."""
         places = await blocking.call(_OWNER, lambda: list(self._deps.directories.sandboxes.glob("*/infra")))
         return [place.parent.name for place in places]
 
     async def clean_up(self, protected: ProtectedIds) -> None:
-        """Begin to undo half-made sandboxes, to finish removals, to see which are still whole, and to remove what
-        belongs to none; each by itself."""
+        """Start the repairs of sandboxes: undo partial creations, finish removals, verify ready ones; and remove
+        namespaces and files without a sandbox unless they are protected."""
         self._protected = protected
         for sandbox in self._manager.known().values():
             self._repairs.add("sandbox", sandbox.id, partial(self._repair, sandbox))
-        for stray in await blocking.call(_OWNER, self._deps.namespaces.known):
-            if self._is_orphan(stray):
-                release = partial(self._deps.namespaces.release, stray)
-                self._repairs.add("namespaces of an unknown sandbox", stray, release)
+        for orphan in await blocking.call(_OWNER, self._deps.namespaces.known):
+            if self._is_orphan(orphan):
+                release = partial(self._deps.namespaces.release, orphan)
+                self._repairs.add("namespaces of an unknown sandbox", orphan, release)
         for directory in await blocking.call(_OWNER, entries, self._deps.directories.sandboxes):
             if self._is_orphan(SandboxID(directory.name)):
                 remove = partial(blocking.call, f"sandbox/{directory.name}", SandboxFiles(directory).remove)
@@ -59,7 +59,7 @@ class SandboxRecovery:
                 return  # a client has removed it meanwhile
             match sandbox.record.phase:
                 case SandboxPhase.MAKING | SandboxPhase.REMOVING:
-                    _log.info("undoing a sandbox that was cut", extra={"sandbox": sandbox.id})
+                    _log.info("undoing an interrupted creation or removal of a sandbox", extra={"sandbox": sandbox.id})
                     await self._manager.undo(sandbox)
                 case SandboxPhase.READY:
                     await self._manager.verify(sandbox)
@@ -67,14 +67,14 @@ class SandboxRecovery:
                     pass
 
     async def retry_network(self) -> None:
-        """For ever: take back addresses whose release failed, of sandboxes that are gone or stopped."""
+        """Release addresses of removed or stopped sandboxes whose release failed; runs until cancelled."""
         backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
         guard = Guard("sandboxes.addresses", self._deps.clock.monotonic)
         while True:
             await self._manager.leftovers.wait()
             self._manager.leftovers.clear()
-            while left := self._stale_attachments():
-                for sandbox in left:
+            while stale := self._stale_attachments():
+                for sandbox in stale:
                     with guard.item(sandbox):
                         await self._deps.network.detach(sandbox)
                 if self._stale_attachments():

@@ -1,4 +1,4 @@
-"""A sandbox as the server holds it in memory."""
+"""A sandbox in the memory of the server."""
 
 import asyncio
 
@@ -7,18 +7,18 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class Sandbox:
-    """Record and parsed request. The record is replaced, never changed."""
+    """The record and the parsed request of a sandbox. The record is replaced, never modified."""
 
     def __init__(self, record: SandboxRecord) -> None:
         self._record = record
         self.config = pb.PodSandboxConfig.FromString(record.config)
-        """What the record says was asked for."""
+        """The parsed ``record.config``."""
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
         self.stopping = False
-        """A stop is under way: nothing may begin in it any more."""
+        """A stop is in progress: nothing may be started in it any more."""
         self.released = False
-        """This server has stopped it to the end: what is left is files, ended containers, and records."""
+        """This server has stopped it completely: only files, exited containers and records remain."""
 
     @property
     def record(self) -> SandboxRecord:
@@ -40,9 +40,9 @@ class Sandbox:
 
     @property
     def visible(self) -> bool:
-        """Whether others may see it: it is fully made and not being removed.
+        """Whether clients may see it: its creation is finished, and it is not being removed.
 
-        One that could not be removed is seen again, so that its client retries.
+        A sandbox whose removal failed becomes visible again, so that its client retries.
         """
         match self._record.phase:
             case SandboxPhase.MAKING:
@@ -54,5 +54,5 @@ class Sandbox:
 
     @property
     def leftover(self) -> bool:
-        """It was not made to its end, or not removed, and no call is at it now."""
+        """Its creation or removal failed, and no call is working on it now."""
         return self._record.phase in (SandboxPhase.MAKING, SandboxPhase.REMOVING) and not self.lock.locked()

@@ -1,4 +1,4 @@
-"""A table of calls. What is not in it is answered UNIMPLEMENTED by gRPC itself."""
+"""The table of a service's calls. gRPC itself answers UNIMPLEMENTED to calls that are not in it."""
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ _Request = TypeVar("_Request", bound=Message)
 _Item = TypeVar("_Item", bound=Message)
 _CHUNK = 500
 _CHUNK_BYTES = 1 * MIB
-"""Clients take messages of 4 MiB unless they say otherwise."""
+"""Maximum size of a message of a stream; clients accept 4 MiB by default."""
 
 
 class Calls:
@@ -75,12 +75,12 @@ class Calls:
         self._methods[name] = grpc.stream_stream_rpc_method_handler(handle, request.FromString, _serialise)
 
     def handler(self) -> "grpc.GenericRpcHandler[Message, Message]":
-        """The table as gRPC takes it."""
+        """The table in gRPC's form."""
         return grpc.method_handlers_generic_handler(self._service, self._methods)
 
 
 def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
-    """Pieces of a list for the calls that stream one; an empty list gives one empty piece."""
+    """Split a list for the calls that stream it; an empty list gives one empty chunk."""
     pieces, begin, size = [], 0, 0
     for position, item in enumerate(items):
         length = item.ByteSize()

@@ -1,8 +1,8 @@
-"""Calls that change something go on to their end when their caller vanishes: nothing is left half done for a retry.
+"""Calls that change something run to completion when their client disconnects, so that retries find a final state.
 
-A kubelet that was killed in the middle of StartContainer finds the container running when it comes back, and does not
-start another. A retry of the same request joins the call that is under way, so that retries of one that hangs do not
-pile up. Exec is not among these calls: a command that no client waits for is ended.
+A kubelet that was killed during StartContainer finds the container running after its restart, and does not start
+another. A retry of the same request joins the call in progress, so that retries of a call that hangs do not pile up.
+Exec is not among these calls: a command whose client has disconnected is killed.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _Reply = TypeVar("_Reply")
 def run_to_completion(
     tasks: asyncio.TaskGroup, function: Callable[[_Request], Awaitable[_Reply]]
 ) -> Callable[[_Request], Awaitable[_Reply]]:
-    """The same call, run in a task of its own. Only the end of the server, which ends ``tasks``, cuts it."""
+    """Wrap a call so that it runs in its own task. Only the end of the server, which ends ``tasks``, interrupts it."""
     pending: dict[bytes, asyncio.Task[_Reply | Exception]] = {}
 
     async def call(request: _Request) -> _Reply:
@@ -39,7 +39,7 @@ def run_to_completion(
 
 
 async def outcome_of(work: Callable[[], Awaitable[_Reply]]) -> _Reply | Exception:
-    """Its result, or its error: a task group would end the whole server over one failed call."""
+    """Return the result or the error of ``work``; a raised error would end the task group, and so the server."""
     try:
         return await work()
     except Exception as error:

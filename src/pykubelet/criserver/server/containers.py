@@ -25,7 +25,7 @@ class ContainerCalls:
         self._creations: SingleFlight[ContainerID] = SingleFlight(tasks)
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("CreateContainer", pb.CreateContainerRequest, self.create)
         calls.unary("StartContainer", pb.StartContainerRequest, run_to_completion(self._tasks, self.start))
         calls.unary("StopContainer", pb.StopContainerRequest, run_to_completion(self._tasks, self.stop))
@@ -39,7 +39,7 @@ class ContainerCalls:
         calls.unary("ExecSync", pb.ExecSyncRequest, self.exec_sync)
 
     async def create(self, request: pb.CreateContainerRequest) -> pb.CreateContainerResponse:
-        """Make a container; a retry of the same request gets what the first one made."""
+        """Create a container; a retry of the same request gets the first one."""
         if not request.HasField("config"):
             raise Invalid("CreateContainer needs a config")
         sandbox = self._sandboxes.get(request.pod_sandbox_id).id
@@ -50,31 +50,31 @@ class ContainerCalls:
         return pb.CreateContainerResponse(container_id=made)
 
     async def start(self, request: pb.StartContainerRequest) -> pb.StartContainerResponse:
-        """Run one."""
+        """Start a container."""
         await self._containers.start(request.container_id)
         return pb.StartContainerResponse()
 
     async def stop(self, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
-        """Stop one; done is done when it does not exist."""
+        """Stop a container; no error if it does not exist."""
         await self._containers.stop(request.container_id, float(max(0, request.timeout)))
         return pb.StopContainerResponse()
 
     async def remove(self, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
-        """Remove one."""
+        """Remove a container; no error if it does not exist."""
         await self._containers.remove(request.container_id)
         return pb.RemoveContainerResponse()
 
     async def listed(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
-        """Those that pass a filter."""
+        """List the containers that match a filter."""
         return pb.ListContainersResponse(containers=self._found(request.filter))
 
     async def stream(self, request: pb.StreamContainersRequest) -> AsyncIterator[pb.StreamContainersResponse]:
-        """The list in pieces."""
+        """Stream the list of containers in chunks."""
         for piece in chunks(self._found(request.filter)):
             yield pb.StreamContainersResponse(containers=piece)
 
     async def status(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
-        """All about one."""
+        """Return the status of a container; ``verbose``: with details and the OCI spec as JSON."""
         container = self._containers.get(request.container_id)
         info = {}
         if request.verbose:
@@ -82,17 +82,17 @@ class ContainerCalls:
         return pb.ContainerStatusResponse(status=container_status(container), info=info)
 
     async def update(self, request: pb.UpdateContainerResourcesRequest) -> pb.UpdateContainerResourcesResponse:
-        """Change limits."""
+        """Change the resource limits of a container."""
         await self._containers.update(request.container_id, request.linux)
         return pb.UpdateContainerResourcesResponse()
 
     async def reopen_log(self, request: pb.ReopenContainerLogRequest) -> pb.ReopenContainerLogResponse:
-        """After a rotation."""
+        """Reopen a container's log after a rotation."""
         await self._containers.reopen_log(request.container_id)
         return pb.ReopenContainerLogResponse()
 
     async def exec_sync(self, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
-        """Run a command to its end."""
+        """Run a command in a container and return its output."""
         if not request.cmd:
             raise Invalid("ExecSync needs a command")
         result = await self._containers.execute(request.container_id, list(request.cmd), float(max(0, request.timeout)))

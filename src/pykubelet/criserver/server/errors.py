@@ -1,4 +1,4 @@
-"""From our errors to gRPC codes: the only place."""
+"""Maps the errors of ``pykubelet.base.errors`` to gRPC codes and messages; the only place that does."""
 
 import logging
 from urllib.parse import quote
@@ -12,12 +12,12 @@ from pykubelet.criserver.images.types import Denied, Unauthenticated
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 6 * KIB
-"""gRPC's clients allow 8 KiB for all such headers."""
+"""gRPC clients accept 8 KiB for all headers."""
 _KEPT = 1 * KIB - 8
-"""Characters at each end of a longer message; even if all of them take three bytes they are few enough."""
+"""Characters kept at each end of a longer message; few enough even if each takes three bytes."""
 _PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
-# The first class that fits counts, so special ones stand before general ones.
+# The first matching class counts, so subclasses precede their base classes.
 _CODES: tuple[tuple[type[PykubeletError], StatusCode], ...] = (
     (NotFound, StatusCode.NOT_FOUND),
     (Conflict, StatusCode.ALREADY_EXISTS),
@@ -33,27 +33,27 @@ _CODES: tuple[tuple[type[PykubeletError], StatusCode], ...] = (
 
 
 def status_of(error: Exception, call: str) -> tuple[StatusCode, str]:
-    """Code and message for a client. An error that nobody foresaw is logged with its trace."""
+    """Return code and message for a client. An unexpected error is logged with its traceback."""
     if isinstance(error, BaseExceptionGroup):
         return status_of(_first(error), call)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code, bounded(str(error))
-    _log.error("a call failed for an unforeseen reason", extra={"call": call, "error": repr(error)}, exc_info=error)
+    _log.error("call failed: unexpected error", extra={"call": call, "error": repr(error)}, exc_info=error)
     return StatusCode.INTERNAL, bounded(f"{call}: {error!r}")
 
 
-def bounded(words: str) -> str:
-    """A message that clients get: gRPC sends it as a header, and refuses the whole answer when that is too long.
+def bounded(message: str) -> str:
+    """Limit an error message: gRPC sends it as a header, and rejects the whole response if that is too long.
 
-    What an image or a request names may be as long as it likes, so the middle is left out.
+    Names in images and requests may be of any length, so the middle is left out.
     """
-    # A file's name may be no text at all.
-    words = words.encode("utf-8", "backslashreplace").decode()
-    # As gRPC writes it: what is not plain ASCII takes three bytes for each of its own.
-    if len(quote(words, safe=_PLAIN)) <= _MOST_BYTES:
-        return words
-    plain = words.encode("ascii", "backslashreplace").decode()
+    # File names may contain invalid UTF-8.
+    message = message.encode("utf-8", "backslashreplace").decode()
+    # gRPC percent-encodes all bytes except printable ASCII: three bytes for each.
+    if len(quote(message, safe=_PLAIN)) <= _MOST_BYTES:
+        return message
+    plain = message.encode("ascii", "backslashreplace").decode()
     return f"{plain[:_KEPT]} … {plain[-_KEPT:]}"
 
 

@@ -1,4 +1,4 @@
-"""The stream of container events."""
+"""GetContainerEvents: the stream of container events."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ _KINDS = {
 
 
 class EventCalls:
-    """GetContainerEvents."""
+    """The call GetContainerEvents."""
 
     def __init__(self, hub: EventHub, sandboxes: SandboxManager, containers: ContainerManager) -> None:
         self._hub = hub
@@ -27,11 +27,11 @@ class EventCalls:
         self._containers = containers
 
     def register(self, calls: Calls) -> None:
-        """Put the call into the table."""
+        """Register the call."""
         calls.stream("GetContainerEvents", pb.GetEventsRequest, self.events)
 
     async def events(self, request: pb.GetEventsRequest) -> AsyncIterator[pb.ContainerEventResponse]:
-        """Events from now on, each with the state of its pod."""
+        """Stream events from now on, each with the status of its pod."""
         async for event in self._hub.subscribe():
             reply = pb.ContainerEventResponse(
                 container_id=event.id, container_event_type=_KINDS[event.kind], created_at=event.at
@@ -43,5 +43,5 @@ class EventCalls:
                     container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.visible
                 )
             except NotFound:
-                pass  # it is gone; the event itself says so
+                pass  # the sandbox was removed; the event is sent without its status
             yield reply

@@ -1,4 +1,4 @@
-"""Calls about images."""
+"""The calls of ImageService."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 _MAX_UID = 2**63 - 1
 _MAX_DIGITS = 20
 _MAX_LIST = 4 * MIB - 64 * KIB
-"""Bytes of the list of images: what clients take unless they say otherwise."""
+"""Maximum size of the list of images in bytes: clients accept 4 MiB by default."""
 _MAX_IMAGE = 64 * KIB
 _log = logging.getLogger(__name__)
 
@@ -28,36 +28,36 @@ class ImageStore(Protocol):
     """The images of this node."""
 
     async def pull(self, reference: str, auth: AuthConfig | None) -> ImageRecord:
-        """Fetch one."""
+        """Pull an image."""
         ...
 
     def list(self) -> "list[ImageRecord]":
-        """All of them."""
+        """List all images."""
         ...
 
     def status(self, reference: str) -> ImageRecord | None:
-        """One by name, digest or id."""
+        """Find an image by name, digest or id; None: it is not present."""
         ...
 
     async def remove(self, reference: str) -> None:
-        """Remove one."""
+        """Remove an image."""
         ...
 
     async def fs_info(self) -> FsInfo:
-        """What they take on the disk."""
+        """Measure the disk usage of images."""
         ...
 
 
 class WritableLayers(Protocol):
-    """The layers containers write to."""
+    """The writable layers of containers."""
 
     async def total(self) -> LayerUsage:
-        """What all of them take on the disk."""
+        """Measure the disk usage of all writable layers."""
         ...
 
 
 class ImageCalls:
-    """The whole ImageService."""
+    """The calls of ImageService."""
 
     def __init__(self, images: ImageStore, layers: WritableLayers) -> None:
         self._images = images
@@ -65,7 +65,7 @@ class ImageCalls:
         self._guard = Guard("images.list", time.monotonic)
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("ListImages", pb.ListImagesRequest, self.listed)
         calls.stream("StreamImages", pb.StreamImagesRequest, self.stream)
         calls.unary("ImageStatus", pb.ImageStatusRequest, self.status)
@@ -74,16 +74,16 @@ class ImageCalls:
         calls.unary("ImageFsInfo", pb.ImageFsInfoRequest, self.fs_info)
 
     async def listed(self, request: pb.ListImagesRequest) -> pb.ListImagesResponse:
-        """All images, or the one that a filter names."""
+        """List all images, or the one that a filter names."""
         return pb.ListImagesResponse(images=fitted(self._found(request.filter)))
 
     async def stream(self, request: pb.StreamImagesRequest) -> AsyncIterator[pb.StreamImagesResponse]:
-        """The list in pieces."""
+        """Stream the list of images in chunks."""
         for piece in chunks(self._found(request.filter)):
             yield pb.StreamImagesResponse(images=piece)
 
     async def status(self, request: pb.ImageStatusRequest) -> pb.ImageStatusResponse:
-        """One image, with its configuration if ``verbose``; an empty reply when it is not here."""
+        """Return one image, with its configuration if ``verbose``; an empty response if it is not present."""
         record = self._images.status(_reference(request.image))
         if record is None:
             return pb.ImageStatusResponse()
@@ -91,14 +91,14 @@ class ImageCalls:
         return pb.ImageStatusResponse(image=image_of(record), info=info)
 
     async def pull(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
-        """Fetch an image; the id of what is here then."""
+        """Pull an image and return its id."""
         auth = auth_of(request.auth) if request.HasField("auth") else None
         with name_unavailable_registries():
             record = await self._images.pull(_reference(request.image), auth)
         return pb.PullImageResponse(image_ref=record.id)
 
     async def remove(self, request: pb.RemoveImageRequest) -> pb.RemoveImageResponse:
-        """Remove an image; done is done when it is not here."""
+        """Remove an image; no error if it is not present."""
         try:
             await self._images.remove(_reference(request.image))
         except NotFound:
@@ -106,7 +106,7 @@ class ImageCalls:
         return pb.RemoveImageResponse()
 
     async def fs_info(self, request: pb.ImageFsInfoRequest) -> pb.ImageFsInfoResponse:
-        """What images and containers take on the disk."""
+        """Return the disk usage of images and of writable layers."""
         images, containers = await self._images.fs_info(), await self._layers.total()
         return pb.ImageFsInfoResponse(
             image_filesystems=[_usage(images.mountpoint, images.used_bytes, images.inodes_used)],
@@ -129,9 +129,9 @@ class ImageCalls:
 
 @contextmanager
 def name_unavailable_registries() -> Iterator[None]:
-    """Begin the message with the word that kubelets look for (cri-api, ``pkg/errors``).
+    """Prefix errors of unavailable registries with the word that kubelets expect (cri-api ``pkg/errors``).
 
-    They look for it only where the code is UNKNOWN, which it therefore is.
+    Kubelets check the prefix only if the code is UNKNOWN, which Transient errors have.
     """
     try:
         yield
@@ -140,7 +140,7 @@ def name_unavailable_registries() -> Iterator[None]:
 
 
 def auth_of(auth: pb.AuthConfig) -> AuthConfig:
-    """Credentials as a value."""
+    """Convert credentials."""
     return AuthConfig(
         username=auth.username,
         password=auth.password,
@@ -152,7 +152,7 @@ def auth_of(auth: pb.AuthConfig) -> AuthConfig:
 
 
 def image_of(record: ImageRecord) -> pb.Image:
-    """A record as a CRI message; the user is that of the image's configuration."""
+    """Convert a record to a CRI message; the user is that of the image's configuration."""
     image = pb.Image(
         id=record.id,
         repo_tags=record.tags,
@@ -170,7 +170,7 @@ def image_of(record: ImageRecord) -> pb.Image:
 
 
 def fitted(images: list[pb.Image], most: int = _MAX_LIST) -> list[pb.Image]:
-    """The list in at most so many bytes: images that take more than their share keep one name or none."""
+    """Shorten the list to at most ``most`` bytes: images that are larger than their share keep one name or none."""
     if sum(image.ByteSize() for image in images) + 8 * len(images) <= most:
         return images
     share = most // len(images) - 8
@@ -179,12 +179,12 @@ def fitted(images: list[pb.Image], most: int = _MAX_LIST) -> list[pb.Image]:
             if image.ByteSize() > share:
                 del image.repo_tags[kept:]
                 del image.repo_digests[kept:]
-    _log.warning("the list of images is shortened: not all names are in it", extra={"images": len(images)})
+    _log.warning("list of images shortened: too large; some names are omitted", extra={"images": len(images)})
     return images
 
 
 def _details(record: ImageRecord) -> str:
-    """What no field of CRI's Image has, as JSON; the names are those of containerd's answer."""
+    """The details that CRI's Image has no field for, as JSON with the keys of containerd's response."""
     config = {
         "Entrypoint": record.config.entrypoint,
         "Cmd": record.config.cmd,

@@ -1,4 +1,4 @@
-"""Calls about metrics: what kubelets show at /metrics/cadvisor when the runtime does the counting."""
+"""Calls about metrics: the source of a kubelet's /metrics/cadvisor with PodAndContainerStatsFromCRI."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class MetricCalls:
-    """ListMetricDescriptors, and the metrics of all pods as a list or a stream."""
+    """ListMetricDescriptors, ListPodSandboxMetrics, StreamPodSandboxMetrics."""
 
     def __init__(
         self, inspector: Inspector, collector: StatsCollector, containers: ContainerManager, sandboxes: SandboxManager
@@ -26,23 +26,23 @@ class MetricCalls:
         self._sandboxes = sandboxes
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("ListMetricDescriptors", pb.ListMetricDescriptorsRequest, self.descriptors)
         calls.unary("ListPodSandboxMetrics", pb.ListPodSandboxMetricsRequest, self.listed)
         calls.stream("StreamPodSandboxMetrics", pb.StreamPodSandboxMetricsRequest, self.stream)
 
     async def descriptors(self, request: pb.ListMetricDescriptorsRequest) -> pb.ListMetricDescriptorsResponse:
-        """All that there can be."""
+        """Return the descriptors of all metrics."""
         return pb.ListMetricDescriptorsResponse(descriptors=descriptors())
 
     async def listed(self, request: pb.ListPodSandboxMetricsRequest) -> pb.ListPodSandboxMetricsResponse:
-        """Of all ready pods."""
+        """Return the metrics of all ready pods."""
         return pb.ListPodSandboxMetricsResponse(pod_metrics=await self._all())
 
     async def stream(
         self, request: pb.StreamPodSandboxMetricsRequest
     ) -> AsyncIterator[pb.StreamPodSandboxMetricsResponse]:
-        """The list in pieces."""
+        """Stream the list of metrics of all ready pods in chunks."""
         for piece in chunks(await self._all()):
             yield pb.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=piece)
 
@@ -80,6 +80,6 @@ class MetricCalls:
             pod.name,
         )
         facts = await self._inspector.look(container)
-        # Of a hundred containers the loop would have to do nothing else for a tenth of a second.
+        # In a thread: a hundred containers would block the event loop for 100 ms.
         metrics = await blocking.call("metrics", container_metrics, labels, facts)
         return pb.ContainerMetrics(container_id=container.id, metrics=metrics)

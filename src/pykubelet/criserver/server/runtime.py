@@ -1,4 +1,4 @@
-"""Calls about the runtime itself."""
+"""Calls about the runtime: version, status, configuration."""
 
 import asyncio
 import json
@@ -38,20 +38,20 @@ class RuntimeCalls:
         self._unfinished = unfinished
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("Version", pb.VersionRequest, self.version)
         calls.unary("Status", pb.StatusRequest, self.status)
         calls.unary("RuntimeConfig", pb.RuntimeConfigRequest, self.runtime_config)
         calls.unary("UpdateRuntimeConfig", pb.UpdateRuntimeConfigRequest, self.update_runtime_config)
 
     async def version(self, request: pb.VersionRequest) -> pb.VersionResponse:
-        """Who we are."""
+        """Return name and version of this runtime."""
         return pb.VersionResponse(
             version="0.1.0", runtime_name=NAME, runtime_version=__version__, runtime_api_version=API_VERSION
         )
 
     async def status(self, request: pb.StatusRequest) -> pb.StatusResponse:
-        """Whether pods can be run, and what handlers there are."""
+        """Return the conditions, runtime handlers and features; ``verbose``: with details as JSON."""
         problem = self._network_problem()
         network = pb.RuntimeCondition(type="NetworkReady", status=not problem)
         if problem:
@@ -66,13 +66,13 @@ class RuntimeCalls:
         )
 
     async def runtime_config(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:
-        """Who manages cgroups, so that the kubelet does it the same way."""
+        """Return the cgroup driver, so that the kubelet uses the same one."""
         systemd = self._settings.cgroup_manager is CgroupManager.SYSTEMD
         linux = pb.LinuxRuntimeConfiguration(cgroup_driver=pb.SYSTEMD if systemd else pb.CGROUPFS)
         return pb.RuntimeConfigResponse(linux=linux)
 
     async def update_runtime_config(self, request: pb.UpdateRuntimeConfigRequest) -> pb.UpdateRuntimeConfigResponse:
-        """The pod range of the node. CNI plugins have their own, so there is nothing to do with it."""
+        """Accept the node's pod CIDR; it is ignored, since CNI plugins have their own configuration."""
         return pb.UpdateRuntimeConfigResponse()
 
     async def _handler(self, name: str) -> pb.RuntimeHandler:
@@ -84,8 +84,8 @@ class RuntimeCalls:
         return pb.RuntimeHandler(name=name, features=features)
 
     def _info(self) -> dict[str, str]:
-        """The settings, what this server could not repair at its start yet, and how its process is doing; as JSON."""
-        left = [
+        """The settings, the repairs that have not succeeded yet, and figures of the process; as JSON."""
+        unfinished = [
             {"kind": each.kind, "id": printable(each.id), "error": each.error, "since": each.since}
             for each in self._unfinished()
         ]
@@ -95,7 +95,7 @@ class RuntimeCalls:
             "itemFailures": item_failures(),
             "hungCalls": [f"{each.call} for {each.owner}" for each in hung()],
         }
-        found = {"config": self._described(), "quarantine": left, "process": process}
+        found = {"config": self._described(), "quarantine": unfinished, "process": process}
         return {name: json.dumps(value) for name, value in found.items()}
 
     def _described(self) -> dict[str, object]:

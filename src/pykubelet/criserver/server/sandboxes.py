@@ -29,7 +29,7 @@ class SandboxCalls:
         self._creations: SingleFlight[SandboxID] = SingleFlight(tasks)
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("RunPodSandbox", pb.RunPodSandboxRequest, self.run)
         calls.unary("StopPodSandbox", pb.StopPodSandboxRequest, run_to_completion(self._tasks, self.stop))
         calls.unary("RemovePodSandbox", pb.RemovePodSandboxRequest, run_to_completion(self._tasks, self.remove))
@@ -40,7 +40,7 @@ class SandboxCalls:
         calls.unary("UpdatePodSandboxResources", pb.UpdatePodSandboxResourcesRequest, update)
 
     async def run(self, request: pb.RunPodSandboxRequest) -> pb.RunPodSandboxResponse:
-        """Make a sandbox; a retry of the same request gets what the first one made."""
+        """Create and start a sandbox; a retry of the same request gets the first one."""
         if not request.HasField("config"):
             raise Invalid("RunPodSandbox needs a config")
         metadata = request.config.metadata
@@ -52,22 +52,22 @@ class SandboxCalls:
         return pb.RunPodSandboxResponse(pod_sandbox_id=made)
 
     async def stop(self, request: pb.StopPodSandboxRequest) -> pb.StopPodSandboxResponse:
-        """Stop one; done is done when it does not exist."""
+        """Stop a sandbox; no error if it does not exist."""
         await self._sandboxes.stop(request.pod_sandbox_id)
         return pb.StopPodSandboxResponse()
 
     async def remove(self, request: pb.RemovePodSandboxRequest) -> pb.RemovePodSandboxResponse:
-        """Remove one."""
+        """Remove a sandbox; no error if it does not exist."""
         await self._sandboxes.remove(request.pod_sandbox_id)
         return pb.RemovePodSandboxResponse()
 
     async def update(self, request: pb.UpdatePodSandboxResourcesRequest) -> pb.UpdatePodSandboxResourcesResponse:
-        """Hear of a pod's new limits."""
+        """Record a pod's new resources."""
         await self._sandboxes.update(request.pod_sandbox_id, request.overhead, request.resources)
         return pb.UpdatePodSandboxResourcesResponse()
 
     async def status(self, request: pb.PodSandboxStatusRequest) -> pb.PodSandboxStatusResponse:
-        """All about one, with its containers."""
+        """Return the status of a sandbox and of its containers; ``verbose``: with details as JSON."""
         sandbox = self._sandboxes.get(request.pod_sandbox_id)
         info = {}
         if request.verbose:
@@ -80,7 +80,7 @@ class SandboxCalls:
                 "netns": netns,
                 "networkProblem": await self._sandboxes.network_problem(sandbox),
                 "config": as_asked(sandbox.config),
-                # Where the runtimes that people know tell of it.
+                # Where containerd and CRI-O report it, too.
                 "runtimeSpec": {"linux": {"namespaces": [{"type": "network", "path": netns}] if netns else []}},
             }
             info["info"] = json.dumps(facts)
@@ -94,11 +94,11 @@ class SandboxCalls:
         )
 
     async def listed(self, request: pb.ListPodSandboxRequest) -> pb.ListPodSandboxResponse:
-        """Those that pass a filter."""
+        """List the sandboxes that match a filter."""
         return pb.ListPodSandboxResponse(items=self._found(request.filter))
 
     async def stream(self, request: pb.StreamPodSandboxesRequest) -> AsyncIterator[pb.StreamPodSandboxesResponse]:
-        """The list in pieces."""
+        """Stream the list of sandboxes in chunks."""
         for piece in chunks(self._found(request.filter)):
             yield pb.StreamPodSandboxesResponse(pod_sandboxes=piece)
 

@@ -1,4 +1,4 @@
-"""The gRPC server on its socket."""
+"""The gRPC server on its unix socket."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ _MAX_SOCKET_PATH = 107
 _OPTIONS = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE),
     ("grpc.max_send_message_length", _MAX_MESSAGE),
-    # Clients of a unix socket need no pings, and those of Go send more than gRPC's core likes.
+    # Go clients send more pings than gRPC's core accepts by default; on a unix socket they are harmless.
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
@@ -29,10 +29,10 @@ _GOODBYE: Seconds = 2.0
 
 
 class Group(Protocol):
-    """Some calls of a service."""
+    """A group of calls of a service."""
 
     def register(self, calls: Calls) -> None:
-        """Put them into the table."""
+        """Register the calls of this group."""
         ...
 
 
@@ -40,10 +40,10 @@ Groups = tuple[Group, ...]
 
 
 class CriServer:
-    """Serves RuntimeService, ImageService, and beside CRI our own ImageTransfer."""
+    """Server of RuntimeService, ImageService, and of ImageTransfer, this project's own service."""
 
     def __init__(self, path: Path, runtime: Groups, images: Groups, transfer: Groups = ()) -> None:
-        """Invalid when no socket can have that path."""
+        """Invalid: the path is too long for a unix socket."""
         if len(str(path).encode()) > _MAX_SOCKET_PATH:
             raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter directory")
         self._path = path
@@ -54,8 +54,8 @@ class CriServer:
                 group.register(table)
 
     async def run(self) -> None:
-        """Serve until cancelled. Conflict when another server listens on the socket."""
-        with self._place():
+        """Serve until cancelled. Conflict: another server listens on the socket."""
+        with self._socket_path():
             server = grpc.aio.server(options=_OPTIONS)
             server.add_generic_rpc_handlers([table.handler() for table in self._tables])
             server.add_insecure_port(f"unix:{self._path}")
@@ -67,17 +67,17 @@ class CriServer:
             await server.stop(_GOODBYE)
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
-        """Make room for the socket: a dead one of a killed server is removed, a live one is a conflict.
+    def _socket_path(self) -> Iterator[None]:
+        """Prepare the path of the socket: a stale one of a killed server is removed. Conflict: a server listens.
 
-        A dead one may still take connections, when a child that was just forked holds it; nobody ever answers them.
+        A stale socket may still accept connections while a child of the killed server holds it, without answering.
         """
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._path.exists():
             if is_alive(reference(listener(self._path))):
                 raise Conflict(f"another server listens on {self._path}")
             self._path.unlink(missing_ok=True)
-        # From the first moment nobody else may connect.
+        # Only root may connect from the moment the socket exists.
         before = os.umask(0o177)
         try:
             yield

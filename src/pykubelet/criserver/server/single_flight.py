@@ -1,7 +1,7 @@
-"""Creations under way: a client whose deadline passed asks for the same thing again, and joins the first call.
+"""Single flight of creations: a client whose deadline has passed retries the request, and joins the first call.
 
-A creation goes on when its caller is gone. When it is over, the managers know by the name and the request who asks
-again, and give what was made.
+A creation continues when its client has disconnected. When it has finished, the managers recognize a retry by name and
+request, and return the existing object.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """By name; only what is under way is held."""
+    """The creations in progress, by name."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         self._pending: dict[str, tuple[bytes, asyncio.Task[T | Exception]]] = {}
 
     async def run(self, name: str, content: bytes, create: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of ``create``, which runs at most once for a name at a time.
+        """Return the result of ``create``, which runs at most once at a time for a name.
 
-        Conflict when another request for this name, of other content, is under way.
+        Conflict: a request for this name with different content is in progress.
         """
         known = self._pending.get(name)
         if known is not None and known[0] != content:
-            raise Conflict(f"{name!r} is reserved for a request that is under way")
+            raise Conflict(f"{name!r} is reserved for a request that is in progress")
         if known is None:
             task = begin(self._tasks, lambda: outcome_of(create), f"create-{name[:40]}")
             known = self._pending[name] = (content, task)

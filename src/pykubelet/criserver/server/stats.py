@@ -1,4 +1,4 @@
-"""Calls about what containers and pods use."""
+"""Calls about the resource usage of containers and pods."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ class StatsCalls:
         self._guard = Guard("stats.measured", time.monotonic)
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("ContainerStats", pb.ContainerStatsRequest, self.container)
         calls.unary("ListContainerStats", pb.ListContainerStatsRequest, self.listed_containers)
         calls.stream("StreamContainerStats", pb.StreamContainerStatsRequest, self.stream_containers)
@@ -38,32 +38,32 @@ class StatsCalls:
         calls.stream("StreamPodSandboxStats", pb.StreamPodSandboxStatsRequest, self.stream_pods)
 
     async def container(self, request: pb.ContainerStatsRequest) -> pb.ContainerStatsResponse:
-        """Of one container."""
+        """Return the stats of one container."""
         return pb.ContainerStatsResponse(stats=await self._of(self._containers.get(request.container_id)))
 
     async def listed_containers(self, request: pb.ListContainerStatsRequest) -> pb.ListContainerStatsResponse:
-        """Of the running containers that pass a filter."""
+        """Return the stats of the running containers that match a filter."""
         return pb.ListContainerStatsResponse(stats=await self._containers_found(request.filter))
 
     async def stream_containers(
         self, request: pb.StreamContainerStatsRequest
     ) -> AsyncIterator[pb.StreamContainerStatsResponse]:
-        """The list in pieces."""
+        """Stream the stats of running containers in chunks."""
         for piece in chunks(await self._containers_found(request.filter)):
             yield pb.StreamContainerStatsResponse(container_stats=piece)
 
     async def pod(self, request: pb.PodSandboxStatsRequest) -> pb.PodSandboxStatsResponse:
-        """Of one pod."""
+        """Return the stats of one pod."""
         return pb.PodSandboxStatsResponse(stats=await self._of_pod(self._sandboxes.get(request.pod_sandbox_id)))
 
     async def listed_pods(self, request: pb.ListPodSandboxStatsRequest) -> pb.ListPodSandboxStatsResponse:
-        """Of the ready pods that pass a filter."""
+        """Return the stats of the ready pods that match a filter."""
         return pb.ListPodSandboxStatsResponse(stats=await self._pods_found(request.filter))
 
     async def stream_pods(
         self, request: pb.StreamPodSandboxStatsRequest
     ) -> AsyncIterator[pb.StreamPodSandboxStatsResponse]:
-        """The list in pieces."""
+        """Stream the stats of ready pods in chunks."""
         for piece in chunks(await self._pods_found(request.filter)):
             yield pb.StreamPodSandboxStatsResponse(pod_sandbox_stats=piece)
 
@@ -84,7 +84,7 @@ class StatsCalls:
             for each in self._sandboxes.all()
             if each.ready and each.id.startswith(wanted.id) and labels_match(each.config.labels, wanted.label_selector)
         ]
-        # Samples of pods and containers that are gone would pile up.
+        # Drop the samples of removed pods and containers.
         known = [each.record.cgroup for each in self._containers.all()]
         self._collector.keep_only([*known, *(each.config.linux.cgroup_parent for each in self._sandboxes.all())])
         return await self._each(self._of_pod, found, bool(wanted.id))
@@ -92,8 +92,8 @@ class StatsCalls:
     async def _each(
         self, measure: Callable[[_Thing], Awaitable[_Stats]], things: Iterable[_Thing], particular: bool
     ) -> list[_Stats]:
-        """What can be measured. In a list of all, one that cannot be (its cgroup hangs, say) takes no other along;
-        ``particular``: the client decides by just these, so it is told."""
+        """Measure each; in a list of all, a failure (its cgroup hangs, say) omits only that one. ``particular``: the
+        client asked for these, so the error is raised."""
         found: list[_Stats] = []
 
         async def take(thing: _Thing) -> None:

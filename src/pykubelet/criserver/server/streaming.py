@@ -1,4 +1,4 @@
-"""Calls that give URLs: Exec, Attach, PortForward."""
+"""Calls that return URLs of the streaming server: Exec, Attach, PortForward."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class StreamingCalls:
-    """They only leave a request with the streaming server."""
+    """Exec, Attach and PortForward; each registers a request with the streaming server."""
 
     def __init__(self, server: StreamingServer, containers: ContainerManager, sandboxes: SandboxManager) -> None:
         self._server = server
@@ -22,13 +22,13 @@ class StreamingCalls:
         self._sandboxes = sandboxes
 
     def register(self, calls: Calls) -> None:
-        """Put the calls into the table."""
+        """Register the calls of this group."""
         calls.unary("Exec", pb.ExecRequest, self.exec)
         calls.unary("Attach", pb.AttachRequest, self.attach)
         calls.unary("PortForward", pb.PortForwardRequest, self.port_forward)
 
     async def exec(self, request: pb.ExecRequest) -> pb.ExecResponse:
-        """A URL for a command in a running container."""
+        """Return a URL for running a command in a running container."""
         container = self._containers.running(request.container_id)
         if not request.cmd:
             raise Invalid("Exec needs a command")
@@ -37,32 +37,32 @@ class StreamingCalls:
         return pb.ExecResponse(url=self._server.url(target))
 
     async def attach(self, request: pb.AttachRequest) -> pb.AttachResponse:
-        """A URL for a running container's own streams."""
+        """Return a URL for attaching to a running container's streams."""
         container = self._containers.running(request.container_id)
         once = container.config.stdin_once
         target = AttachTo(container.id, self._containers.bundle(container.id), _streams(request), once)
         return pb.AttachResponse(url=self._server.url(target))
 
     async def port_forward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
-        """A URL for the ports of a ready sandbox."""
+        """Return a URL for forwarding ports of a ready sandbox."""
         sandbox = self._sandboxes.get(request.pod_sandbox_id)
         if not sandbox.ready:
             raise Permanent(f"sandbox {sandbox.id} is not ready")
         wrong = [port for port in request.port if not 0 < port < 65536]
         if wrong:
-            raise Invalid(f"{wrong[0]} is no port")
+            raise Invalid(f"invalid port {wrong[0]}: must be from 1 to 65535")
         target = Forward(sandbox.id, self._sandboxes.netns(sandbox), tuple(request.port))
         return pb.PortForwardResponse(url=self._server.url(target))
 
 
 class ContainerExecutor:
-    """A ``streaming.types.Executor`` on the container manager."""
+    """Implementation of ``streaming.types.Executor`` with the container manager."""
 
     def __init__(self, containers: ContainerManager) -> None:
         self._containers = containers
 
     async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
-        """What to run. NotFound, Permanent: the container has ended meanwhile."""
+        """Prepare the command to run. NotFound, Permanent: the container has exited meanwhile."""
         container = self._containers.running(execution.container)
         process = await self._containers.exec_process(container, execution.command, execution.streams.terminal)
         runtime = self._containers.runtime(container)
@@ -73,7 +73,7 @@ class ContainerExecutor:
 
 def _streams(request: pb.ExecRequest | pb.AttachRequest) -> Streams:
     if request.tty and request.stderr:
-        raise Invalid("with a terminal there is no stderr of its own")
+        raise Invalid("tty and stderr cannot both be set: a terminal has no separate stderr")
     if not (request.stdin or request.stdout or request.stderr):
         raise Invalid("at least one of stdin, stdout and stderr is needed")
     return Streams(request.stdin, request.stdout, request.stderr, request.tty)

@@ -1,4 +1,4 @@
-"""Records as CRI messages. Pure."""
+"""Converts records to CRI messages, and applies the filters of lists. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,12 +20,12 @@ _CONTAINER_STATES = {
 
 
 def sandbox_state(sandbox: Sandbox) -> "pb.PodSandboxState.ValueType":
-    """Ready or not."""
+    """The state of a sandbox in CRI."""
     return pb.SANDBOX_READY if sandbox.record.phase is SandboxPhase.READY else pb.SANDBOX_NOTREADY
 
 
 def sandbox_summary(sandbox: Sandbox) -> pb.PodSandbox:
-    """For lists."""
+    """Convert a sandbox to its entry in lists."""
     config, record = sandbox.config, sandbox.record
     return pb.PodSandbox(
         id=record.id,
@@ -39,7 +39,7 @@ def sandbox_summary(sandbox: Sandbox) -> pb.PodSandbox:
 
 
 def sandbox_status(sandbox: Sandbox) -> pb.PodSandboxStatus:
-    """All that CRI tells of a sandbox."""
+    """Convert a sandbox to its CRI status."""
     config, record = sandbox.config, sandbox.record
     network = pb.PodSandboxNetworkStatus()
     if record.ips:
@@ -60,12 +60,12 @@ def sandbox_status(sandbox: Sandbox) -> pb.PodSandboxStatus:
 
 
 def container_state(container: Container) -> "pb.ContainerState.ValueType":
-    """The phase in CRI's words."""
+    """The state of a container in CRI."""
     return _CONTAINER_STATES[container.record.phase]
 
 
 def container_summary(container: Container) -> pb.Container:
-    """For lists."""
+    """Convert a container to its entry in lists."""
     config, record = container.config, container.record
     return pb.Container(
         id=record.id,
@@ -82,7 +82,7 @@ def container_summary(container: Container) -> pb.Container:
 
 
 def container_status(container: Container) -> pb.ContainerStatus:
-    """All that CRI tells of a container."""
+    """Convert a container to its CRI status."""
     config, record = container.config, container.record
     user = record.user
     return pb.ContainerStatus(
@@ -109,17 +109,17 @@ def container_status(container: Container) -> pb.ContainerStatus:
 
 
 def as_asked(message: Message) -> dict[str, object]:
-    """A request's set fields by their names in CRI, for answers in JSON; enums are numbers, as in containerd's."""
+    """Convert the set fields of a request for JSON, by their CRI names; enums are numbers, as with containerd."""
     return {field.name: _plain(value) for field, value in message.ListFields()}
 
 
 def labels_match(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether all labels of the selector are there."""
+    """Whether an object has all labels of the selector."""
     return all(labels.get(name) == value for name, value in selector.items())
 
 
 def sandbox_matches(sandbox: Sandbox, wanted: pb.PodSandboxFilter) -> bool:
-    """Whether a sandbox passes a filter; an id may be shortened."""
+    """Whether a sandbox matches a filter; ids may be prefixes."""
     if wanted.id and not sandbox.id.startswith(wanted.id):
         return False
     if wanted.HasField("state") and wanted.state.state != sandbox_state(sandbox):
@@ -128,7 +128,7 @@ def sandbox_matches(sandbox: Sandbox, wanted: pb.PodSandboxFilter) -> bool:
 
 
 def container_matches(container: Container, wanted: pb.ContainerFilter) -> bool:
-    """Whether a container passes a filter; ids may be shortened."""
+    """Whether a container matches a filter; ids may be prefixes."""
     if wanted.id and not container.id.startswith(wanted.id):
         return False
     if wanted.pod_sandbox_id and not container.record.sandbox_id.startswith(wanted.pod_sandbox_id):
@@ -155,7 +155,7 @@ def _plain(value: object) -> object:
 
 
 def _image(config: pb.ContainerConfig) -> pb.ImageSpec:
-    # As the user named it, when the client resolved the name before it asked.
+    # Report the name as the user wrote it, if the client has resolved it.
     image = pb.ImageSpec()
     image.CopyFrom(config.image)
     image.image = config.image.user_specified_image or config.image.image

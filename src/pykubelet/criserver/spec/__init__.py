@@ -1,4 +1,7 @@
-"""Builds OCI runtime specifications (config.json) from requests, images and facts of the machine. Pure."""
+"""Builds OCI runtime specifications (config.json) from requests, images and facts of the machine. Pure.
+
+Imports only ``types`` of the server. Used by ``container`` and ``sandbox``. Start reading at ``container.py``.
+"""
 
 from pykubelet.criserver.spec.container import build_container
 from pykubelet.criserver.spec.exec import build_exec

@@ -1,6 +1,6 @@
-"""Which AppArmor profile a container runs under, and our default profile. Pure.
+"""Selects the AppArmor profile of a container, and defines the default profile. Pure.
 
-As with the other runtimes, a container whose request names no profile gets the default one where AppArmor is on.
+As with other runtimes, a container whose request names no profile gets the default one if AppArmor is enabled.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ DEFAULT_PROFILE = "pykubelet-default"
 PARSER = "apparmor_parser"
 
 _STARTERS = ("unconfined", "runc", "crun", "conmon")
-"""Who signals containers: they run unconfined, except on systems that have profiles of these names."""
+"""The peers that may send signals to containers: unconfined, or under profiles of these names on some systems."""
 _ALLOWED = ("network,", "unix,", "capability,", "file,", "umount,", "deny mount,")
 _NO_WRITING = (
     "/proc/*",
-    # All of /proc but the directories of processes and sys.
+    # All of /proc except the directories of processes and sys.
     "/proc/{[^0-9s]*,s,s[^y]*,sy,sy[^s]*,sys?*}/**",
     "/proc/sys/[^k]**",
-    # Of the kernel's settings the segment limits of the IPC namespace stay open.
+    # Of /proc/sys/kernel, the shm limits of the IPC namespace stay writable.
     "/proc/sys/kernel/{?,??,[^s]**,s[^h]**,sh[^m]**}",
 )
 _NO_TOUCHING = ("/proc/sysrq-trigger", "/proc/mem", "/proc/kmem", "/proc/kcore")
@@ -35,9 +35,9 @@ _HIDDEN = ("/sys/firmware/**", "/sys/devices/virtual/powercap/**", "/sys/kernel/
 
 
 def apparmor_profile(context: pb.LinuxContainerSecurityContext, host: Host) -> str:
-    """The profile to run under; empty for none, as for privileged containers (CRI).
+    """The profile of the container; empty: unconfined, as privileged containers are (CRI).
 
-    Invalid: no name, or a kind that there is none of. Permanent: it cannot be applied on this machine.
+    Invalid: the name is missing or the type is unknown. Permanent: it cannot be applied on this machine.
     """
     kind, name = _asked(context)
     if context.privileged or kind == pb.SecurityProfile.Unconfined:
@@ -56,7 +56,7 @@ def apparmor_profile(context: pb.LinuxContainerSecurityContext, host: Host) -> s
 
 
 def _asked(context: pb.LinuxContainerSecurityContext) -> tuple["pb.SecurityProfile.ProfileType.ValueType | None", str]:
-    """The field, else the older form: ``runtime/default``, ``unconfined`` or ``localhost/NAME``."""
+    """Read the field, else the deprecated string: ``runtime/default``, ``unconfined`` or ``localhost/NAME``."""
     if context.HasField("apparmor"):
         kind, name = context.apparmor.profile_type, context.apparmor.localhost_ref.removeprefix("localhost/")
     else:
@@ -70,22 +70,22 @@ def _asked(context: pb.LinuxContainerSecurityContext) -> tuple["pb.SecurityProfi
             case ("localhost", _, name):
                 kind = pb.SecurityProfile.Localhost
             case _:
-                raise Invalid(f"AppArmor profile {context.apparmor_profile!r}: write localhost/NAME")
+                raise Invalid(f"invalid AppArmor profile {context.apparmor_profile!r}: write localhost/NAME")
     if kind == pb.SecurityProfile.Localhost and not name:
         raise Invalid("a Localhost AppArmor profile needs a name")
     return kind, name
 
 
 def is_loaded(profile: str, loaded: str) -> bool:
-    """Whether the kernel's list (``profiles`` of apparmorfs: lines of ``NAME (MODE)``) has the profile."""
+    """Whether the kernel's list (``profiles`` of apparmorfs: lines of ``NAME (MODE)``) contains the profile."""
     return profile in {line.rpartition(" (")[0] for line in loaded.splitlines()}
 
 
 def default_profile() -> str:
     """The default profile in apparmor_parser's language (apparmor.d(5)).
 
-    All is allowed but what changes or shows the machine: mounting, /proc beside the processes, /sys beside the
-    cgroups, tracing and signalling processes of other profiles. It includes no files, so that the parser suffices.
+    It allows all but what changes or reveals the machine: mounts, /proc except processes, /sys except cgroups, tracing
+    and signalling processes of other profiles. It includes no files, so only the parser must be installed.
     """
     rules = [
         *_ALLOWED,
@@ -98,7 +98,7 @@ def default_profile() -> str:
         *_denied(_HIDDEN, "rwklx"),
     ]
     body = "".join(f"  {rule}\n" for rule in rules)
-    # Files of mounts from outside the container's tree have no path in it, and deleted ones none at all.
+    # The flags: mounted files from outside have no path in the container's tree, deleted files have none at all.
     return f"profile {DEFAULT_PROFILE} flags=(attach_disconnected,mediate_deleted) {{\n{body}}}\n"
 
 

@@ -14,25 +14,25 @@ ALL = (
     *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
     "CHECKPOINT_RESTORE",
 )
-"""By number, as the kernel counts them (capabilities(7))."""
+"""All capabilities, in the order of their numbers (capabilities(7))."""
 
 DEFAULT = (
     *("CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP"),
     *("NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"),
 )
-"""What a container gets when nothing is asked for: the set that Docker began with and everybody kept."""
+"""The default capabilities of a container: Docker's set, which all runtimes use."""
 
 
 def names_of(mask: int) -> frozenset[str]:
-    """The capabilities of a bit mask, as in /proc/PID/status, with the CAP_ prefix."""
+    """Convert a bit mask, as in /proc/PID/status, to names with the CAP_ prefix."""
     return frozenset(f"CAP_{name}" for bit, name in enumerate(ALL) if mask >> bit & 1)
 
 
 def capability_set(asked: pb.Capability, privileged: bool, available: frozenset[str]) -> Json:
-    """The ``capabilities`` of an OCI process.
+    """Build the ``capabilities`` of an OCI process.
 
-    Nothing is inheritable (CVE-2022-24769). What this process itself does not have cannot be given: privileged means
-    all that there is. Invalid for a name that no kernel knows.
+    None are inheritable (CVE-2022-24769) except ambient ones. Only ``available`` ones, which this process has, are
+    granted; privileged containers get all of them. Invalid: an unknown name.
     """
     if privileged:
         granted = {f"CAP_{name}" for name in ALL}
@@ -50,7 +50,7 @@ def capability_set(asked: pb.Capability, privileged: bool, available: frozenset[
     ambient &= available
     sets: Json = {name: sorted(granted) for name in ("bounding", "effective", "permitted")}
     if ambient:
-        # The kernel takes only inheritable ones as ambient; the pod asked for exactly these.
+        # Ambient capabilities must be inheritable; the pod requested exactly these.
         sets |= {"ambient": sorted(ambient), "inheritable": sorted(ambient)}
     return sets
 

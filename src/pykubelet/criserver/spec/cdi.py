@@ -1,4 +1,4 @@
-"""Devices of the Container Device Interface: what vendors' files say is put into a container's spec. Pure.
+"""The Container Device Interface: applies the edits of vendors' CDI files to a container's spec. Pure.
 
 A file names a kind (``vendor.com/class``) with devices; each device, and the file for all of its devices, lists edits.
 """
@@ -15,7 +15,7 @@ _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "pos
 
 
 class DeviceNode(Struct, frozen=True, rename="camel"):
-    """A device file; what is not said is taken from the node's own file."""
+    """A device node; missing values are taken from the node's device file."""
 
     path: str
     host_path: str = ""
@@ -38,7 +38,7 @@ class CdiMount(Struct, frozen=True, rename="camel"):
 
 
 class Hook(Struct, frozen=True, rename="camel"):
-    """A program that the OCI runtime runs at some point of the container's life."""
+    """A hook: a program that the OCI runtime runs at a stage of the container's life cycle."""
 
     hook_name: str
     path: str
@@ -48,7 +48,7 @@ class Hook(Struct, frozen=True, rename="camel"):
 
 
 class Edits(Struct, frozen=True, rename="camel"):
-    """What is changed in a spec."""
+    """The edits of a spec."""
 
     env: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -58,14 +58,14 @@ class Edits(Struct, frozen=True, rename="camel"):
 
 
 class CdiDevice(Struct, frozen=True, rename="camel"):
-    """One device of a file."""
+    """One device of a CDI file."""
 
     name: str
     container_edits: Edits = Edits()
 
 
 class CdiFile(Struct, frozen=True, rename="camel"):
-    """One file."""
+    """The content of one CDI file."""
 
     cdi_version: str
     kind: str
@@ -75,7 +75,7 @@ class CdiFile(Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file and the rank of the directory it was found in: of two with one device, that of the higher rank counts."""
+    """A CDI file and the rank of its directory: for a device in several files, the higher rank takes precedence."""
 
     origin: str
     rank: int
@@ -83,7 +83,7 @@ class Found:
 
 
 def parse_file(document: object, origin: str) -> CdiFile:
-    """A file's content. Invalid names what is wrong."""
+    """Validate a file's content. Invalid names the problem."""
     try:
         file = convert(document, CdiFile)
     except ValidationError as error:
@@ -99,9 +99,9 @@ def parse_file(document: object, origin: str) -> CdiFile:
 
 
 def edits_of(names: Sequence[str], files: Iterable[Found]) -> list[Edits]:
-    """The edits for these devices (``vendor.com/class=name``), in their order; a file's own come once, first.
+    """Collect the edits of these devices (``vendor.com/class=name``) in order; a file's own edits come once, first.
 
-    NotFound: no file has the device; Invalid: the name is none, or two files of one rank have it.
+    NotFound: no file defines the device; Invalid: the name is malformed, or two files of one rank define it.
     """
     ranked = sorted(files, key=lambda found: found.rank, reverse=True)
     edits: list[Edits] = []
@@ -127,16 +127,16 @@ def _device(name: str, kind: str, device_name: str, ranked: Sequence[Found]) -> 
         if device.name == device_name
     ]
     if not matches:
-        raise NotFound(f"CDI device {name} is in no file of the CDI directories")
+        raise NotFound(f"CDI device {name} is not defined in the CDI directories")
     first = matches[0]
     rivals = [found.origin for found, _ in matches[1:] if found.rank == first[0].rank]
     if rivals:
-        raise Invalid(f"CDI device {name} is in {first[0].origin} and in {rivals[0]}")
+        raise Invalid(f"CDI device {name} is defined twice: in {first[0].origin} and in {rivals[0]}")
     return first
 
 
 def apply_edits(spec: Json, edits: Iterable[Edits], devices: Mapping[str, HostDevice]) -> Json:
-    """The spec with these edits; ``devices`` are their device nodes, by path in the container."""
+    """Return the spec with these edits; ``devices``: their device nodes by path in the container."""
     process, linux = dict(_object(spec["process"])), dict(_object(spec["linux"]))
     resources = dict(_object(linux["resources"]))
     env, mounts = list(_list(process["env"])), list(_list(spec["mounts"]))

@@ -1,4 +1,4 @@
-"""A container's whole spec. Pure."""
+"""Builds the complete spec of a container. Pure."""
 
 from pykubelet.criserver.spec.labels import selinux_labels
 from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
@@ -9,7 +9,7 @@ from pykubelet.criserver.spec.userns import mappings
 
 
 def build_container(given: ContainerInput) -> Json:
-    """``config.json``. Invalid names what is wrong in the request."""
+    """Build ``config.json``. Invalid names the problem in the request."""
     context = given.config.linux.security_context
     return {
         "ociVersion": OCI_VERSION,
@@ -22,9 +22,9 @@ def build_container(given: ContainerInput) -> Json:
 
 
 def _annotations(given: ContainerInput) -> dict[str, str]:
-    # Only what identifies it: annotations of pods must not reach an OCI runtime, which may obey some.
+    # Only identifying ones: annotations of pods must not reach an OCI runtime, which interprets some of them.
     metadata = given.sandbox.config.metadata
-    # crun tells systemd of no limit of tasks unless there is one, and systemd then has one of its own for scopes.
+    # Without this, systemd applies its own default TasksMax to scopes: crun sets none unless there is a limit.
     unlimited = {"org.systemd.property.TasksMax": "uint64 18446744073709551615"} if ":" in given.cgroup else {}
     return {
         **unlimited,
@@ -46,7 +46,7 @@ def _linux(given: ContainerInput) -> Json:
         "devices": [_device(device) for device in given.devices],
     }
     if not context.privileged:
-        # There are no defaults: kubelets always send the lists, and send them empty for procMount: Unmasked.
+        # No defaults: kubelets always send the lists; they are empty for procMount: Unmasked.
         linux["maskedPaths"] = list(context.masked_paths)
         linux["readonlyPaths"] = list(context.readonly_paths)
     if given.seccomp is not None and not context.privileged:
@@ -63,7 +63,7 @@ def _linux(given: ContainerInput) -> Json:
 
 
 def namespaces(given: ContainerInput) -> list[dict[str, str]]:
-    """The namespaces to join or to make; those of the node are not mentioned."""
+    """The namespaces to join or to create; the node's are omitted."""
     found = [{"type": "mount"}]
     found += [{"type": kind, "path": path} for kind, path in given.sandbox.namespaces.items()]
     if given.pid_namespace is not None:

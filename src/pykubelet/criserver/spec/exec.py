@@ -1,4 +1,4 @@
-"""The process of a command that is run in a running container. Pure."""
+"""Builds the process of an exec command. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,9 @@ from pykubelet.criserver.spec.types import Json
 
 
 def build_exec(spec: Mapping[str, object], command: Sequence[str], *, terminal: bool = False) -> Json:
-    """The container's own process with another command: same user, rights, environment and directory."""
+    """Build the container's process with another command: same user, capabilities, environment, working directory."""
     if not command:
-        raise Invalid("a command to run is needed")
+        raise Invalid("exec needs a command")
     process = spec["process"]
     assert isinstance(process, dict), "our own config.json"
     changed: Json = {**process, "args": list(command), "terminal": terminal}

@@ -1,4 +1,4 @@
-"""The process that holds a shared PID namespace open and reaps what is orphaned in it. Pure."""
+"""Builds the spec of an infra process, which holds a shared PID namespace open and reaps its orphans. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ _PROGRAM = "/init"
 
 @dataclass(frozen=True, slots=True)
 class InfraProgram:
-    """What runs, and from where."""
+    """The program of an infra process, and where it comes from."""
 
     args: tuple[str, ...]
     env: tuple[str, ...] = ("PATH=/",)
     cwd: str = "/"
     source: str = ""
-    """A file of the node that is mounted as ``args[0]`` into an empty root; empty: the root is an image's."""
+    """A file of the node that is mounted as ``args[0]`` into an empty root; empty: the root is that of an image."""
 
 
 def node_program(path: str) -> InfraProgram:
-    """An init of the node that is told to do nothing but reap (catatonit, or any with its flag ``-P``)."""
+    """An init program of the node that only reaps (catatonit, or another one with the flag ``-P``)."""
     return InfraProgram((_PROGRAM, "-P"), source=path)
 
 
@@ -35,15 +35,15 @@ def build_infra(
     oom_score: int,
     ids: IdMap | None = None,
 ) -> Json:
-    """``config.json`` of the infra process: one program in a read-only root, without rights."""
+    """Build ``config.json``: one program in a read-only root, as an unprivileged user without capabilities."""
     joined = [{"type": kind, "path": path} for kind, path in namespaces.items()]
     hard, bound, own = ["nosuid", "noexec", "nodev"], ["bind", "ro", "nosuid", "nodev"], bool(program.source)
-    nobody = 65535 if ids is None else min(65535, ids.uids - 1, ids.gids - 1)
+    unprivileged = 65535 if ids is None else min(65535, ids.uids - 1, ids.gids - 1)
     return {
         "ociVersion": OCI_VERSION,
         "process": {
             "terminal": False,
-            "user": {"uid": nobody, "gid": nobody},
+            "user": {"uid": unprivileged, "gid": unprivileged},
             "args": list(program.args),
             "env": list(program.env),
             "cwd": program.cwd,
@@ -54,7 +54,7 @@ def build_infra(
         "root": {"path": rootfs, "readonly": True},
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc", "options": hard},
-            # crun refuses a root without /dev.
+            # crun requires /dev in the root.
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "noexec", "mode=755"]},
             *(
                 [{"destination": program.args[0], "type": "bind", "source": program.source, "options": bound}]

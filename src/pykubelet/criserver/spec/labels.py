@@ -1,6 +1,6 @@
 """SELinux labels. Pure.
 
-On a machine without SELinux what a pod asks of it is without effect, as with every runtime.
+Without SELinux on the machine, the options of a pod have no effect, as with other runtimes.
 """
 
 from pykubelet.criserver.spec.types import Host
@@ -10,7 +10,7 @@ _TYPE, _FILES = "container_t", "container_file_t"
 
 
 def selinux_labels(context: pb.LinuxContainerSecurityContext, host: Host) -> tuple[str, str]:
-    """Labels of the process and of its files; empty where SELinux is off or nothing is asked."""
+    """The labels of the process and of its files; empty if SELinux is disabled or not requested."""
     asked = context.selinux_options
     if not host.selinux or context.privileged or not (asked.user or asked.role or asked.type or asked.level):
         return "", ""

@@ -1,4 +1,4 @@
-"""The mounts of a container. Pure."""
+"""Builds the mounts of a container. Pure."""
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec.types import ContainerInput, Json
@@ -13,7 +13,7 @@ _PROPAGATION = {
 
 
 def build_mounts(given: ContainerInput) -> list[Json]:
-    """All mounts, parents before children; what the request mounts takes the place of a default one."""
+    """Build all mounts, parents before children; requested mounts replace default ones of the same path."""
     asked = {_clean(mount.container_path): mount for mount in given.config.mounts}
     mounts = [each for each in _defaults(given) if each["destination"] not in asked]
     mounts += [_asked(path, mount, given) for path, mount in asked.items()]
@@ -21,7 +21,7 @@ def build_mounts(given: ContainerInput) -> list[Json]:
 
 
 def rootfs_propagation(config: pb.ContainerConfig) -> str:
-    """The weakest propagation of the root that the mounts can work under; empty for the runtime's default."""
+    """The weakest propagation of the root that the mounts need; empty: the runtime's default."""
     kinds = {mount.propagation for mount in config.mounts}
     if pb.PROPAGATION_BIDIRECTIONAL in kinds:
         return "rshared"
@@ -39,7 +39,7 @@ def _clean(path: str) -> str:
 
 def _defaults(given: ContainerInput) -> list[Json]:
     context = given.config.linux.security_context
-    # The kernel refuses to mount sysfs or cgroups for writing where the container should only read them.
+    # Only privileged containers may write to sysfs and cgroups.
     access = "rw" if context.privileged else "ro"
     files = "ro" if context.readonly_rootfs else "rw"
     sandbox = given.sandbox

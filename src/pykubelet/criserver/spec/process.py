@@ -1,4 +1,4 @@
-"""The ``process`` of a spec: arguments, environment, user, rights. Pure."""
+"""Builds the ``process`` of a spec: arguments, environment, user, capabilities. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -17,29 +17,29 @@ _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def arguments(config: pb.ContainerConfig, image: ImageDefaults) -> list[str]:
-    """The command line: the request's command stands for the image's entrypoint, its args for the image's cmd.
+    """Build the command line: the request's command replaces the image's entrypoint, its args the image's cmd.
 
-    A command without args drops the image's cmd too (CRI, ``ContainerConfig``). Invalid when nothing is left to run.
+    A command without args replaces the image's cmd too (CRI, ``ContainerConfig``). Invalid: there is no command.
     """
     entrypoint = list(config.command) or list(image.entrypoint)
     args = list(config.args)
     if not args and not config.command:
         args = list(image.cmd)
     if not entrypoint and not args:
-        raise Invalid(f"container {config.metadata.name}: neither the request nor the image names a command")
+        raise Invalid(f"container {config.metadata.name}: neither the request nor the image defines a command")
     return entrypoint + args
 
 
 def environment(config: pb.ContainerConfig, image: ImageDefaults, hostname: str) -> list[str]:
-    """The environment; the request wins over the image, and both over what every container gets."""
+    """Build the environment; the request overrides the image, and both override the defaults."""
     base = [_PATH, f"HOSTNAME={hostname}", *(["TERM=xterm"] if config.tty else []), *image.env]
-    # The bytes are given on as they are: an environment need not be UTF-8.
+    # The bytes are passed unchanged: an environment need not be UTF-8.
     asked = (f"{each.key}={each.value.decode(errors='surrogateescape')}" for each in config.envs)
     return merged((*base, *asked))
 
 
 def merged(variables: Iterable[str]) -> list[str]:
-    """Later values in the place of earlier ones of the same name."""
+    """Merge variables; later values replace earlier ones of the same name."""
     table: dict[str, str] = {}
     for variable in variables:
         name, _, value = variable.partition("=")
@@ -49,12 +49,12 @@ def merged(variables: Iterable[str]) -> list[str]:
 
 
 def user(of: ContainerUser) -> Json:
-    """The ``user`` of an OCI process."""
+    """Build the ``user`` of an OCI process."""
     return {"uid": of.uid, "gid": of.gid, "additionalGids": list(of.groups)}
 
 
 def build_process(given: ContainerInput) -> Json:
-    """The whole ``process``."""
+    """Build the complete ``process``."""
     config, context = given.config, given.config.linux.security_context
     variables = environment(config, given.image, given.sandbox.hostname)
     if given.user.home and not any(each.startswith("HOME=") for each in variables):
@@ -76,9 +76,9 @@ def build_process(given: ContainerInput) -> Json:
 
 
 def check_cwd(container: str, cwd: str) -> None:
-    """Invalid for a relative working directory, and for one that leads through a process's descriptors.
+    """Raise Invalid for a working directory that is relative, or leads through a process's file descriptors.
 
-    Such a one could be a directory of the host that the OCI runtime holds open (CVE-2024-21626).
+    That could be a directory of the host that the OCI runtime holds open (CVE-2024-21626).
     """
     if not cwd.startswith("/"):
         raise Invalid(f"container {container}: the working directory {cwd!r} is not absolute")

@@ -1,11 +1,11 @@
-"""Cgroup limits in OCI form. Pure."""
+"""Builds cgroup limits in OCI form. Pure."""
 
 from pykubelet.criserver.spec.types import Host, HostDevice, Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
-    """Limits of a container as ``linux.resources``; zero means that nothing was asked."""
+    """Build ``linux.resources`` of a container; zero in the request means that no limit is set."""
     resources: Json = {}
     cpu = {
         "shares": asked.cpu_shares,
@@ -20,7 +20,7 @@ def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
     if asked.memory_limit_in_bytes:
         memory: dict[str, int] = {"limit": asked.memory_limit_in_bytes}
         if host.swap and "memory.swap.max" not in asked.unified:
-            # Without a word about swap a container gets none: its limit for both is that of memory.
+            # No swap unless requested: the limit of memory and swap together is the limit of memory.
             memory["swap"] = asked.memory_swap_limit_in_bytes or asked.memory_limit_in_bytes
         resources["memory"] = memory
     hugepages = [
@@ -31,7 +31,7 @@ def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
     if hugepages:
         resources["hugepageLimits"] = hugepages
     if host.cgroup_version == 2:
-        # Unlimited must be said: else systemd gives scopes a part of the machine's. What counts is the pod's limit.
+        # Explicitly unlimited: else systemd limits scopes by default. The pod's cgroup has the real limit.
         resources["pids"] = {"limit": -1}
         if asked.unified:
             resources["unified"] = dict(asked.unified)
@@ -39,7 +39,7 @@ def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
 
 
 def device_rules(devices: tuple[HostDevice, ...], privileged: bool) -> list[Json]:
-    """What the device cgroup allows: nothing but the usual ones (the runtime adds them) and those given."""
+    """Build the rules of the device cgroup: only these devices, and the default ones, which the runtime adds."""
     if privileged:
         return [{"allow": True, "access": "rwm"}]
     rules: list[Json] = [{"allow": False, "access": "rwm"}]

@@ -1,7 +1,7 @@
-"""The RuntimeDefault seccomp profile: what ordinary programs need, plus what granted capabilities make sense of. Pure.
+"""The RuntimeDefault seccomp profile: system calls of ordinary programs, and those of granted capabilities. Pure.
 
-An allow list; everything else fails with EPERM, and clone3 with ENOSYS, so that C libraries fall back to clone, whose
-flags can be checked. The same calls as those container runtimes allow by default, since images rely on them.
+An allow list: all other calls fail with EPERM, and clone3 with ENOSYS, so that C libraries fall back to clone, whose
+flags can be checked. It allows the same calls as other container runtimes do by default, since images rely on them.
 """
 
 from pykubelet.criserver.spec.capabilities import capability_set
@@ -75,7 +75,7 @@ _PERSONALITIES = (0x0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
 
 
 def runtime_default(given: ContainerInput) -> Json:
-    """``linux.seccomp`` for a container with these capabilities."""
+    """Build ``linux.seccomp`` for a container with these capabilities."""
     security = given.config.linux.security_context
     granted = capability_set(security.capabilities, security.privileged, given.host.capabilities)["bounding"]
     assert isinstance(granted, list)
@@ -83,7 +83,7 @@ def runtime_default(given: ContainerInput) -> Json:
 
 
 def profile(capabilities: frozenset[str]) -> Json:
-    """The profile for a set of capabilities."""
+    """Build the profile for a set of capabilities."""
     names = list(_ALLOWED)
     for capability, calls in _WITH_CAPABILITY.items():
         if capability in capabilities:

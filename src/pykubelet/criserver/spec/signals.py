@@ -1,4 +1,4 @@
-"""Signals by the names that images and requests use. Pure."""
+"""Converts signal names of images and requests. Pure."""
 
 import signal
 from functools import lru_cache
@@ -10,20 +10,20 @@ DEFAULT = "SIGTERM"
 
 
 def stop_signal(config: pb.ContainerConfig, image: str) -> str:
-    """The name of the signal that asks the container to end: the request's, the image's, or SIGTERM.
+    """The name of the signal that stops the container: the request's, the image's, or SIGTERM.
 
     Invalid: the request's signal is unknown.
     """
     if config.stop_signal != pb.RUNTIME_DEFAULT:
         value = pb.Signal.DESCRIPTOR.values_by_number.get(config.stop_signal)
         if value is None:
-            raise Invalid(f"there is no signal {config.stop_signal}")
+            raise Invalid(f"unknown stop signal {config.stop_signal}")
         return value.name.replace("PLUS", "+").replace("MINUS", "-")
     return image or DEFAULT
 
 
 def signal_number(name: str) -> int:
-    """Number of ``SIGTERM``, ``TERM``, ``15`` or ``SIGRTMIN+3``. Invalid when there is no such signal."""
+    """Convert ``SIGTERM``, ``TERM``, ``15`` or ``SIGRTMIN+3`` to a number. Invalid: there is no such signal."""
     text = name.strip().upper()
     try:
         if text.isdecimal():
@@ -32,15 +32,15 @@ def signal_number(name: str) -> int:
             base, sign, offset = _split(text if text.startswith("SIG") else f"SIG{text}")
             number = signal.Signals[base].value + (int(sign + offset) if offset else 0)
     except (KeyError, ValueError) as error:
-        raise Invalid(f"there is no signal {name!r}") from error
+        raise Invalid(f"unknown signal {name!r}") from error
     if not 1 <= number <= 64:
-        raise Invalid(f"there is no signal {name!r}")
+        raise Invalid(f"unknown signal {name!r}")
     return number
 
 
 @lru_cache(maxsize=256)
 def signal_value(name: str) -> "pb.Signal.ValueType":
-    """The CRI value of a signal's name; RUNTIME_DEFAULT for one that CRI has no value for."""
+    """Convert a signal's name to its CRI value; RUNTIME_DEFAULT if CRI has none."""
     try:
         number = signal_number(name)
     except Invalid:

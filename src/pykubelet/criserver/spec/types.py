@@ -1,4 +1,4 @@
-"""What the builders are given."""
+"""The inputs of the builders: image defaults, devices, facts of the machine, the sandbox of a container."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ OCI_VERSION = "1.0.2"
 
 @dataclass(frozen=True, slots=True)
 class ImageDefaults:
-    """What the image's configuration says, where the request says nothing."""
+    """The values of the image's configuration that apply unless the request sets them."""
 
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class ImageDefaults:
 
 @dataclass(frozen=True, slots=True)
 class HostDevice:
-    """A device node of the machine, found at ``path``, to appear at ``target``."""
+    """A device node of the machine, to appear at ``target`` in the container."""
 
     target: str
     kind: str
@@ -41,43 +41,43 @@ class Host:
     """Facts of the machine that a spec depends on."""
 
     capabilities: frozenset[str]
-    """Those that this process may hand on, with the CAP_ prefix."""
+    """The capabilities that this process has and can grant, with the CAP_ prefix."""
     cgroup_version: int
     least_oom_score: int
-    """The lowest OOM score that may be set here: without CAP_SYS_RESOURCE that is our own."""
+    """The lowest oom_score_adj that can be set: without CAP_SYS_RESOURCE, that of this process."""
     seccomp: bool
     hugepage_sizes: frozenset[str] = frozenset()
     swap: bool = False
-    """Whether the kernel counts swap (memory.memsw files, or version 2)."""
+    """The kernel accounts swap (memory.memsw files, or cgroup v2)."""
     user_namespaces: bool = False
-    """Whether pods can have user namespaces of their own here."""
+    """Pods can have their own user namespaces on this machine."""
     recursive_read_only: bool = False
-    """Whether the kernel can make whole trees of mounts read-only (Linux 5.12)."""
+    """The kernel supports recursive read-only mounts (Linux 5.12)."""
     apparmor: bool = False
     apparmor_parser: bool = False
-    """Whether profiles can be loaded."""
+    """AppArmor profiles can be loaded."""
     selinux: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxView:
-    """A container's sandbox."""
+    """What the spec of a container needs of its sandbox."""
 
     hostname: str
     config: pb.PodSandboxConfig
     namespaces: Mapping[str, str]
-    """Path by OCI namespace type; a type that is missing is the node's."""
+    """Path by OCI namespace type; for missing types the node's namespace is used."""
     resolv_conf: str
     hosts: str
     hostname_file: str
     shm: str
     user: UserNamespace | None = None
-    """None: the node's."""
+    """None: the node's user namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerInput:
-    """One container to be described."""
+    """The input of ``build_container``."""
 
     config: pb.ContainerConfig
     sandbox: SandboxView
@@ -87,9 +87,9 @@ class ContainerInput:
     cgroup: str
     host: Host
     pid_namespace: str | None
-    """A path to join, empty for a new one, None for the node's."""
+    """The path of a namespace to join; empty: a new one; None: the node's."""
     devices: tuple[HostDevice, ...] = ()
     mount_sources: Mapping[str, str] = field(default_factory=dict)
-    """Where a mount's source really is, by container path, for those that are not simply the host path (images)."""
+    """Sources that replace the host paths of mounts (images, ID-mapped mounts), by container path."""
     seccomp: Json | None = None
-    """The profile to use, already read."""
+    """The content of the seccomp profile; None: unconfined."""

@@ -1,4 +1,4 @@
-"""Which user namespace a pod asks for (KEP-127). Pure."""
+"""User namespaces of pods: validates the requests, and builds the id mappings (KEP-127). Pure."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _IDS = 2**32 - 1
 
 
 def id_map(options: pb.NamespaceOption) -> IdMap | None:
-    """The ids of a namespace of its own; None for the node's. Invalid says what the request has wrong."""
+    """The id map of the pod's own user namespace; None: the node's. Invalid names the problem in the request."""
     wanted = options.userns_options
     if not options.HasField("userns_options") or wanted.mode == pb.NODE:
         return None
@@ -30,13 +30,13 @@ def _name(mode: "pb.NamespaceMode.ValueType") -> str:
 
 
 def check_container(options: pb.NamespaceOption, of_pod: IdMap | None) -> None:
-    """Invalid when a container asks for another user namespace than its pod has."""
+    """Raise Invalid if a container requests a user namespace other than its pod's."""
     if options.HasField("userns_options") and id_map(options) != of_pod:
-        raise Invalid("a container cannot have another user namespace than its sandbox")
+        raise Invalid("a container cannot have a user namespace other than its sandbox's")
 
 
 def mappings(ids: IdMap) -> Json:
-    """The fields of ``linux`` in the OCI spec."""
+    """Build the mapping fields of ``linux`` in the OCI spec."""
     return {
         "uidMappings": [{"containerID": 0, "hostID": ids.uid, "size": ids.uids}],
         "gidMappings": [{"containerID": 0, "hostID": ids.gid, "size": ids.gids}],
@@ -44,7 +44,7 @@ def mappings(ids: IdMap) -> Json:
 
 
 def check_mount(mount: pb.Mount, of_pod: IdMap | None) -> bool:
-    """Whether a mount is to show its files with the pod's ids. Invalid when it asks for any others."""
+    """Whether a mount must be ID-mapped to the pod's ids. Invalid: it requests other ids."""
     if not mount.uidMappings and not mount.gidMappings:
         return False
     where = f"mount {mount.container_path}"
@@ -63,5 +63,5 @@ def _range(asked: Sequence[pb.IDMapping], what: str) -> tuple[int, int]:
     if mapping.container_id != 0:
         raise Invalid(f"{what} ids: the mapping must begin at 0 in the container, not {mapping.container_id}")
     if not mapping.length or mapping.host_id + mapping.length > _IDS:
-        raise Invalid(f"{what} ids: {mapping.length} from {mapping.host_id} on is no range of ids")
+        raise Invalid(f"{what} ids: {mapping.length} from {mapping.host_id} on is not a valid range of ids")
     return mapping.host_id, mapping.length

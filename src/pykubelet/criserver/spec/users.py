@@ -1,7 +1,7 @@
-"""As whom a container runs: the request, the image's USER and the image's own passwd and group files. Pure.
+"""Resolves the user of a container from the request, the image's USER, and the image's passwd and group. Pure.
 
-A number is always a user id, never the name of a user called so (CVE-2024-40635). The files come from an image and
-may hold a million lines: they are read in blocks, and a regular expression finds the lines that matter.
+A number is always a user id, never the name of a user (CVE-2024-40635). The files come from an image and may have
+millions of lines: they are read in blocks, and a regular expression finds the relevant lines.
 """
 
 import re
@@ -19,10 +19,10 @@ _MAX_DIGITS = 20
 _MAX_MEMBERSHIPS = 65536
 """NGROUPS_MAX of the kernel."""
 _MAX_BROKEN = 1000
-"""Lines of the user that is looked for which have no id that could be one."""
+"""Maximum number of lines of the wanted user without a valid id."""
 
 Blocks: TypeAlias = Callable[[], Iterable[bytes]]
-"""Reads a file of the image from its beginning, in blocks of whole lines; none when the image has no such file."""
+"""Reads a file of the image from its beginning, in blocks of complete lines; no block if the file does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class _Account:
     gid: int
     home: str
     raw: bytes = b""
-    """The name as the image's files have it."""
+    """The name as bytes, as in the image's files."""
 
 
 def resolve_user(
     context: pb.LinuxContainerSecurityContext, image_user: str, passwd: Blocks, group: Blocks
 ) -> ContainerUser:
-    """The user to run as. ``passwd`` and ``group`` are the image's files.
+    """Resolve the user of a container. ``passwd`` and ``group``: the image's files.
 
-    Invalid for a name that the image does not know, an id out of range, or a group without a user.
+    Invalid: a name is not in the files, an id is out of range, or a group is given without a user.
     """
     who, _, of_group = _asked(context, image_user).partition(":")
     uid = _number(who) if who else 0
@@ -81,7 +81,7 @@ def _gid(context: pb.LinuxContainerSecurityContext, asked: str, default: int, gr
 
 
 def _number(text: str) -> int | None:
-    """A user or group given as a number; None for a name."""
+    """Parse a user or group given as a number; None: it is a name."""
     if not re.fullmatch("-?[0-9]+", text):
         return None
     return _checked(int(text[:24]), "user or group")
@@ -94,7 +94,7 @@ def _checked(number: int, what: str) -> int:
 
 
 def _account(passwd: Blocks, who: str | int) -> _Account | None:
-    """The first account of this name or id; lines with impossible ids count for nothing."""
+    """Find the first account with this name or id; lines with invalid ids are ignored."""
     needle = b"%d" % who if isinstance(who, int) else _raw(who)
     front = rb"[^:\n]*:[^:\n]*:0*%s:" % needle if isinstance(who, int) else rb"%s:" % re.escape(needle)
     for tried, line in enumerate(_lines(passwd, needle + b":", rb"%s[^\n]*" % front)):
@@ -114,7 +114,7 @@ def _memberships(group: Blocks, name: bytes) -> Iterator[int]:
 
 
 def _groups(group: Blocks, needle: bytes, front: bytes, rest: bytes = rb"(?::[^\n]*)?[ \t\r]*") -> Iterator[int]:
-    """The ids of the lines that have these expressions before and behind the id."""
+    """Yield the ids of the lines that match these expressions before and after the id."""
     for line in _lines(group, needle, rb"%s:[0-9]{1,%d}%s" % (front, _MAX_DIGITS, rest)):
         found = _id(line.split(b":", 3)[2].decode().strip())
         if found is not None:
@@ -122,7 +122,7 @@ def _groups(group: Blocks, needle: bytes, front: bytes, rest: bytes = rb"(?::[^\
 
 
 def _id(text: str) -> int | None:
-    """An id in a file of the image; None for what is none, or out of range: such a line counts for nothing."""
+    """Parse an id in a file of the image; None: it is invalid or out of range, and its line is ignored."""
     if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS or int(text) > _MAX_ID:
         return None
     return int(text)
@@ -133,7 +133,7 @@ def _raw(name: str) -> bytes:
 
 
 def _lines(blocks: Blocks, needle: bytes, expression: bytes) -> Iterator[bytes]:
-    """The lines that match and are no comments, without blanks before them; all of them contain the needle."""
+    """Yield the matching lines without leading blanks, except comments; all of them contain the needle."""
     pattern = re.compile(rb"\n[ \t]*+(?!#)(%s)(?=\n)" % expression)
     for block in blocks():
         if needle in block:

@@ -1,7 +1,7 @@
-"""A copy of each record in a file of its own, from which the database is made anew when it is damaged. Blocking.
+"""A copy of each record in its own file, from which the database is restored when it is damaged. Blocking.
 
 A copy is written just before its transaction is committed: it is as new as the database or one step ahead of it, and
-recovery finds its way from either. A sound database sets right what a cut has left.
+recovery can start from either. An intact database overwrites copies that an interruption has left different.
 """
 
 import logging
@@ -19,20 +19,20 @@ _LIMIT = 64 * MIB
 
 
 class RecordCopies:
-    """The copies of one kind of records, by id."""
+    """The copies of one kind of record, by id."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def prepare(self) -> None:
-        """Make the directory. OSError: the disk is full, say."""
+        """Create the directory. OSError: for example, the disk is full."""
         for directory in (self._directory.parent, self._directory):
             set_aside_obstacle(directory, directory=True)
             directory.mkdir(mode=0o700, exist_ok=True)
         remove_remains(self._directory)
 
     def put(self, identity: str, body: bytes) -> None:
-        """Write one. OSError."""
+        """Write a copy. OSError."""
         try:
             write_atomic(self._path(identity), body)
         except IsADirectoryError:
@@ -40,30 +40,30 @@ class RecordCopies:
             write_atomic(self._path(identity), body)
 
     def drop(self, identity: str) -> None:
-        """Remove one; done is done."""
+        """Remove a copy; no error if missing."""
         try:
             self._path(identity).unlink(missing_ok=True)
         except IsADirectoryError:
             set_aside(self._path(identity))
 
     def get(self, identity: str) -> bytes | None:
-        """One of them; None when there is none that can be read."""
+        """Read a copy; None: it is missing or cannot be read."""
         try:
             return read_regular(self._path(identity), _LIMIT)
         except OSError:
             return None
 
     def all(self) -> Iterator[tuple[str, bytes]]:
-        """Those that can be read."""
+        """Read all copies; unreadable ones are logged and omitted."""
         for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
             body = self.get(path.stem)
             if body:
                 yield path.stem, body
             else:
-                _log.error("a copy of a record cannot be read", extra={"file": str(path)})
+                _log.error("cannot read the copy of a record", extra={"file": str(path)})
 
     def keep(self, wanted: dict[str, bytes]) -> None:
-        """Have exactly these; one that cannot be written or removed now (an immutable file) is left, and logged."""
+        """Write and remove copies to match ``wanted``; failures (an immutable file, say) are logged."""
         have = {path.stem for path in self._directory.glob(f"*{_SUFFIX}")}
         for identity in have | set(wanted):
             try:
@@ -72,7 +72,7 @@ class RecordCopies:
                 elif self.get(identity) != wanted[identity]:
                     self.put(identity, wanted[identity])
             except OSError as error:
-                _log.error("a copy of a record is not tidied", extra={"id": identity, "error": str(error)})
+                _log.error("cannot update the copy of a record", extra={"id": identity, "error": str(error)})
 
     def _path(self, identity: str) -> Path:
         return self._directory / f"{identity}{_SUFFIX}"

@@ -1,7 +1,7 @@
-"""SQLite in write-ahead mode, used from one thread of its own.
+"""SQLite in write-ahead mode, used from its own thread.
 
-``synchronous=NORMAL``: a commit survives the death of the process, always; only a loss of power may take the last
-ones away, and then it has also ended every container they speak of.
+``synchronous=NORMAL``: a commit always survives the death of the process; only a loss of power may lose the last
+commits, and it also ends every container in them.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 VERSION = 1
 _MOST = 1 << 30
-"""Bytes of a file that is worth a check; one that is larger is no list of records."""
+"""Maximum size of a database file in bytes; a larger one is set aside without a check."""
 _SCHEMA = (
     "CREATE TABLE sandboxes (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE containers (id TEXT PRIMARY KEY, name TEXT NOT NULL, sandbox TEXT NOT NULL, body BLOB NOT NULL, "
@@ -35,7 +35,7 @@ _QUERIES = (
     "SELECT id, name, sandbox, body FROM containers",
     "SELECT * FROM facts",
 )
-# What an error of these kinds says is about the machine, and the file may be sound (sqlite.org/rescode.html).
+# Errors of the machine rather than of the file, which may be intact (sqlite.org/rescode.html).
 _OUTSIDE = frozenset(
     (
         *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY),
@@ -44,7 +44,7 @@ _OUTSIDE = frozenset(
 )
 
 Restore = Callable[[sqlite3.Connection], int]
-"""Fills new tables; tells how many records it has put there."""
+"""Fills new tables; returns the number of restored records."""
 
 
 class Database:
@@ -57,13 +57,13 @@ class Database:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._connection: sqlite3.Connection | None = None
         self.intact = True
-        """False when the file was damaged or lost, so that what it had may not be known in full."""
+        """False: the file was damaged or lost, so records may be missing."""
 
     @classmethod
     async def open(cls, path: Path, restore: Restore, clock: Clock) -> "Database":
-        """Open or make the file. A damaged one is set aside with a loud message and made anew by ``restore``.
+        """Open or create the file. A damaged one is set aside, logged as an error, and re-created by ``restore``.
 
-        One of a newer version is kept in the same way. Transient: the disk is full or fails, and nothing was touched.
+        A file of a newer schema is treated in the same way. Transient: the disk is full or fails; nothing was changed.
         """
         database = cls(path, restore, clock)
         try:
@@ -81,10 +81,10 @@ class Database:
     ) -> _T:
         """Run the work as one transaction in the thread; it is committed when this returns.
 
-        It runs to its end, whatever becomes of the caller: a cancellation is passed on afterwards. ``committed`` or
-        ``refused`` is called in the thread before any other work.
+        It runs to its end: a cancellation of the caller is raised afterwards. ``committed`` or ``refused`` is called in
+        the thread before any other work.
 
-        Transient: the disk is full or fails; Permanent: the file is damaged. Nothing is changed then.
+        Transient: the disk is full or fails; Permanent: the file is damaged. In both cases nothing is changed.
         """
 
         def in_thread() -> _T:
@@ -101,7 +101,7 @@ class Database:
         return future.result()
 
     async def close(self) -> None:
-        """Write the log back and close the file."""
+        """Checkpoint the write-ahead log and close the file."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
@@ -116,12 +116,12 @@ class Database:
     def _failure(self, error: sqlite3.Error | OSError) -> PykubeletError:
         if isinstance(error, OSError) or _is_outside(error):
             return Transient(f"{self._path} cannot be read or written ({error}); is its disk full or read-only?")
-        return Permanent(f"{self._path} is damaged ({error}); restart the server, which makes it anew from its copies")
+        return Permanent(f"{self._path} is damaged ({error}); restart the server, which restores it from the copies")
 
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_room()
+            self._set_aside_obstacles()
             try:
                 self._connection = self._connect()
             except sqlite3.DatabaseError as error:
@@ -132,17 +132,17 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
 
-    def _make_room(self) -> None:
-        """Set aside what cannot be the file, or takes too long to check."""
+    def _set_aside_obstacles(self) -> None:
+        """Set aside files that cannot be the database, or are too large to check."""
         for suffix in ("", "-wal", "-shm"):
             part = self._path.with_name(self._path.name + suffix)
             if os.path.lexists(part) and not part.is_file():
-                self._set_aside(sqlite3.DatabaseError(f"{part.name} is no regular file"))
+                self._set_aside(sqlite3.DatabaseError(f"{part.name} is not a regular file"))
         if self._path.exists() and self._path.stat().st_size > _MOST:
             self._set_aside(sqlite3.DatabaseError(f"it is larger than {_MOST} bytes"))
 
     def _connect(self) -> sqlite3.Connection:
-        # Requests hold secrets; the files beside it get the same mode.
+        # Requests contain secrets; SQLite gives the files beside it the same mode.
         self._path.touch(mode=0o600)
         self._path.chmod(0o600)
         connection = sqlite3.connect(self._path, check_same_thread=False)
@@ -151,10 +151,12 @@ class Database:
             connection.execute("PRAGMA synchronous=NORMAL")
             (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if state != "ok":
-                raise sqlite3.DatabaseError(f"quick_check says: {state}")
+                raise sqlite3.DatabaseError(f"quick_check failed: {state}")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
-                raise sqlite3.DatabaseError(f"a newer version wrote it: schema {version}, this one knows {VERSION}")
+                raise sqlite3.DatabaseError(
+                    f"written by a newer version: schema {version}, this one supports {VERSION}"
+                )
             if version == 0:
                 self._make(connection)
             for query in _QUERIES:
@@ -165,7 +167,7 @@ class Database:
         return connection
 
     def _make(self, connection: sqlite3.Connection) -> None:
-        """Tables with what is known from elsewhere; all of it or, should the process end here, nothing."""
+        """Create the tables and restore the records, in one transaction."""
         connection.execute("BEGIN")
         with connection:
             for statement in _SCHEMA:
@@ -175,7 +177,7 @@ class Database:
         if restored or not self.intact:
             self.intact = False
             _log.error(
-                "the state file was damaged or lost; it was made anew from the copies of its records",
+                "state file damaged or lost: restored from the copies of its records",
                 extra={"file": str(self._path), "records": restored},
             )
 
@@ -188,7 +190,7 @@ class Database:
             number += 1
             aside = aside.with_name(f"{self._path.name}.damaged-{now}-{number}")
         _log.error(
-            "the state file cannot be used and is set aside",
+            "state file unusable: set aside",
             extra={"file": str(self._path), "kept_as": str(aside), "error": str(error)},
         )
         for suffix in ("", "-wal", "-shm"):
@@ -203,7 +205,7 @@ class Database:
 
 
 def _is_outside(error: sqlite3.Error) -> bool:
-    """Whether the error says nothing against the file itself. The low byte of a code is its kind."""
+    """Whether the error is not about the file itself. The low byte of a code is its primary code."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return False

@@ -1,4 +1,4 @@
-"""Sandbox and container records in the database, and a copy of each beside it."""
+"""Sandbox and container records in the database, with a copy of each in a file."""
 
 import logging
 import sqlite3
@@ -24,17 +24,17 @@ _Record = TypeVar("_Record", SandboxRecord, ContainerRecord)
 
 @dataclass(frozen=True, slots=True)
 class _Kind(Generic[_Record]):
-    """What differs between sandboxes and containers."""
+    """The differences between records of sandboxes and of containers."""
 
     table: str
     decoder: msgspec.json.Decoder[_Record]
     check: Callable[[bytes], object]
-    """Parses the request in a record."""
+    """Parses the request in a record; DecodeError: it is damaged."""
     row: Callable[[_Record], tuple[str, ...]]
-    """Its columns before the body."""
+    """The columns of a record before the body."""
 
     def decode(self, identity: str, body: bytes | None) -> _Record | None:
-        """The record of that id; None when it is damaged."""
+        """Decode the record of that id; None: it is damaged."""
         try:
             record = self.decoder.decode(body or b"")
             self.check(record.config)
@@ -43,7 +43,7 @@ class _Kind(Generic[_Record]):
         return record if record.id == identity else None
 
     def insert(self, connection: sqlite3.Connection, record: _Record, body: bytes, instead: str = "") -> int:
-        """Add a row; the number of rows added. ``instead``: as in ``INSERT OR IGNORE``."""
+        """Insert a row; return the number of inserted rows. ``instead``: a conflict clause, as ``OR IGNORE``."""
         row = (*self.row(record), body)
         places = ", ".join("?" * len(row))
         return connection.execute(f"INSERT {instead} INTO {self.table} VALUES ({places})", row).rowcount
@@ -64,7 +64,7 @@ _CONTAINER = _Kind(
 
 
 class Store:
-    """Where records outlive the process. The managers hold the same records in memory; they write here first."""
+    """The durable records. The managers hold the same records in memory; they write here first."""
 
     def __init__(self, database: Database, sandboxes: RecordCopies, containers: RecordCopies, clock: Clock) -> None:
         self._database = database
@@ -75,7 +75,7 @@ class Store:
 
     @classmethod
     async def open(cls, path: Path, clock: Clock | None = None) -> "Store":
-        """Open the file, or make it; a damaged one is made anew from the copies. Permanent, Transient."""
+        """Open or create the file; a damaged one is restored from the copies. Permanent, Transient."""
         sandboxes, containers = (
             RecordCopies(path.with_name("records") / table) for table in ("sandboxes", "containers")
         )
@@ -87,20 +87,20 @@ class Store:
         return cls(await Database.open(path, restore, clock), sandboxes, containers, clock)
 
     async def close(self) -> None:
-        """Write what a full disk has delayed, if there is room now, and close the file."""
+        """Write deferred changes, if the disk has space now, and close the file."""
         await self._writer.close()
 
     async def write_deferred(self) -> None:
-        """For ever: write what a full disk has delayed when there is room again."""
+        """Write deferred changes when the disk has space again; runs until cancelled."""
         await self._writer.write_deferred()
 
     @property
     def intact(self) -> bool:
-        """Whether everything that was ever remembered is known. Otherwise what is unknown is nobody's to remove."""
+        """Whether all records are known. Otherwise objects without a record must not be removed."""
         return self._intact
 
     async def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-        """Everything that is remembered. A damaged record is replaced by its copy."""
+        """Load all records. A damaged record is replaced by its copy."""
 
         def work(connection: sqlite3.Connection) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
             sandboxes = self._loaded(connection, _SANDBOX, self._sandboxes)
@@ -109,7 +109,7 @@ class Store:
         return await self._database.run(work)
 
     async def add_sandbox(self, record: SandboxRecord) -> None:
-        """Reserve the name and remember the sandbox. Conflict names the holder of a taken name; Transient."""
+        """Reserve the name and add the record of a sandbox. Conflict, with the holder: it is taken; Transient."""
 
         def work(connection: sqlite3.Connection) -> None:
             taken = connection.execute("SELECT id FROM sandboxes WHERE name = ?", (record.name,)).fetchone()
@@ -122,15 +122,15 @@ class Store:
         await self._writer.change(work)
 
     async def put_sandbox(self, record: SandboxRecord) -> None:
-        """Replace what is remembered of a sandbox. Transient: the disk is full, and it is not."""
+        """Replace the record of a sandbox. Transient: the disk is full; nothing was changed."""
         await self._writer.change(_replacing(_SANDBOX, record, self._sandboxes))
 
     async def note_sandbox(self, record: SandboxRecord) -> None:
-        """Like ``put_sandbox``, but a full disk delays it: for what the machine will tell the next server anyway."""
+        """Like ``put_sandbox``, but deferred if the disk is full: the next server sees the change on the machine."""
         await self._writer.change_or_defer(record.id, _replacing(_SANDBOX, record, self._sandboxes))
 
     async def delete_sandbox(self, sandbox: SandboxID) -> None:
-        """Forget a sandbox with its containers and free its name; a full disk delays it."""
+        """Delete the records of a sandbox and its containers, and free the names; deferred if the disk is full."""
         forget = _deleting("sandboxes", sandbox, self._sandboxes)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -141,7 +141,7 @@ class Store:
         await self._writer.change_or_defer(sandbox, work)
 
     async def add_container(self, record: ContainerRecord) -> None:
-        """Reserve the name in the sandbox and remember the container. Conflict names the holder of a taken name."""
+        """Reserve the name and add the record of a container. Conflict, with the holder: it is taken; Transient."""
 
         def work(connection: sqlite3.Connection) -> None:
             query = "SELECT id FROM containers WHERE sandbox = ? AND name = ?"
@@ -155,19 +155,19 @@ class Store:
         await self._writer.change(work)
 
     async def put_container(self, record: ContainerRecord) -> None:
-        """Replace what is remembered of a container. Transient: the disk is full, and it is not."""
+        """Replace the record of a container. Transient: the disk is full; nothing was changed."""
         await self._writer.change(_replacing(_CONTAINER, record, self._containers))
 
     async def note_container(self, record: ContainerRecord) -> None:
-        """Like ``put_container``, but a full disk delays it: for what the machine will tell the next server anyway."""
+        """Like ``put_container``, but deferred if the disk is full: the next server sees the change on the machine."""
         await self._writer.change_or_defer(record.id, _replacing(_CONTAINER, record, self._containers))
 
     async def delete_container(self, container: ContainerID) -> None:
-        """Forget a container and free its name; a full disk delays it."""
+        """Delete the record of a container and free its name; deferred if the disk is full."""
         await self._writer.change_or_defer(container, _deleting("containers", container, self._containers))
 
     async def exchange_fact(self, name: str, value: str) -> str:
-        """Remember a fact; returns what was remembered before, or an empty text. A full disk delays it."""
+        """Store a fact; return the previous value, or an empty string. Deferred if the disk is full."""
 
         def read(connection: sqlite3.Connection) -> str:
             row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
@@ -193,7 +193,7 @@ class Store:
                 body = copies.get(identity)
                 record = kind.decode(identity, body)
                 extra = {"id": identity, "table": kind.table, "copy": "used" if record else "damaged too"}
-                _log.error("a record in the state file is damaged", extra=extra)
+                _log.error("record in the state file damaged", extra=extra)
             if record is None:
                 self._intact = False
                 continue
@@ -208,13 +208,13 @@ class Store:
 
 
 def _restore(connection: sqlite3.Connection, copies: RecordCopies, kind: _Kind[_Record]) -> int:
-    """Fill a table from copies. Of two of one name, which a cut removal can leave, the newer counts."""
+    """Fill a table from copies. Of two with one name, which an interrupted removal can leave, the newer is used."""
     copies.prepare()
     found: list[tuple[_Record, bytes]] = []
     for identity, body in copies.all():
         record = kind.decode(identity, body)
         if record is None:
-            _log.error("a copy of a record is damaged", extra={"id": identity, "table": kind.table})
+            _log.error("copy of a record damaged", extra={"id": identity, "table": kind.table})
         else:
             found.append((record, body))
     found.sort(key=lambda each: each[0].created_at, reverse=True)

@@ -1,7 +1,7 @@
-"""The one queue of changes. The database's thread makes them in the order in which they were asked for.
+"""The queue of changes. The database's thread makes them in the order of the calls.
 
-A change that a full disk refuses, and that must not be lost, is owed. What is owed is known to that thread alone, and
-comes before the next change, so that of two states of a record the last one always wins.
+A change that fails because the disk is full, and that must not be lost, is deferred. Deferred changes are known to that
+thread only, and are made before the next change, so that the last state of a record always wins.
 """
 
 import asyncio
@@ -17,57 +17,57 @@ from pykubelet.criserver.store.database import Database
 
 _log = logging.getLogger(__name__)
 _RETRY: Seconds = 1.0
-_ITEM = "what is owed"
+_ITEM = "deferred changes"
 Work = Callable[[sqlite3.Connection], None]
 
 
 class Writer:
-    """Changes a database."""
+    """The writer of one database."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._deferred: dict[str, Work] = {}
-        """By id, in their order. Only the database's thread touches it."""
-        self._owing = asyncio.Event()
+        """Deferred changes by record id, in order. Only the database's thread uses it."""
+        self._has_deferred = asyncio.Event()
 
     async def change(self, work: Work) -> None:
-        """Make what is owed and this change, in one transaction. Transient: the disk is full, and it is not made."""
+        """Make the deferred changes and this one in one transaction. Transient: the disk is full, nothing changed."""
         await self._database.run(self._all_with(work), self._clear_deferred)
 
     async def change_or_defer(self, identity: str, work: Work) -> None:
-        """The same, but a full disk delays it. It takes the place of what is owed for the same record."""
+        """Make a change, or defer it if the disk is full. It replaces the deferred change of the same record."""
 
-        def owe(error: PykubeletError) -> None:
+        def defer(error: PykubeletError) -> None:
             if isinstance(error, Transient):
-                # At the end: it may need what others owe.
+                # At the end: it may depend on other deferred changes.
                 self._deferred.pop(identity, None)
                 self._deferred[identity] = work
 
         try:
-            await self._database.run(self._all_with(work), self._clear_deferred, owe)
+            await self._database.run(self._all_with(work), self._clear_deferred, defer)
         except Transient as error:
-            self._owing.set()
-            _log.error("a record is not written yet", extra={"id": identity, "error": str(error)})
+            self._has_deferred.set()
+            _log.error("record not written: retrying", extra={"id": identity, "error": str(error)})
 
     async def write_deferred(self) -> None:
-        """For ever: try again what is owed, also when no other change comes."""
+        """Retry deferred changes, also when no other change comes; runs until cancelled."""
         guard = Guard("store.owed", self._clock.monotonic, initial=_RETRY, maximum=60 * _RETRY)
         while True:
-            await self._owing.wait()
+            await self._has_deferred.wait()
             await self._clock.sleep(max(_RETRY, guard.delay(_ITEM)))
-            self._owing.clear()
+            self._has_deferred.clear()
             with guard.item(_ITEM) as attempt:
                 await self.change(_nothing)
             if attempt.error is not None:
-                self._owing.set()
+                self._has_deferred.set()
 
     async def close(self) -> None:
-        """Write what is owed, if the disk lets it, and close the file."""
+        """Make the deferred changes, if the disk has space, and close the file."""
         try:
             await self.change(_nothing)
         except PykubeletError as error:
-            _log.error("records are not written", extra={"ids": sorted(self._deferred), "error": str(error)})
+            _log.error("records not written", extra={"ids": sorted(self._deferred), "error": str(error)})
         finally:
             await self._database.close()
 
@@ -83,4 +83,4 @@ class Writer:
 
 
 def _nothing(connection: sqlite3.Connection) -> None:
-    """What is owed comes by itself."""
+    """Make no change of its own: the deferred ones come with it."""

@@ -1,7 +1,8 @@
-"""Has a runtime server run beside the agent: finds the one that runs, starts one, starts it again when it dies.
+"""The runtime supervisor: runs a runtime server beside the agent. It finds a running one, or starts and restarts it.
 
-The server is a daemon in a session of its own. It outlives the agent, whose next start finds it by the note that it
-leaves in its run directory. Called by ``pykubelet run`` when no other runtime is named.
+The server is a daemon in its own session. It outlives the agent; the next agent finds it by the note in the server's
+run directory. Used by ``pykubelet run`` when no other runtime is configured. Imports ``config``, ``directories``,
+``processes`` and ``types`` of the server only. Start reading at ``manager.py``.
 """
 
 from pykubelet.criserver.supervisor.manager import RuntimeSupervisor, SupervisorConfig

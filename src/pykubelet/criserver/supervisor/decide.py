@@ -1,4 +1,4 @@
-"""What an agent does with the server that it finds. Pure."""
+"""Decides what an agent does with the runtime server that it finds. Pure."""
 
 from enum import Enum, auto
 
@@ -6,20 +6,20 @@ from pykubelet.criserver.supervisor.types import ServerNote
 
 
 class Step(Enum):
-    """What to do."""
+    """What to do with the server that was found."""
 
     START = auto()
-    """None runs."""
+    """No server is running: start one."""
     ADOPT = auto()
-    """It is as wanted."""
+    """It has the wanted version and settings: use it."""
     REPLACE = auto()
-    """Another agent started it, with another version or other settings: end it in order, and start ours."""
+    """An agent started it with another version or settings: stop it gracefully and start another."""
     TOLERATE = auto()
-    """It differs, but a person started it: use it, and say so."""
+    """A person started it with another version or settings: use it, and log a warning."""
 
 
 def step(found: ServerNote | None, alive: bool, wanted: ServerNote) -> Step:
-    """``found`` is the note in the run directory, ``alive`` whether its process runs, ``wanted`` what to start."""
+    """Decide the step. ``found``: the note in the run directory; ``alive``: its process runs; ``wanted``: to start."""
     if found is None or not alive:
         return Step.START
     if (found.version, found.settings) == (wanted.version, wanted.settings):

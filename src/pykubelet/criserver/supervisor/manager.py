@@ -1,4 +1,4 @@
-"""Starts, adopts and restarts the server."""
+"""Starts, adopts and restarts the runtime server."""
 
 import asyncio
 import contextlib
@@ -31,28 +31,28 @@ _PATIENCE: Seconds = 10.0
 _ENDING: Seconds = 30.0
 _TRIES = 3
 _MAX_LOG = 16 * MIB
-_LAST_WORDS = 2048
-_NOBODY = ProcessRef(0, 0)
+_LOG_TAIL = 2048
+_NO_PROCESS = ProcessRef(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorConfig:
-    """What server to have."""
+    """The server to run."""
 
     settings: Settings
     file: Path | None = None
-    """The configuration file that the settings come from."""
+    """The configuration file that the settings were read from."""
     flags: tuple[str, ...] = ()
-    """Further flags of ``pykubelet criserver``."""
+    """Additional flags of ``pykubelet criserver``."""
 
     @property
     def log(self) -> Path:
-        """Where the server's own log goes."""
+        """The server's log file."""
         return self.settings.root / "criserver.log"
 
 
 class RuntimeSupervisor:
-    """Keeps one server. Ending the supervisor leaves the server running."""
+    """Supervisor of one server. When the supervisor ends, the server keeps running."""
 
     def __init__(self, config: SupervisorConfig, clock: Clock) -> None:
         self._config = config
@@ -60,23 +60,23 @@ class RuntimeSupervisor:
         self._server: _Server | None = None
 
     async def start(self) -> None:
-        """Have a server that answers. Permanent with its last words when it ends at its start."""
+        """Find or start a server, and wait until it listens. Permanent, with its last log line: it ended early."""
         for _ in range(_TRIES):
             self.close()
             self._server = await self._find()
-            if await self._answers(self._server):
+            if await self._wait_until_listening(self._server):
                 return
-            # One that found the directories locked has lost a race with another agent's, which the next look finds.
-            if not await blocking.call("supervisor", self._somebody_runs):
+            # A server that found its directories locked has lost a race with another agent's server: adopt that one.
+            if not await blocking.call("supervisor", self._is_server_running):
                 break
         self.close()
         raise Permanent(
-            f"the runtime server ended at its start: {await blocking.call('supervisor', self._last_words)} "
+            f"the runtime server ended while starting: {await blocking.call('supervisor', self._last_log_line)} "
             f"(its log: {self._config.log}; --container-runtime-endpoint names another runtime)"
         )
 
     async def run(self) -> None:
-        """For ever: start the server again when it has ended. ``start`` comes first."""
+        """Restart the server whenever it ends; runs until cancelled. Call ``start`` first."""
         backoff = Backoff(0.2, 30.0, 2.0, 120.0, 0.1)
         guard = Guard("supervisor.server", self._clock.monotonic)
         while True:
@@ -86,7 +86,7 @@ class RuntimeSupervisor:
                 self.close()
             delay = backoff.next("criserver", self._clock.monotonic())
             _log.error(
-                "the runtime server has ended; starting it again",
+                "runtime server ended: restarting",
                 extra={"log": str(self._config.log), "delay_s": round(delay, 3)},
             )
             await self._clock.sleep(delay)
@@ -94,35 +94,35 @@ class RuntimeSupervisor:
                 await self.start()
 
     def close(self) -> None:
-        """Let go of the server; it runs on."""
+        """Release the handle of the server, which keeps running."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     async def _find(self) -> "_Server":
-        """The server that runs, or one that has just been started."""
+        """Return the running server, or start one."""
         settings = self._config.settings
         note = await blocking.call("supervisor", read_note, settings.run)
         process = open_process(note.process) if note else None
-        what = step(note, process is not None, note_of(settings, _NOBODY, True))
+        what = step(note, process is not None, note_of(settings, _NO_PROCESS, True))
         if process is not None and note is not None:
             facts = {"pid": process.pid, "version": note.version}
             match what:
                 case Step.ADOPT:
-                    _log.info("found the runtime server running", extra=facts)
+                    _log.info("runtime server found: adopted", extra=facts)
                     return _Server(process)
                 case Step.TOLERATE:
-                    _log.warning("a runtime server with another version or other settings is used", extra=facts)
+                    _log.warning("runtime server found: using it, though its version or settings differ", extra=facts)
                     return _Server(process)
                 case Step.REPLACE | Step.START:
-                    _log.info("ending the runtime server of another version or other settings", extra=facts)
+                    _log.info("runtime server found: stopping it, since its version or settings differ", extra=facts)
                     with process:
                         await _end(process)
         child = await blocking.call_to_end("supervisor", self._spawn)
-        _log.info("started the runtime server", extra={"pid": child.pid, "log": str(self._config.log)})
+        _log.info("runtime server started", extra={"pid": child.pid, "log": str(self._config.log)})
         return _Server(PidFd(child.pid), child)
 
-    def _somebody_runs(self) -> bool:
+    def _is_server_running(self) -> bool:
         note = read_note(self._config.settings.run)
         return note is not None and is_alive(note.process)
 
@@ -137,26 +137,26 @@ class RuntimeSupervisor:
         settings = config.settings
         basics = ("--root", str(settings.root), "--run", str(settings.run), "--cgroup-manager", settings.cgroup_manager)
         file = ("--config", str(config.file)) if config.file else ()
-        # -P: what lies in the current directory is no module of ours.
+        # -P: import no modules from the current directory.
         argv = [sys.executable, "-P", "-m", "pykubelet.cli", "criserver", *basics, *file, *config.flags, "--kept"]
         return detach(argv, log=config.log, env=_environment())
 
-    async def _answers(self, server: "_Server") -> bool:
-        """Wait until it listens; False when it ends before. At its start it may have a lot to recover."""
+    async def _wait_until_listening(self, server: "_Server") -> bool:
+        """Wait until the server listens, which recovery can delay; False when it ends before."""
         patience = self._clock.monotonic() + _PATIENCE
         while not server.process.exited():
             if await blocking.call("supervisor", listener, self._config.settings.socket) == server.process.pid:
                 return True
             if self._clock.monotonic() > patience:
-                _log.warning("still waiting for the runtime server", extra={"log": str(self._config.log)})
+                _log.warning("runtime server not listening yet: waiting", extra={"log": str(self._config.log)})
                 patience += _PATIENCE
             await self._clock.sleep(_LOOK)
         return False
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         try:
             with self._config.log.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
                 lines = file.read().decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
@@ -164,7 +164,7 @@ class RuntimeSupervisor:
 
 
 class _Server:
-    """A process, whoever its parent is."""
+    """The process of a server, which may be our child or not."""
 
     def __init__(self, process: PidFd, child: Detached | None = None) -> None:
         self.process = process
@@ -177,7 +177,7 @@ class _Server:
 
 
 async def _end(process: PidFd) -> None:
-    """End a server; its containers run on."""
+    """Stop a server; its containers keep running."""
     with contextlib.suppress(NotFound):
         process.send_signal(signal.SIGTERM)
         try:
@@ -189,7 +189,7 @@ async def _end(process: PidFd) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with module directories that do not depend on the current directory."""
+    """Return this process's environment, with absolute directories in PYTHONPATH."""
     environment = dict(os.environ)
     if directories := environment.get("PYTHONPATH"):
         environment["PYTHONPATH"] = os.pathsep.join(

@@ -1,4 +1,4 @@
-"""The note in the run directory by which a running server is found. Blocking."""
+"""The note in the run directory by which an agent finds a running server. Blocking."""
 
 import hashlib
 from pathlib import Path
@@ -18,13 +18,13 @@ _LIMIT = 1 << 20
 
 
 def note_of(settings: Settings, process: ProcessRef, kept: bool) -> ServerNote:
-    """The note of a server with these settings, of this very version."""
+    """Build the note of a server with these settings and the version of this program."""
     text = msgspec.json.encode(settings, enc_hook=str, order="deterministic")
     return ServerNote(process, __version__, hashlib.sha256(text).hexdigest(), kept)
 
 
 def read_note(run: Path) -> ServerNote | None:
-    """The note in a run directory; its server may have ended. None when there is none that can be read."""
+    """Read the note in a run directory; its server may have ended. None: there is no readable note."""
     try:
         return msgspec.json.decode(read_regular(run / _FILE, _LIMIT), type=ServerNote)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -32,6 +32,6 @@ def read_note(run: Path) -> ServerNote | None:
 
 
 def write_note(run: Path, note: ServerNote) -> None:
-    """Leave it in the run directory, whose lock the caller holds."""
+    """Write the note to the run directory, whose lock the caller holds."""
     set_aside_obstacle(run / _FILE)
     write_atomic(run / _FILE, msgspec.json.encode(note))

@@ -1,4 +1,4 @@
-"""What a running server says of itself."""
+"""The note that a running server leaves in its run directory."""
 
 from msgspec import Struct
 
@@ -6,11 +6,11 @@ from pykubelet.criserver.types import ProcessRef
 
 
 class ServerNote(Struct, frozen=True):
-    """One server: its process, and by what it differs from another."""
+    """A running server: its process, version and settings."""
 
     process: ProcessRef
     version: str
     settings: str
-    """A digest of its settings."""
+    """SHA-256 digest of its settings."""
     kept: bool
     """Started by an agent, not by a person: the agent may end it to start another."""

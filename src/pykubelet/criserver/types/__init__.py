@@ -1,4 +1,7 @@
-"""Values that several rooms of the server share."""
+"""Values that several packages of the runtime server share: identifiers, records, user namespaces.
+
+Imports nothing of the server. Start reading at ``records.py``.
+"""
 
 from pykubelet.criserver.types.ids import ContainerID, SandboxID, new_id
 from pykubelet.criserver.types.protected import ProtectedIds

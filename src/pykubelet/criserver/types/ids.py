@@ -8,5 +8,5 @@ ContainerID = NewType("ContainerID", str)
 
 
 def new_id() -> str:
-    """64 random hexadecimal digits, as every CRI runtime gives."""
+    """Create an id: 64 random hexadecimal digits, as with every CRI runtime."""
     return secrets.token_hex(32)

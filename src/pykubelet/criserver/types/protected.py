@@ -1,18 +1,18 @@
-"""What recovery finds on the machine, does not know, and must not touch."""
+"""Sandboxes and containers without a record that recovery must not remove."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedIds:
-    """Ids of sandboxes and containers that no record speaks of, and that are left as they are.
+    """Ids of sandboxes and containers that have no record and are not removed.
 
-    Only damage to the records brings such a thing about, and what runs is worth more than tidiness.
+    They exist only when records were damaged or lost: then a running container matters more than a clean machine.
     """
 
     ids: frozenset[str] = frozenset()
     everything: bool = False
-    """The records are not known in full, so nothing that they do not speak of is touched."""
+    """The records are incomplete, so nothing without a record is removed."""
 
     def __contains__(self, identity: str) -> bool:
         return self.everything or identity in self.ids

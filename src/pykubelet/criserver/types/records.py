@@ -1,6 +1,6 @@
-"""What is remembered of a sandbox and of a container, across restarts and reboots.
+"""Records of sandboxes and containers, stored across restarts and reboots.
 
-The request's messages are kept as they came (``config``), since status calls give most of them back. Times are
+The messages of requests are stored unchanged (``config``), since status calls return most of their fields. Times are
 nanoseconds since the epoch, as in CRI; 0 means "not yet".
 """
 
@@ -14,16 +14,16 @@ from pykubelet.criserver.types.ids import ContainerID, SandboxID
 
 
 class ProcessRef(Struct, frozen=True):
-    """One process: its number, the tick at which it started and the boot, so that no other is taken for it."""
+    """One process, identified by its PID, the clock tick at which it started, and the boot."""
 
     pid: int
     started: int
     boot: str = ""
-    """Boot id; empty in what was written before there was one."""
+    """Boot id; empty in records of versions that did not store it."""
 
 
 class SandboxPhase(StrEnum):
-    """A sandbox's way. What a crash leaves in MAKING is undone; REMOVING is finished."""
+    """The phase of a sandbox. After a crash recovery undoes MAKING and finishes REMOVING."""
 
     MAKING = "making"
     READY = "ready"
@@ -36,7 +36,7 @@ class SandboxRecord(Struct, frozen=True):
 
     id: SandboxID
     name: str
-    """What may exist once: pod name, namespace, uid and attempt."""
+    """Unique: pod name, namespace, uid and attempt."""
     handler: str
     config: bytes
     """``PodSandboxConfig``."""
@@ -44,15 +44,15 @@ class SandboxRecord(Struct, frozen=True):
     phase: SandboxPhase = SandboxPhase.MAKING
     ips: tuple[str, ...] = ()
     infra: ProcessRef | None = None
-    """The process that holds a shared PID namespace open, if there is one."""
+    """The infra process that holds a shared PID namespace open, if there is one."""
     request: str = ""
-    """Digest of what was asked for: a retry of the same request gets this sandbox."""
+    """Digest of the request: a retry of the same request gets this sandbox."""
     boot: str = ""
-    """Id of the boot in which it was made; empty in what was written before there was one."""
+    """Id of the boot in which it was created; empty in records of versions that did not store it."""
 
 
 class ContainerPhase(StrEnum):
-    """A container's way. MAKING and REMOVING are undone or finished by recovery; a start that was cut is undone too."""
+    """The phase of a container. Recovery undoes MAKING and interrupted starts, and finishes REMOVING."""
 
     MAKING = "making"
     CREATED = "created"
@@ -62,7 +62,7 @@ class ContainerPhase(StrEnum):
 
 
 class ContainerUser(Struct, frozen=True):
-    """As whom the container's first process runs."""
+    """The user and groups of the container's first process."""
 
     uid: int = 0
     gid: int = 0
@@ -76,10 +76,10 @@ class ContainerRecord(Struct, frozen=True):
 
     id: ContainerID
     name: str
-    """What may exist once: container name and attempt in a sandbox."""
+    """Unique in a sandbox: container name and attempt."""
     sandbox_id: SandboxID
     config: bytes
-    """``ContainerConfig``, with the resources last asked for."""
+    """``ContainerConfig``, with the resources of the last update."""
     created_at: int
     image_id: str
     image_ref: str
@@ -97,11 +97,11 @@ class ContainerRecord(Struct, frozen=True):
     monitor: ProcessRef | None = None
     """Its conmon."""
     pod_oom_kills: int = 0
-    """How often the kernel had killed in its pod for want of memory when it was started."""
+    """The OOM kills that the kernel had counted in its pod when it was started."""
     request: str = ""
-    """Digest of what was asked for: a retry of the same request gets this container."""
+    """Digest of the request: a retry of the same request gets this container."""
 
 
 def request_digest(config: Message) -> str:
-    """What a retried request is known by."""
+    """Compute the digest by which a retry of the same request is recognized."""
     return hashlib.sha256(config.SerializeToString(deterministic=True)).hexdigest()

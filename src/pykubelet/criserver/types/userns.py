@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IdMap:
-    """Which ids of the node stand for those of a pod, which begin at 0: the first one, and how many."""
+    """The ids of the node that a pod's ids, from 0 on, are mapped to: the first one, and how many."""
 
     uid: int
     gid: int
@@ -15,7 +15,7 @@ class IdMap:
 
 @dataclass(frozen=True, slots=True)
 class UserNamespace:
-    """Where it is pinned, and its ids."""
+    """A user namespace: the path where it is pinned, and its id map."""
 
     path: str
     ids: IdMap

@@ -158,9 +158,9 @@ class Rig:
         return self.manager.get(await self.manager.create(SANDBOX, config))
 
     def forget_launches(self) -> None:
-        """As if the server were killed: nobody undoes what waits for its start."""
-        for ahead in self.manager._launcher._ahead.values():
-            ahead.taken.set()
+        """Abandon pre-launches, as if the server were killed: they are not undone."""
+        for prelaunch in self.manager._launcher._prelaunches.values():
+            prelaunch.claimed.set()
 
     async def recover(self) -> None:
         """As a new server does with the records of the old one."""
@@ -170,7 +170,7 @@ class Rig:
 
 @asynccontextmanager
 async def rig_in(directory: Path) -> AsyncIterator[Rig]:
-    """A server's life; leaving it is its death: containers run on and nobody watches."""
+    """The life of a server; leaving the context kills it: containers keep running unwatched."""
     store = await Store.open(directory / "state.db")
     try:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:

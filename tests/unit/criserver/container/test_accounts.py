@@ -1,4 +1,4 @@
-"""The accounts of an image: found inside it, and cheap however many somebody has put there."""
+"""The accounts of an image: found inside it, at low cost however many there are."""
 
 import time
 import tracemalloc

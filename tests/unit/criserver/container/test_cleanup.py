@@ -1,4 +1,4 @@
-"""What a container leaves is removed without holding up others."""
+"""Leftovers of a container are removed without delaying other containers."""
 
 import asyncio
 import os
@@ -21,17 +21,17 @@ _HUNG = 3 * (os.cpu_count() or 1) + 8
 
 
 class HungCgroups:
-    """Cgroups whose removal hangs in the kernel until they are let go."""
+    """Cgroups whose removal hangs in the kernel until they are released."""
 
     def __init__(self) -> None:
-        self.let_go = threading.Event()
+        self.released = threading.Event()
         self.hanging = 0
         self.deleted: list[str] = []
 
     def delete(self, path: str) -> None:
         if path.startswith("/hung"):
             self.hanging += 1
-            self.let_go.wait()
+            self.released.wait()
         self.deleted.append(path)
 
 
@@ -61,4 +61,4 @@ async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: 
                 await cleanup.delete(_container("other"), runtime)
             assert cgroups.deleted == ["/other"]
         finally:
-            cgroups.let_go.set()
+            cgroups.released.set()

@@ -85,7 +85,7 @@ def test_recovery(phase: ContainerPhase, traces: dict[str, bool], expected: Reco
         (137, {"pod_kills": -1}, False),
     ],
 )
-def test_ends_for_want_of_memory(code: int, facts: dict[str, int], expected: bool) -> None:
+def test_oom_killed_from_conmon_and_kernel_counts(code: int, facts: dict[str, int], expected: bool) -> None:
     given = {"noted": False, "kills": 0, "pod_kills": 0, "by_us": False} | facts
     assert oom_killed(code, **given) is expected  # type: ignore[arg-type]  # one table for flags and counts
 

@@ -73,7 +73,7 @@ async def test_an_exit_by_itself(tmp_path: Path) -> None:
             rig.manager.running(container.id)
 
 
-async def test_who_was_killed_for_want_of_memory(tmp_path: Path) -> None:
+async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         rig.oom_kills = 1
         container = await rig.create("sh", "-c", "kill -9 $$")
@@ -255,7 +255,7 @@ async def test_unknown_containers(tmp_path: Path, sound: bool) -> None:
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_a_lost_state_file_costs_nobody_its_container(tmp_path: Path) -> None:
+async def test_lost_state_file_costs_no_pod_its_container(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
         await rig.manager.start(running.id)

@@ -32,8 +32,8 @@ async def _waiting(rig: Rig, container: Container) -> int:
 
 async def _launched(rig: Rig, *containers: Container) -> None:
     """Wait until their launches have come to an end, good or bad."""
-    aheads = [rig.manager._launcher._ahead[each.id] for each in containers]
-    await until(lambda: all(each.made.done() for each in aheads))
+    prelaunches = [rig.manager._launcher._prelaunches[each.id] for each in containers]
+    await until(lambda: all(each.result.done() for each in prelaunches))
 
 
 def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
@@ -87,7 +87,7 @@ async def test_what_undoes_it(tmp_path: Path, act: Callable[[Rig, Container], Aw
         rig.sandbox.logs = str(tmp_path / "logs")
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container) if begun else 1 << 30
-        launch = rig.manager._launcher._ahead[container.id].task
+        launch = rig.manager._launcher._prelaunches[container.id].task
         assert launch is not None
         await act(rig, container)
         await asyncio.wait({launch})
@@ -121,7 +121,7 @@ async def test_a_sandbox_that_stops_first(tmp_path: Path) -> None:
 
 
 async def test_new_limits_reach_it(tmp_path: Path) -> None:
-    """It is launched anew with them."""
+    """It is launched again with them."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         before = await _waiting(rig, container)
@@ -148,7 +148,7 @@ async def test_one_that_dies_before_its_start(tmp_path: Path) -> None:
         await rig.manager.remove(container.id)
 
 
-async def test_what_is_never_started_is_let_go(tmp_path: Path) -> None:
+async def test_container_that_is_never_started_is_undone_after_the_timeout(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         manager = ContainerManager(replace(rig.deps, prelaunch_timeout=0.2))
         rig.manager = manager
@@ -187,7 +187,7 @@ async def test_hooks_run_at_the_start(tmp_path: Path) -> None:
         await rig.manager.stop(container.id, 0)
         container.config.CDI_devices.add(name="vendor.example/device=one")
         rig.manager._launcher.begin(container)
-        assert not rig.manager._launcher.ahead(container)
+        assert not rig.manager._launcher.is_prelaunched(container)
         await rig.manager.start(container.id)
         assert container.running
         assert (tmp_path / "oci" / "started-by-program").exists()

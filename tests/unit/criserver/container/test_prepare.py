@@ -48,7 +48,7 @@ def test_devices() -> None:
         pb.ContainerConfig(devices=[pb.Device(container_path="/dev/n", host_path="/dev/null", permissions="r")])
     )
     assert (device.target, device.kind, device.major, device.minor, device.access) == ("/dev/n", "c", 1, 3, "r")
-    with pytest.raises(Invalid, match="no device"):
+    with pytest.raises(Invalid, match="not a device"):
         prepare.find_devices(pb.ContainerConfig(devices=[pb.Device(container_path="/d", host_path="/etc/passwd")]))
 
 

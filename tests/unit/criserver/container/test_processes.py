@@ -45,21 +45,21 @@ def test_monitors_are_found_by_their_command_line() -> None:
     assert ContainerID("c1") not in monitors("conmon-stand-in")
 
 
-def test_commands_that_nobody_hears_are_ended(tmp_path: Path) -> None:
+def test_exec_commands_without_a_client_are_killed(tmp_path: Path) -> None:
     mine = Path("/proc/self/cgroup").read_text().split("/")[-1].strip() or "/"
-    with subprocess.Popen(["sleep", "60"]) as command, subprocess.Popen(["sleep", "60"]) as stranger:
+    with subprocess.Popen(["sleep", "60"]) as command, subprocess.Popen(["sleep", "60"]) as other:
         (tmp_path / "exec-a").mkdir()
         (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
         (tmp_path / "exec-b").mkdir()
         (tmp_path / "call-c").mkdir()
-        (tmp_path / "call-c" / "pid").write_text(str(stranger.pid))
+        (tmp_path / "call-c" / "pid").write_text(str(other.pid))
         end_commands(tmp_path, ["no-such-container"])
         assert command.poll() is None
         end_commands(tmp_path, [mine])
         assert command.wait(10) == -signal.SIGKILL
-        assert stranger.poll() is None
+        assert other.poll() is None
         end_commands(tmp_path, [mine])
-        stranger.kill()
+        other.kill()
 
 
 @contextmanager

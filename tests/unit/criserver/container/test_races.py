@@ -170,7 +170,7 @@ async def test_creation_under_way_when_its_sandbox_is_stopped_is_refused(
         creation = asyncio.ensure_future(rig.create())
         await gate.reached.wait()
         await act(rig, None)
-        with pytest.raises(Permanent, match="creation of container app_0 was ended: its sandbox was"):
+        with pytest.raises(Permanent, match="creation of container app_0 was cancelled: its sandbox was"):
             await creation
         assert list(rig.manager.all()) == rig.manager.of_sandbox(SANDBOX) == []
         assert (await rig.store.load())[1] == []
@@ -345,7 +345,7 @@ async def test_command_in_a_container_removed_meanwhile_is_not_found(tmp_path: P
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         await rig.manager.remove(container.id)
-        with pytest.raises(NotFound, match="has no bundle any more"):
+        with pytest.raises(NotFound, match="has no bundle"):
             await rig.manager.exec_process(container, ["true"])
 
 
@@ -368,7 +368,7 @@ async def test_launch_cut_before_its_monitor_notes_its_number_leaves_no_monitor(
         start = asyncio.ensure_future(rig.manager.start(container.id))
         await gate.reached.wait()
         await _stop_all(rig, container)
-        with pytest.raises(Permanent, match="was ended"):
+        with pytest.raises(Permanent, match="was cancelled"):
             await start
         assert not _lives(container, tmp_path)
         await rig.manager.remove_all(SANDBOX)

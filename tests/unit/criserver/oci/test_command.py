@@ -59,12 +59,12 @@ def test_command_that_runs_is_killed(tmp_path: Path) -> None:
     assert command.open() is None
 
 
-def test_command_number_of_a_stranger_spares_it(tmp_path: Path) -> None:
-    with strange_process() as stranger:
-        command = _noted(tmp_path, stranger.pid, None)
+def test_command_whose_pid_was_reused_spares_the_other_process(tmp_path: Path) -> None:
+    with strange_process() as other:
+        command = _noted(tmp_path, other.pid, None)
         assert command.open() is None
         command.kill()
-        assert stranger.poll() is None
+        assert other.poll() is None
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -100,6 +100,6 @@ def test_command_note_that_names_no_command_kills_nothing(tmp_path: Path, noted:
     command.kill()
 
 
-def test_parent_of_nobody_is_none() -> None:
+def test_parent_of_no_process_is_none() -> None:
     assert parent_of(os.getpid()) == os.getppid()
     assert parent_of(2**22 + 1) is None

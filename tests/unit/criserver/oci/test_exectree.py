@@ -46,23 +46,23 @@ def test_a_command_dies_with_what_it_has_left_behind() -> None:
 
 
 def test_process_that_is_not_the_commands_is_spared() -> None:
-    with strange_process() as stranger:
+    with strange_process() as other:
         asked: list[int] = []
 
         def belongs(pid: int) -> bool:
             asked.append(pid)
             return False
 
-        kill_tree(stranger.pid, belongs)
-        assert asked == [stranger.pid]
-        assert stranger.poll() is None
+        kill_tree(other.pid, belongs)
+        assert asked == [other.pid]
+        assert other.poll() is None
 
 
 def test_listed_process_whose_number_was_reused_is_spared() -> None:
-    with strange_process() as stranger:
-        listed = Row(stranger.pid, 1, stranger.pid, False, started=1)
+    with strange_process() as other:
+        listed = Row(other.pid, 1, other.pid, False, started=1)
         assert not exectree._kill(listed, lambda _: True)
-        assert stranger.poll() is None
+        assert other.poll() is None
 
 
 def _still_runs(pid: int) -> None:

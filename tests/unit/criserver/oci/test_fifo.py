@@ -68,7 +68,7 @@ async def test_a_program_that_ends_at_once(state: Path) -> None:
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [("sleep 0.1", "has died before"), (': > "$0"; sleep 1', "did not become"), ("exit 0", "has died")],
+    [("sleep 0.1", "has died before"), (': > "$0"; sleep 1', "did not execute"), ("exit 0", "has died")],
 )
 async def test_one_that_dies_before(state: Path, script: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.criserver.oci.fifo._LAST", 0.3)

@@ -73,10 +73,10 @@ async def test_exec_timeout_with_a_number_that_is_another_process_spares_that(
     runtime: OciRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pykubelet.criserver.oci.runtime._REAP", 0.1)
-    with strange_process() as stranger:
+    with strange_process() as other:
         with pytest.raises(ProgramTimeout):
-            await runtime.execute(C1, {"args": ["/hangs", str(stranger.pid)]}, 1)
-        assert stranger.poll() is None
+            await runtime.execute(C1, {"args": ["/hangs", str(other.pid)]}, 1)
+        assert other.poll() is None
 
 
 async def test_a_cancelled_call_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_features(runtime: OciRuntime, said: str, recursive: bool, users: 
     [("runc", True, 0), ("runc", False, 1), ("crun", True, 1), ("runc-hooked", True, 1)],
 )
 async def test_a_delete_of_what_has_no_cgroup_any_more(tmp_path: Path, program: str, emptied: bool, calls: int) -> None:
-    """Plain runc need not be run for it; what another program has to do nobody knows."""
+    """Plain runc need not be run for it; what another program has to do is unknown."""
     notes, state = tmp_path / "notes", tmp_path / "oci" / C1
     state.mkdir(parents=True)
     (state / "state.json").touch()

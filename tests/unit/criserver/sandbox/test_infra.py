@@ -139,7 +139,7 @@ async def test_the_program_of_an_image_in_a_user_namespace(tmp_path: Path) -> No
     [
         ("", FakePause(Path(), ()), ""),
         ("pause:1", FakePause(Path(), (), Transient("registry is down")), "registry is down"),
-        ("pause:1", FakePause(Path(), ()), "names no program"),
+        ("pause:1", FakePause(Path(), ()), "defines no program"),
     ],
 )
 async def test_the_nodes_own_program(

@@ -194,7 +194,7 @@ async def test_a_caller_that_goes_away_cancels_its_pull(
     await asyncio.wait({waiting})
 
 
-def test_the_file_of_registries_is_read_anew(tmp_path: Path) -> None:
+def test_the_file_of_registries_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "registries.toml"
     table = RegistryTable(path, {"a": RegistryHost(plain_http=True), "b": RegistryHost()})
     assert set(table.hosts()) == {"a", "b"}

@@ -36,7 +36,7 @@ def _connects(path: Path) -> bool:
 
 
 async def _serve(path: Path) -> None:
-    """Serve on it until somebody has heard an answer."""
+    """Serve on it until a client has got an answer."""
     server = asyncio.create_task(CriServer(path, (), ()).run())
     try:
         await until(lambda: server.done() or (path.exists() and path.stat().st_mode & 0o777 == 0o660))
@@ -54,13 +54,13 @@ async def test_a_dead_servers_socket_is_taken_though_a_child_holds_it(tmp_path: 
     command = [sys.executable, "-c", _DYING, str(path)]
     child = int(await asyncio.to_thread(subprocess.check_output, command))
     try:
-        assert _connects(path), "nobody will ever answer"
+        assert _connects(path), "no process will ever answer"
         await _serve(path)
     finally:
         os.kill(child, signal.SIGKILL)
 
 
-async def test_a_file_that_nobody_listens_on_is_taken(tmp_path: Path) -> None:
+async def test_stale_socket_without_a_listener_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as closed:
         closed.bind(str(path))

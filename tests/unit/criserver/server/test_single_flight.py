@@ -10,7 +10,7 @@ from pykubelet.testing.wait import until
 
 
 class Maker:
-    """Counts creations; each waits to be let go."""
+    """Counts creations; each waits until it is released."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -31,7 +31,7 @@ async def test_a_second_caller_joins_the_first() -> None:
         maker = Maker()
         calls = [asyncio.ensure_future(creations.run("a", b"x", maker.create)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(Conflict, match="under way"):
+        with pytest.raises(Conflict, match="in progress"):
             await creations.run("a", b"other", maker.create)
         maker.go.set()
         assert await asyncio.gather(*calls) == ["id-1", "id-1"]

@@ -70,7 +70,7 @@ async def test_urls() -> None:
     [
         ({"cmd": ["ls"]}, "at least one"),
         ({"stdout": True}, "needs a command"),
-        ({"cmd": ["ls"], "stdout": True, "stderr": True, "tty": True}, "no stderr"),
+        ({"cmd": ["ls"], "stdout": True, "stderr": True, "tty": True}, "separate stderr"),
     ],
 )
 async def test_exec_that_makes_no_sense(fields: dict[str, bool | list[str]], words: str) -> None:
@@ -90,5 +90,5 @@ async def test_what_is_not_there() -> None:
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
 async def test_ports_that_are_none(port: int) -> None:
-    with pytest.raises(Invalid, match="is no port"):
+    with pytest.raises(Invalid, match="invalid port"):
         await Fakes().calls().port_forward(pb.PortForwardRequest(pod_sandbox_id="s", port=[80, port]))

@@ -1,4 +1,4 @@
-"""ImageTransfer when its clients do not behave: whoever stops, stalls or vanishes leaves nothing behind."""
+"""ImageTransfer with misbehaving clients: one that stops, stalls or disconnects leaves nothing behind."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ async def test_an_import_that_is_refused_while_more_is_sent(rooms: Rooms, tmp_pa
 
 
 @pytest.mark.root
-async def test_an_export_that_nobody_reads_to_its_end(
+async def test_export_whose_client_stops_reading(
     service: "transfer_grpc.ImageTransferAsyncStub", rooms: Rooms, archive: bytes, tmp_path: Path
 ) -> None:
     await import_file(rooms, tmp_path / "image.tar")

@@ -137,7 +137,7 @@ def test_a_defect_is_internal_and_logged(caplog: pytest.LogCaptureFixture) -> No
     code, details = status_of(KeyError("k"), "Call")
     assert code is StatusCode.INTERNAL
     assert "Call" in details
-    assert "unforeseen" in caplog.text
+    assert "unexpected error" in caplog.text
 
 
 def test_chunks() -> None:

@@ -51,8 +51,8 @@ def test_modes_that_are_refused(mode: "pb.NamespaceMode.ValueType") -> None:
         ([], "exactly one"),
         ([pb.IDMapping(host_id=1, length=1), pb.IDMapping(host_id=2, container_id=1, length=1)], "exactly one"),
         ([pb.IDMapping(host_id=1, container_id=1, length=5)], "begin at 0"),
-        ([pb.IDMapping(host_id=1)], "no range"),
-        ([pb.IDMapping(host_id=2**32 - 10, length=100)], "no range"),
+        ([pb.IDMapping(host_id=1)], "not a valid range"),
+        ([pb.IDMapping(host_id=2**32 - 10, length=100)], "not a valid range"),
     ],
 )
 def test_mappings_that_are_refused(mappings: list[pb.IDMapping], words: str) -> None:
@@ -68,7 +68,7 @@ def test_a_container_shares_its_pod_s_namespace() -> None:
     check_container(pb.NamespaceOption(), IDS)
     check_container(_options(pb.NODE), None)
     for options, of_pod in ((_options(), None), (_options(pb.NODE), IDS), (_options(), replace(IDS, uid=5))):
-        with pytest.raises(Invalid, match="another user namespace"):
+        with pytest.raises(Invalid, match="user namespace other than"):
             check_container(options, of_pod)
 
 
@@ -100,7 +100,7 @@ def test_the_spec_of_a_container() -> None:
     assert "uidMappings" not in cast(Mapping[str, object], build_container(made)["linux"])
 
 
-def test_the_infra_process_runs_as_somebody_who_is_mapped() -> None:
+def test_the_infra_process_runs_as_a_mapped_user() -> None:
     spec = build_infra(
         program=node_program("/i"), rootfs="/r", cgroup="/c", namespaces={"user": "/ns/user"}, oom_score=0, ids=IDS
     )

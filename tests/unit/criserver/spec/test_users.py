@@ -41,7 +41,7 @@ def test_users(context: Context, image: str, uid: int, gid: int, groups: tuple[i
 @pytest.mark.parametrize(
     ("context", "image", "message"),
     [
-        (Context(), "nobody-here", "not in the image's /etc/passwd"),
+        (Context(), "missing-user", "not in the image's /etc/passwd"),
         (Context(), "app:no-group", "not in the image's /etc/group"),
         (Context(), "4294967295", "out of range"),
         (Context(), "4294967296", "out of range"),

@@ -40,7 +40,7 @@ async def _read(path: Path) -> tuple[bool, tuple[list[SandboxRecord], list[Conta
         await store.close()
 
 
-async def test_file_with_a_damaged_page_that_no_query_reads_at_start_is_made_anew(tmp_path: Path) -> None:
+async def test_file_with_a_damaged_page_that_no_query_reads_at_start_is_restored(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     await _filled(path)
     connection = sqlite3.connect(path)
@@ -161,7 +161,7 @@ async def test_directory_of_the_file_is_made_for_its_owner_alone(tmp_path: Path)
 
 
 async def test_note_of_a_deleted_record_leaves_no_copy(tmp_path: Path) -> None:
-    """A damaged file would be made anew with it."""
+    """A damaged file would be restored with it."""
     path = tmp_path / "state.db"
     await _filled(path)
     store = await Store.open(path)

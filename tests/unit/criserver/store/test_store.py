@@ -134,7 +134,7 @@ async def _two(path: Path) -> tuple[SandboxRecord, ContainerRecord]:
     ],
     ids=["garbage", "half", "no-table", "other-column", "no-version", "zeroes", "empty", "gone"],
 )
-async def test_a_damaged_file_is_made_anew_from_the_copies(
+async def test_a_damaged_file_is_restored_from_the_copies(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], kept: bool
 ) -> None:
     path = tmp_path / "state.db"
@@ -176,7 +176,7 @@ async def test_a_damaged_record_is_taken_from_its_copy(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_what_is_damaged_twice_is_left_to_nobody(tmp_path: Path) -> None:
+async def test_record_damaged_in_file_and_copy_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     ready, _ = await _two(path)
     _execute("UPDATE containers SET body = x'00'")(path)
@@ -276,7 +276,7 @@ async def test_file_of_a_newer_version_is_kept_and_its_records_are_taken_from_th
     connection.close()
 
 
-async def test_nobody_else_can_read_the_records(tmp_path: Path) -> None:
+async def test_other_users_cannot_read_the_records(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.touch(mode=0o644)
     store = await Store.open(path)
