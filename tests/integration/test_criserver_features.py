@@ -80,7 +80,7 @@ async def test_a_cdi_device(runtime: Runtime, cdi: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "device", "words"),
     [
-        ({}, "test.example/thing=two", r"test\.example/thing=two is in no file"),
+        ({}, "test.example/thing=two", r"test\.example/thing=two is not defined"),
         ({}, "nonsense", "must be written as vendor/class=name"),
         ({"devices": "many"}, _DEVICE, r"thing\.json: Expected `array`"),
         ({"containerEdits": {"hooks": [{"hookName": "never", "path": "/x"}]}}, _DEVICE, "unknown hooks: never"),

@@ -20,9 +20,9 @@ UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
 INJECTIONS: dict[str, str] = {
     "stats.measured": "unit/criserver/server/test_stats.py"
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
-    "start-up.repairs": "unit/criserver/test_repairs.py::test_repair_that_fails_is_quarantined_and_tried_again",
+    "start-up.repairs": "unit/criserver/test_repairs.py::test_failed_repair_is_quarantined_and_retried",
     "sandboxes.addresses": (
-        "unit/criserver/sandbox/test_manager.py::test_address_whose_release_raises_does_not_keep_the_others"
+        "unit/criserver/sandbox/test_manager.py::test_address_whose_release_fails_does_not_delay_others"
     ),
     "server.connections": (
         "unit/kubelet/report/server/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
@@ -83,8 +83,8 @@ INJECTIONS: dict[str, str] = {
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),
-    "supervisor.server": "unit/criserver/supervisor/test_manager.py::test_start_that_raises_is_tried_again",
-    "store.owed": "unit/criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_what_it_owes_later",
+    "supervisor.server": "unit/criserver/supervisor/test_manager.py::test_start_that_raises_is_retried",
+    "store.owed": "unit/criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_deferred_changes",
 }
 """By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""
 

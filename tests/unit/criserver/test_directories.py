@@ -13,7 +13,7 @@ def _mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_one_server_holds_a_directory(tmp_path: Path) -> None:
+def test_directory_is_locked_by_one_server(tmp_path: Path) -> None:
     held = lock_directory(tmp_path)
     try:
         with pytest.raises(Conflict, match="another criserver"):
@@ -23,7 +23,7 @@ def test_one_server_holds_a_directory(tmp_path: Path) -> None:
     os.close(lock_directory(tmp_path))
 
 
-def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None:
+def test_traversable_path_is_created_and_siblings_are_private(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     top = tmp_path / "root"
     before = os.umask(0o077)
@@ -37,7 +37,7 @@ def test_a_way_is_made_and_what_lies_beside_it_is_closed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o710, 0o711, 0o755])
-def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -> None:
+def test_existing_directory_keeps_its_mode(tmp_path: Path, mode: int) -> None:
     top = tmp_path / "root"
     top.mkdir()
     top.chmod(mode)
@@ -49,7 +49,7 @@ def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path, mode: int) -
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
-def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+def test_directory_writable_by_others_is_rejected(tmp_path: Path, mode: int) -> None:
     top = tmp_path / "root"
     top.mkdir()
     top.chmod(mode)
@@ -59,7 +59,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: i
     assert not (top / "last").exists()
 
 
-def test_a_closed_directory_above_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_untraversable_parent_is_found_and_unchanged(tmp_path: Path) -> None:
     above = tmp_path / "above"
     make_directory(above)
     make_traversable(above / "root", above / "root")

@@ -1,4 +1,4 @@
-"""Programs that a killed server has left: waited for, killed, and told from other processes."""
+"""Programs that a killed server left running: waiting, killing, and distinguishing them."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def _program(mark: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def marks(tmp_path: Path) -> Marks:
-    """Of a server after one that noted its own."""
+    """The marks of a server that follows another one."""
     new_marks(tmp_path, tmp_path / "tmp")
     return new_marks(tmp_path, tmp_path / "tmp")
 
@@ -54,7 +54,7 @@ async def test_marks_of_a_server_that_was_waited_for_are_forgotten(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "huge", "bytes", "endless"])
-def test_marks_are_made_whatever_lies_in_their_place(tmp_path: Path, kind: str) -> None:
+def test_marks_are_written_whatever_is_in_their_place(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "marks"
     match kind:
         case "directory":

@@ -1,4 +1,4 @@
-"""Repairs of a start: each by itself, again and again, and never in the way of the others."""
+"""Repairs: independent of each other, retried, and not delaying the start."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def _repairs() -> AsyncIterator[tuple[Repairs, VirtualClock]]:
 
 
 @pytest.mark.parametrize("error", [Permanent("immutable"), OSError(5, "Input/output error"), KeyError("defect")])
-async def test_repair_that_fails_is_quarantined_and_tried_again(error: Exception) -> None:
+async def test_failed_repair_is_quarantined_and_retried(error: Exception) -> None:
     tries: list[str] = []
 
     async def works() -> None:
@@ -50,7 +50,7 @@ async def test_repair_that_fails_is_quarantined_and_tried_again(error: Exception
         assert repairs.unfinished() == []
 
 
-async def test_repairs_that_hang_hold_up_neither_the_others_nor_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hung_repairs_delay_neither_others_nor_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLOT", 0.02)
     ended, hang = asyncio.Event(), asyncio.Event()
 
@@ -69,7 +69,7 @@ async def test_repairs_that_hang_hold_up_neither_the_others_nor_the_start(monkey
         assert repairs.unfinished() == []
 
 
-async def test_repair_is_not_begun_twice() -> None:
+async def test_repair_in_progress_is_not_started_twice() -> None:
     count, go = 0, asyncio.Event()
 
     async def work() -> None:

@@ -67,7 +67,7 @@ def id_for_retry(holder: ContainerRecord, request: str) -> ContainerID:
     if holder.phase is ContainerPhase.CREATED and holder.request == request:
         return holder.id
     state = f"container {holder.id}, which is {holder.phase.value}"
-    raise Conflict(f"container name {holder.name!r} is reserved for {state} or was asked for with other settings")
+    raise Conflict(f"container name {holder.name!r} is reserved for {state} or was requested with other settings")
 
 
 def of_boot(record: ContainerRecord, last: str) -> ContainerRecord:

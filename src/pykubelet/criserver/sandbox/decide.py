@@ -49,7 +49,7 @@ def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
     if holder.phase is SandboxPhase.READY and same:
         return holder.id
     state = f"sandbox {holder.id}, which is {holder.phase.value}"
-    raise Conflict(f"sandbox name {holder.name!r} is reserved for {state} or was asked for with other settings")
+    raise Conflict(f"sandbox name {holder.name!r} is reserved for {state} or was requested with other settings")
 
 
 def name_of(config: pb.PodSandboxConfig) -> str:

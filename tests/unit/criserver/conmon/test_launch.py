@@ -1,4 +1,4 @@
-"""conmon's files and answers, with a script in its place."""
+"""conmon's files and replies, with a script instead of conmon."""
 
 import os
 import sys
@@ -44,7 +44,7 @@ async def test_a_created_container(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "flag"), [("runc", True), ("crun", True), ("runsc", False)])
-async def test_only_runtimes_that_know_keyrings_are_told_of_them(tmp_path: Path, name: str, flag: bool) -> None:
+async def test_keyring_flag_only_for_runtimes_that_support_it(tmp_path: Path, name: str, flag: bool) -> None:
     program = tmp_path / name
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -53,7 +53,7 @@ async def test_only_runtimes_that_know_keyrings_are_told_of_them(tmp_path: Path,
     assert ("--no-new-keyring" in (tmp_path / "bundle/argv").read_text()) is flag
 
 
-async def test_the_words_of_the_runtime(tmp_path: Path) -> None:
+async def test_error_of_the_runtime_is_reported(tmp_path: Path) -> None:
     conmon, launch = _launch(tmp_path, b'{"data": -1, "message": "raw"}\n')
     with pytest.raises(Permanent, match="raw"):
         await conmon.launch(launch)
@@ -62,19 +62,19 @@ async def test_the_words_of_the_runtime(tmp_path: Path) -> None:
         await conmon.launch(launch)
 
 
-async def test_a_monitor_that_dies(tmp_path: Path) -> None:
+async def test_conmon_that_dies_is_a_transient_error(tmp_path: Path) -> None:
     conmon, launch = _launch(tmp_path, b"")
     with pytest.raises(Transient, match="died"):
         await conmon.launch(launch)
 
 
-def test_a_program_that_is_missing() -> None:
+def test_missing_conmon_is_not_found() -> None:
     with pytest.raises(NotFound, match="apt-get install conmon"):
         Conmon("no-such-conmon", Path("/"))
 
 
 @pytest.mark.parametrize(("text", "code"), [("0", 0), ("137", 137), ("", 255)])
-def test_exits(tmp_path: Path, text: str, code: int) -> None:
+def test_exit_files_are_read(tmp_path: Path, text: str, code: int) -> None:
     assert read_exit(tmp_path, tmp_path, ID) is None
     (tmp_path / ID).write_text(text)
     os.utime(tmp_path / ID, ns=(5, 7))

@@ -68,7 +68,7 @@ esac
 
 
 class NoCgroups:
-    """There are none to remove."""
+    """A cgroup driver without cgroups."""
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
@@ -118,7 +118,7 @@ class OneSandbox:
 
 
 class Rig:
-    """The manager and what it stands on."""
+    """A container manager with its dependencies."""
 
     def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
         for name in ("bundles", "exits", "oci", "tmp"):
@@ -163,7 +163,7 @@ class Rig:
             prelaunch.claimed.set()
 
     async def recover(self) -> None:
-        """As a new server does with the records of the old one."""
+        """Recover, as a new server does with the records of the old one."""
         await self.recovery.run((await self.store.load())[1])
         await self.repairs.wait_for_first_attempts(60)
 

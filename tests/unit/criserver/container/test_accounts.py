@@ -13,7 +13,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 Context = pb.LinuxContainerSecurityContext
 
 
-def test_users_of_the_image_are_found_inside_it_only(tmp_path: Path) -> None:
+def test_image_users_are_read_only_inside_the_root_file_system(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/passwd").symlink_to("/real")
     (tmp_path / "real").write_text("app:x:1000:1000::/home/app:/bin/sh\n")
@@ -24,7 +24,7 @@ def test_an_image_without_users_runs_as_root(tmp_path: Path) -> None:
     assert find_user(Context(), "", tmp_path).uid == 0
 
 
-def test_an_endless_passwd_is_refused(tmp_path: Path) -> None:
+def test_endless_passwd_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     with (tmp_path / "etc/passwd").open("wb") as file:
         file.truncate(100 << 20)
@@ -57,7 +57,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_largest_accounts_cost_little_time_and_memory(tmp_path: Path, name: str) -> None:
-    """Once they were lists of lists: a quarter of a gigabyte for each container that was created."""
+    """Lists of lists would take 250 MB for each created container."""
     passwd, group = HOSTILE[name]
     root = rootfs(tmp_path, passwd[: MAX_FILE - 100] + b"\napp:x:5:6::/:\n", group)
     for context in (Context(run_as_user=pb.Int64Value(value=5)), Context(run_as_username="app")):
@@ -72,13 +72,13 @@ def test_largest_accounts_cost_little_time_and_memory(tmp_path: Path, name: str)
         tracemalloc.stop()
 
 
-def test_user_of_broken_lines_only_is_refused_before_all_are_read(tmp_path: Path) -> None:
+def test_user_with_only_broken_lines_is_rejected_before_all_are_read(tmp_path: Path) -> None:
     root = rootfs(tmp_path, full(b"app:x:9999999999:1::/:\n"), b"")
     with pytest.raises(Invalid, match="more than 1000 broken lines for user 'app'"):
         find_user(Context(run_as_username="app"), "", root)
 
 
-def test_line_without_an_end_is_refused(tmp_path: Path) -> None:
+def test_endless_line_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="/etc/passwd has a line longer than 64 KiB"):
         find_user(Context(run_as_username="app"), "", rootfs(tmp_path, b"x" * (4 * MAX_LINE), b""))
 

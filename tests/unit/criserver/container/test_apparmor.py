@@ -29,7 +29,7 @@ class Node:
         return len(self.taken.read_text().splitlines()) if self.taken.exists() else 0
 
 
-async def test_a_profile_of_the_node(tmp_path: Path) -> None:
+async def test_localhost_profile_must_be_loaded(tmp_path: Path) -> None:
     node = Node(tmp_path)
     await node.profiles.ensure("mine")
     with pytest.raises(Permanent, match="'other' is not loaded"):
@@ -40,7 +40,7 @@ async def test_a_profile_of_the_node(tmp_path: Path) -> None:
         await node.profiles.ensure("mine")
 
 
-async def test_the_default_profile_is_loaded_once_and_when_it_was_taken_away(tmp_path: Path) -> None:
+async def test_default_profile_is_loaded_once_and_again_after_its_removal(tmp_path: Path) -> None:
     node = Node(tmp_path)
     # One of an older release is replaced.
     node.listed.write_text(f"{DEFAULT_PROFILE} (enforce)\n")
@@ -53,7 +53,7 @@ async def test_the_default_profile_is_loaded_once_and_when_it_was_taken_away(tmp
     assert node.loads() == 2
 
 
-async def test_what_the_parser_says_is_told(tmp_path: Path) -> None:
+async def test_parser_errors_are_reported(tmp_path: Path) -> None:
     with pytest.raises(Permanent, match="bad rule"):
         await Node(tmp_path, code=1).profiles.ensure(DEFAULT_PROFILE)
     with pytest.raises(Permanent, match="cannot be loaded"):

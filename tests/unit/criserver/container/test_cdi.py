@@ -1,4 +1,4 @@
-"""Files of devices on the disk."""
+"""CDI files on disk."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def _device(spec: Json) -> Json:
     return device
 
 
-def test_a_device_is_taken_from_the_node(tmp_path: Path) -> None:
+def test_device_values_are_read_from_the_node(tmp_path: Path) -> None:
     _write(tmp_path / "etc" / "v.json", {"path": "/dev/x", "hostPath": "/dev/null", "fileMode": 0o600, "uid": 5})
     (tmp_path / "etc" / "broken.yaml").write_text("a: [")
     (tmp_path / "etc" / "notes.txt").write_text("not read")
@@ -40,12 +40,12 @@ def test_yaml_in_a_later_directory_wins(tmp_path: Path) -> None:
     assert (device["path"], device["minor"]) == ("/dev/y", 5)
 
 
-def test_a_device_that_the_file_describes_need_not_be_there(tmp_path: Path) -> None:
+def test_device_fully_described_in_the_file_need_not_exist(tmp_path: Path) -> None:
     _write(tmp_path / "etc" / "v.json", {"path": "/dev/not-there", "type": "c", "major": 250, "minor": 1})
     assert _device(inject(build_container(given()), ["v.com/c=d"], [tmp_path / "etc"]))["major"] == 250
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_device_is_named_in_the_error(tmp_path: Path) -> None:
     _write(tmp_path / "etc" / "v.json", {"path": "/dev/not-there"})
     with pytest.raises(NotFound, match="/dev/not-there"):
         inject(build_container(given()), ["v.com/c=d"], [tmp_path / "etc"])

@@ -1,4 +1,4 @@
-"""The container's machine and its recovery."""
+"""The container's transitions, and the decisions of recovery."""
 
 import itertools
 
@@ -23,7 +23,7 @@ NOTHING = Traces(alive=False, monitored=False, exit_noted=False, start_begun=Fal
 
 
 @pytest.mark.parametrize("pair", list(itertools.product(ContainerPhase, ContainerPhase)))
-def test_only_the_ways_of_the_table_are_open(pair: tuple[ContainerPhase, ContainerPhase]) -> None:
+def test_only_transitions_of_the_table_are_possible(pair: tuple[ContainerPhase, ContainerPhase]) -> None:
     here, there = pair
     record = replace(RECORD, phase=here)
     if there in TRANSITIONS[here]:
@@ -33,7 +33,7 @@ def test_only_the_ways_of_the_table_are_open(pair: tuple[ContainerPhase, Contain
             move(record, there)
 
 
-def test_every_container_can_be_removed_in_the_end() -> None:
+def test_removing_is_reachable_from_every_phase() -> None:
     for phase in ContainerPhase:
         reached, todo = {phase}, [phase]
         while todo:
@@ -66,7 +66,7 @@ def test_every_container_can_be_removed_in_the_end() -> None:
         (ContainerPhase.CREATED, {"start_begun": True, "program_runs": True}, Recovery.UNSTART),
     ],
 )
-def test_recovery(phase: ContainerPhase, traces: dict[str, bool], expected: Recovery) -> None:
+def test_recovery_for_each_phase_and_traces(phase: ContainerPhase, traces: dict[str, bool], expected: Recovery) -> None:
     given = Traces(**{**{name: getattr(NOTHING, name) for name in Traces.__slots__}, **traces})
     assert recover(replace(RECORD, phase=phase), given) is expected
 
@@ -98,14 +98,14 @@ def test_reasons(code: int, oom: bool, expected: str) -> None:
     assert reason(code, oom) == expected
 
 
-def test_processes_noted_without_a_boot_are_of_the_last_one() -> None:
+def test_processes_recorded_without_boot_id_get_the_last_one() -> None:
     old, new = ProcessRef(1, 2), ProcessRef(3, 4, "b2")
     record = of_boot(replace(RECORD, process=old, monitor=new), "b1")
     assert (record.process, record.monitor) == (ProcessRef(1, 2, "b1"), new)
     assert of_boot(RECORD, "b1") == RECORD
 
 
-def test_container_that_runs_must_end_before_it_is_removed() -> None:
+def test_running_container_must_exit_before_it_is_removed() -> None:
     assert TRANSITIONS[ContainerPhase.RUNNING] == {ContainerPhase.EXITED}
     for phase in ContainerPhase:
         assert ContainerPhase.MAKING not in TRANSITIONS[phase]

@@ -1,4 +1,4 @@
-"""The life of containers, with plain programs in place of the OCI runtime's."""
+"""The container manager, with plain programs instead of an OCI runtime."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, rig_in
 
 
-async def test_from_creation_to_removal(tmp_path: Path) -> None:
+async def test_container_life_cycle(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig, aclosing(rig.events.subscribe()) as events:
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
@@ -45,8 +45,8 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
         assert kinds == [EventKind.STARTED, EventKind.STOPPED, EventKind.DELETED]
 
 
-async def test_an_ended_one_is_taken_apart_once(tmp_path: Path) -> None:
-    """Its cgroup goes with what is left in it when it ends, and its removal does not look for that again."""
+async def test_exited_container_is_cleaned_up_once(tmp_path: Path) -> None:
+    """Its cgroup is removed when it exits; its removal does not search for it again."""
     async with rig_in(tmp_path) as rig:
         cgroups = cast(NoCgroups, rig.deps.cgroups)
         container = await rig.create("sh", "-c", "exit 3")
@@ -61,7 +61,7 @@ async def test_an_ended_one_is_taken_apart_once(tmp_path: Path) -> None:
         assert list((tmp_path / "exits").glob(container.id)) == []
 
 
-async def test_an_exit_by_itself(tmp_path: Path) -> None:
+async def test_exit_without_stop_is_recorded(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "exit 3")
         await rig.manager.start(container.id)
@@ -83,7 +83,7 @@ async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("by_us", "expected"), [(False, "OOMKilled"), (True, "Error")])
-async def test_the_pods_count_speaks_for_a_cgroup_that_is_gone(tmp_path: Path, by_us: bool, expected: str) -> None:
+async def test_oom_kills_of_the_pod_count_when_the_cgroup_is_gone(tmp_path: Path, by_us: bool, expected: str) -> None:
     async with rig_in(tmp_path) as rig:
         rig.pod_oom_kills = 5
         container = await rig.create("sleep", "60")
@@ -98,7 +98,7 @@ async def test_the_pods_count_speaks_for_a_cgroup_that_is_gone(tmp_path: Path, b
         assert (container.record.exit_code, container.record.reason) == (137, expected)
 
 
-async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
+async def test_container_that_ignores_the_stop_signal_is_killed(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         script = f"trap '' INT; touch {tmp_path}/trapped; while :; do sleep 0.02; done"
         container = await rig.create("sh", "-c", script)
@@ -108,7 +108,7 @@ async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
         assert container.record.exit_code == 137
 
 
-async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+async def test_program_that_cannot_be_started_is_a_start_error(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("/no/such/program")
         with pytest.raises(Permanent, match="No such file"):
@@ -117,7 +117,7 @@ async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 128, "StartError")
 
 
-async def test_what_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
+async def test_rejected_creation_leaves_nothing(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         with pytest.raises(NotFound, match="is not present"):
             await rig.create(image="absent:1")
@@ -145,7 +145,7 @@ async def test_what_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
         (pb.SecurityProfile.Localhost, True),
     ],
 )
-async def test_a_kernel_without_seccomp(
+async def test_seccomp_profile_without_kernel_support_is_rejected(
     tmp_path: Path, profile: pb.SecurityProfile.ProfileType.ValueType | None, refused: bool
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -165,7 +165,7 @@ async def test_a_kernel_without_seccomp(
             await manager.create(SANDBOX, config)
 
 
-async def test_limits_of_a_created_container(tmp_path: Path) -> None:
+async def test_update_of_a_created_container_changes_its_spec(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
         await rig.manager.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
@@ -175,7 +175,7 @@ async def test_limits_of_a_created_container(tmp_path: Path) -> None:
         assert '"shares": 99' in (tmp_path / "bundles" / container.id / "config.json").read_text()
 
 
-async def test_ids_may_be_shortened(tmp_path: Path) -> None:
+async def test_containers_are_found_by_unique_id_prefix(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
         assert rig.manager.get(container.id[:12]) is container
@@ -184,7 +184,7 @@ async def test_ids_may_be_shortened(tmp_path: Path) -> None:
                 rig.manager.get(unknown)
 
 
-async def test_the_next_server_adopts_what_runs_and_learns_what_ended(tmp_path: Path) -> None:
+async def test_next_server_adopts_running_and_records_exited_containers(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         running = await rig.create()
         ended = await rig.create("sh", "-c", "sleep 0.3; exit 7", attempt=1)
@@ -219,7 +219,7 @@ async def test_the_next_server_adopts_what_runs_and_learns_what_ended(tmp_path: 
         assert list((tmp_path / "bundles").iterdir()) == []
 
 
-async def test_a_retry_after_a_restart_gets_the_first_one(tmp_path: Path) -> None:
+async def test_creation_retried_after_a_restart_returns_the_first_container(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         first, second = await rig.create(), await rig.create(attempt=1)
     async with rig_in(tmp_path) as rig:
@@ -232,8 +232,8 @@ async def test_a_retry_after_a_restart_gets_the_first_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("sound", [True, False])
-async def test_unknown_containers(tmp_path: Path, sound: bool) -> None:
-    """What runs is never removed; what does not run is, when the records are known in full."""
+async def test_containers_without_a_record_are_protected_or_removed(tmp_path: Path, sound: bool) -> None:
+    """Running ones are never removed; others are, if the records are complete."""
     async with rig_in(tmp_path) as rig:
         runs, rests = await rig.create("sleep", "60"), await rig.create(attempt=1)
         await rig.manager.start(runs.id)
@@ -268,8 +268,8 @@ async def test_lost_state_file_costs_no_pod_its_container(tmp_path: Path) -> Non
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_a_full_disk_stops_no_end(tmp_path: Path) -> None:
-    """Nothing new is begun, but what runs can be stopped and removed."""
+async def test_full_disk_does_not_prevent_stop_and_removal(tmp_path: Path) -> None:
+    """Nothing new can be started, but containers can be stopped and removed."""
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
         await rig.manager.start(running.id)
@@ -298,7 +298,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_an_ended_container_holds_no_volume(tmp_path: Path) -> None:
+async def test_exited_container_keeps_no_mapped_volume(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         running, idle = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
         for container in (running, idle):

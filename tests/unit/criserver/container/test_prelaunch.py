@@ -1,4 +1,4 @@
-"""What is launched before its start: used by the start, and undone by everything else."""
+"""Pre-launches: used by StartContainer, and undone by all other calls."""
 
 import asyncio
 import os
@@ -24,14 +24,14 @@ def _runtime_directory(rig: Rig, container: Container) -> Path:
 
 
 async def _waiting(rig: Rig, container: Container) -> int:
-    """The number of the process that waits for the start."""
+    """The PID of the process that waits for the start."""
     note = rig.manager.bundle(container.id) / "pid"
     await until(lambda: note.exists() and note.read_text() != "")
     return int(note.read_text())
 
 
 async def _launched(rig: Rig, *containers: Container) -> None:
-    """Wait until their launches have come to an end, good or bad."""
+    """Wait until their pre-launches have succeeded or failed."""
     prelaunches = [rig.manager._launcher._prelaunches[each.id] for each in containers]
     await until(lambda: all(each.result.done() for each in prelaunches))
 
@@ -51,7 +51,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-async def test_the_start_lets_it_run(tmp_path: Path) -> None:
+async def test_start_runs_the_prelaunched_program(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", f"echo x >> {tmp_path}/ran; exec sleep 60")
         pid = await _waiting(rig, container)
@@ -80,8 +80,10 @@ async def _remove(rig: Rig, container: Container) -> None:
 
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("act", [_stop, _stop_all, _remove])
-async def test_what_undoes_it(tmp_path: Path, act: Callable[[Rig, Container], Awaitable[None]], begun: bool) -> None:
-    """No process, log or event is left of it."""
+async def test_prelaunch_is_undone_by_stop_and_removal(
+    tmp_path: Path, act: Callable[[Rig, Container], Awaitable[None]], begun: bool
+) -> None:
+    """No process, log or event remains."""
     async with rig_in(tmp_path) as rig, aclosing(rig.events.subscribe()) as events:
         first = asyncio.ensure_future(anext(events))
         rig.sandbox.logs = str(tmp_path / "logs")
@@ -97,7 +99,7 @@ async def test_what_undoes_it(tmp_path: Path, act: Callable[[Rig, Container], Aw
         assert [(await first).kind, (await anext(events)).kind] == [EventKind.CREATED, EventKind.DELETED]
 
 
-async def test_it_can_still_be_started_then(tmp_path: Path) -> None:
+async def test_container_whose_prelaunch_was_undone_can_be_started(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
@@ -108,7 +110,7 @@ async def test_it_can_still_be_started_then(tmp_path: Path) -> None:
         await rig.manager.remove(container.id)
 
 
-async def test_a_sandbox_that_stops_first(tmp_path: Path) -> None:
+async def test_prelaunch_in_a_stopped_sandbox_is_undone(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
@@ -120,7 +122,7 @@ async def test_a_sandbox_that_stops_first(tmp_path: Path) -> None:
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_new_limits_reach_it(tmp_path: Path) -> None:
+async def test_update_undoes_the_prelaunch_and_launches_again(tmp_path: Path) -> None:
     """It is launched again with them."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
@@ -135,7 +137,7 @@ async def test_new_limits_reach_it(tmp_path: Path) -> None:
         await rig.manager.remove(container.id)
 
 
-async def test_one_that_dies_before_its_start(tmp_path: Path) -> None:
+async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
@@ -162,8 +164,8 @@ async def test_container_that_is_never_started_is_undone_after_the_timeout(tmp_p
         await manager.remove(container.id)
 
 
-async def test_what_fails_ahead_is_told_by_the_start(tmp_path: Path) -> None:
-    """As if it had been made only then: what was missing may have come meanwhile."""
+async def test_failed_prelaunch_is_reported_by_the_start(tmp_path: Path) -> None:
+    """The start launches again, since the cause may be gone."""
     async with rig_in(tmp_path) as rig:
         program = tmp_path / "late"
         container = await rig.create(str(program))
@@ -180,8 +182,8 @@ async def test_what_fails_ahead_is_told_by_the_start(tmp_path: Path) -> None:
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_hooks_run_at_the_start(tmp_path: Path) -> None:
-    """What CDI adds may have some: such a container is not launched ahead, and the OCI runtime's program starts it."""
+async def test_container_with_cdi_devices_is_not_prelaunched(tmp_path: Path) -> None:
+    """CDI devices may have hooks: the OCI runtime's program starts such a container."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         await rig.manager.stop(container.id, 0)
@@ -195,8 +197,8 @@ async def test_hooks_run_at_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dead", [True, False])
-async def test_the_next_server_undoes_it(tmp_path: Path, dead: bool) -> None:
-    """Its server died; so has the process that waits, or not."""
+async def test_next_server_undoes_the_prelaunch(tmp_path: Path, dead: bool) -> None:
+    """The server was killed; the waiting process may have died, too."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", f"echo x >> {tmp_path}/ran; exec sleep 60")
         pid = await _waiting(rig, container)
@@ -216,7 +218,7 @@ async def test_the_next_server_undoes_it(tmp_path: Path, dead: bool) -> None:
         assert (tmp_path / "ran").read_text() == "x\n"
 
 
-async def test_a_server_that_is_stopped_leaves_none(tmp_path: Path) -> None:
+async def test_stopped_server_leaves_no_prelaunch(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)

@@ -1,4 +1,4 @@
-"""What is read from images and the machine."""
+"""Preparation of volumes, seccomp profiles, devices and bundles."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_volumes_stay_inside_the_root(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reference", ["", "../x.json", "/etc/x.json", "a/../../x.json", "missing.json", "bad.json", "fifo", ".", "large"]
 )
-def test_profiles_that_are_refused(tmp_path: Path, reference: str) -> None:
+def test_invalid_seccomp_profiles_are_rejected(tmp_path: Path, reference: str) -> None:
     directory = tmp_path / "seccomp"
     directory.mkdir()
     (tmp_path / "x.json").write_text("{}")
@@ -43,7 +43,7 @@ def test_a_profile_is_read_by_relative_or_absolute_path(tmp_path: Path) -> None:
         assert prepare.read_profile(tmp_path, reference) == {"defaultAction": "SCMP_ACT_LOG"}
 
 
-def test_devices() -> None:
+def test_devices_are_found_by_path_and_directory() -> None:
     (device,) = prepare.find_devices(
         pb.ContainerConfig(devices=[pb.Device(container_path="/dev/n", host_path="/dev/null", permissions="r")])
     )
@@ -52,7 +52,7 @@ def test_devices() -> None:
         prepare.find_devices(pb.ContainerConfig(devices=[pb.Device(container_path="/d", host_path="/etc/passwd")]))
 
 
-def test_bundles(tmp_path: Path) -> None:
+def test_bundle_is_written_read_and_removed(tmp_path: Path) -> None:
     prepare.write_bundle(tmp_path / "b", {"process": {"env": ["A=\udcff"]}})
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o700
     assert prepare.read_bundle(tmp_path / "b") == {"process": {"env": ["A=\udcff"]}}

@@ -1,4 +1,4 @@
-"""Processes by number and start time."""
+"""Processes identified by PID and start time."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ from pykubelet.linux.procfs import Membership
 from pykubelet.testing.agent import wait_for
 
 
-def test_a_process_is_told_from_another_of_its_number() -> None:
+def test_process_is_distinguished_from_another_with_its_pid() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         found = reference(process.pid)
         assert found is not None
@@ -130,7 +130,7 @@ def test_noted_monitor_is_not_a_process_in_a_container(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["absent", "directory", "fifo", "text", "bytes", "huge", "negative"])
-def test_noted_number_is_zero_for_whatever_is_none(tmp_path: Path, kind: str) -> None:
+def test_noted_number_of_an_invalid_file_is_zero(tmp_path: Path, kind: str) -> None:
     note = tmp_path / "pid"
     match kind:
         case "directory":
@@ -146,7 +146,7 @@ def test_noted_number_is_zero_for_whatever_is_none(tmp_path: Path, kind: str) ->
     assert noted_number(note) == 0
 
 
-async def test_group_of_a_monitor_dies_with_what_leaves_it() -> None:
+async def test_kill_group_kills_descendants_in_other_sessions() -> None:
     script = "setsid sh -c 'sleep 98 & echo $!; exec sleep 99' & exec sleep 97"
     with _piped(["sh", "-c", script]) as (process, first_line):
         orphan = reference(int(first_line))
@@ -163,7 +163,7 @@ def _piped(argv: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], bytes]]:
         yield process, process.stdout.readline()
 
 
-async def test_group_of_a_monitor_that_hangs_in_the_kernel_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kill_group_of_a_hung_process_is_a_transient_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_DEATH", 0.05)
     monkeypatch.setattr(PidFd, "send_signal", lambda process, number: None)
     with _piped(["sh", "-c", "echo; exec sleep 60"]) as (process, _):

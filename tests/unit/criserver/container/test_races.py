@@ -1,4 +1,4 @@
-"""Calls about one container, or one sandbox, that meet each other half-way."""
+"""Concurrent calls about one container or its sandbox, and failures in the middle of a call."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, Rig, rig_in
 
 @dataclass
 class Gate:
-    """A place at which work waits."""
+    """A point at which work waits until the test releases it."""
 
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,7 +58,7 @@ def _before_start(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 def _after_start(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """The program runs; the record does not say so yet."""
+    """Wait at the point where the program runs, but the record is not updated yet."""
     gate, start = Gate(), OciRuntime.start
 
     async def late(runtime: OciRuntime, container: ContainerID, process: ProcessRef | None = None) -> None:
@@ -99,7 +99,7 @@ async def _remove_all(rig: Rig, container: Container) -> None:
 
 
 def _lives(container: Container, directory: Path) -> bool:
-    """Whether any process of it runs, or its state is there."""
+    """Whether any process of it runs, or its OCI state exists."""
     marks = [str(directory / "bundles" / container.id), str(directory / "oci" / container.id)]
     for entry in Path("/proc").iterdir():
         try:
@@ -114,7 +114,7 @@ def _lives(container: Container, directory: Path) -> bool:
 
 @pytest.mark.parametrize("where", [_before_launch, _before_start, _after_start, _before_note])
 @pytest.mark.parametrize("act", [_stop, _stop_all, _remove, _remove_all])
-async def test_start_under_way_when_stopped_does_not_go_on(
+async def test_start_in_progress_is_cancelled_by_a_stop(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     act: Callable[[Rig, Container], Awaitable[None]],
@@ -143,7 +143,7 @@ async def test_start_under_way_when_stopped_does_not_go_on(
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_start_queued_behind_a_removal_is_refused(tmp_path: Path) -> None:
+async def test_start_queued_behind_a_removal_is_rejected(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         calls = [rig.manager.remove(container.id), rig.manager.start(container.id), rig.manager.remove(container.id)]
@@ -155,7 +155,7 @@ async def test_start_queued_behind_a_removal_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("act", [_stop_all, _remove_all])
-async def test_creation_under_way_when_its_sandbox_is_stopped_is_refused(
+async def test_creation_in_progress_is_cancelled_by_a_stop_of_its_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Rig, Container | None], Awaitable[None]]
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -178,7 +178,7 @@ async def test_creation_under_way_when_its_sandbox_is_stopped_is_refused(
         assert list((tmp_path / "bundles").iterdir()) == []
 
 
-async def test_failed_creation_that_cannot_be_undone_gives_its_name_to_the_next(
+async def test_failed_creation_that_cannot_be_undone_releases_its_name_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -219,7 +219,7 @@ async def test_failed_creation_leaves_neither_record_nor_container(
 
 
 @pytest.mark.parametrize("error", [Permanent("refused"), ValueError("unforeseen")])
-async def test_failed_start_is_undone_and_noted(
+async def test_failed_start_is_undone_and_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -260,9 +260,7 @@ async def test_container_that_could_not_be_removed_is_listed_and_removed_by_a_re
         assert list(rig.manager.all()) == []
 
 
-async def test_stop_all_one_container_fails_the_others_are_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stop_all_with_one_failure_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig_in(tmp_path) as rig:
         first, second = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
         for container in (first, second):
@@ -282,7 +280,7 @@ async def test_stop_all_one_container_fails_the_others_are_stopped(
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_finish_called_again_changes_nothing(tmp_path: Path) -> None:
+async def test_finish_is_idempotent(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "exit 3")
         await rig.manager.start(container.id)
@@ -326,7 +324,7 @@ async def test_creation_clock_set_back_is_after_the_sandbox_s_others(
         await rig.manager.remove_all(SANDBOX)
 
 
-async def test_update_that_is_not_stored_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_update_that_cannot_be_stored_is_not_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
 
@@ -349,7 +347,7 @@ async def test_command_in_a_container_removed_meanwhile_is_not_found(tmp_path: P
             await rig.manager.exec_process(container, ["true"])
 
 
-async def test_launch_cut_before_its_monitor_notes_its_number_leaves_no_monitor(
+async def test_launch_interrupted_before_the_pid_file_leaves_no_conmon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -387,7 +385,7 @@ def _monitors(program: str) -> dict[ContainerID, ProcessRef]:
     return found
 
 
-async def test_launch_ahead_unforeseen_error_is_left_to_the_start(
+async def test_prelaunch_with_an_unexpected_error_is_left_to_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -408,7 +406,7 @@ async def test_launch_ahead_unforeseen_error_is_left_to_the_start(
         await rig.manager.remove(container.id)
 
 
-async def test_recovered_container_that_was_half_made_goes_with_its_sandbox(
+async def test_partially_created_container_is_removed_with_its_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -423,7 +421,7 @@ async def test_recovered_container_that_was_half_made_goes_with_its_sandbox(
 
 
 async def _with_record(rig: Rig, container: Container, phase: ContainerPhase) -> None:
-    """As if its server had died before it noted more than that."""
+    """Reset the record, as if the server had been killed before it was updated."""
     cut = replace(container.record, phase=phase, process=None, monitor=None, started_at=0)
     await rig.store.put_container(cut)
 
@@ -444,7 +442,7 @@ async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp
         await rig.manager.remove(container.id)
 
 
-async def test_recovery_launch_cut_before_the_runtime_wrote_its_state_is_created_again(tmp_path: Path) -> None:
+async def test_recovery_of_a_launch_interrupted_before_the_oci_state_is_created(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         await until((rig.manager.bundle(container.id) / "pid").exists)

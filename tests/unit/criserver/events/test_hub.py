@@ -11,7 +11,7 @@ from pykubelet.criserver.events import Event, EventHub, EventKind
 EVENT = Event("c1", "s1", EventKind.STARTED, 5)
 
 
-async def test_everybody_gets_every_event_from_then_on() -> None:
+async def test_every_subscriber_gets_all_later_events() -> None:
     hub = EventHub()
     hub.publish(EVENT)
     async with aclosing(hub.subscribe()) as one, aclosing(hub.subscribe()) as two:
@@ -21,7 +21,7 @@ async def test_everybody_gets_every_event_from_then_on() -> None:
         assert await asyncio.gather(*waiting) == [EVENT, EVENT]
 
 
-async def test_who_is_too_slow_is_told_so() -> None:
+async def test_slow_subscriber_is_disconnected_with_an_error() -> None:
     hub = EventHub()
     async with aclosing(hub.subscribe()) as stream:
         first = asyncio.ensure_future(anext(stream))

@@ -1,4 +1,4 @@
-"""Signals reach the command that is meant, and no process that has got its number since."""
+"""Signals reach the command, and no process that reuses its PID."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ _LAST = Path("/proc/sys/kernel/ns_last_pid")
 
 @contextmanager
 def _sleeping_as(number: int) -> Iterator[subprocess.Popen[bytes]]:
-    """With that process number, which must be free."""
+    """Start a process with that PID, which must be free."""
     if not os.access(_LAST, os.W_OK):
         pytest.skip(f"{_LAST} cannot be written: root, and a kernel with CONFIG_CHECKPOINT_RESTORE, are needed")
     for _ in range(200):
@@ -33,7 +33,7 @@ def _sleeping_as(number: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _let_a_tick_pass(before: ProcessRef | None) -> None:
-    """Processes are told apart by the tick of their start; a number is not reused as fast as here."""
+    """Wait, since processes are distinguished by start tick; PIDs are not reused as fast as here."""
     assert before is not None
     for _ in range(1000):
         with strange_process() as process:
@@ -50,7 +50,7 @@ def _noted(directory: Path, number: int, runtime: int | None) -> Command:
     return made
 
 
-def test_command_that_runs_is_killed(tmp_path: Path) -> None:
+def test_running_command_is_killed(tmp_path: Path) -> None:
     with strange_process() as process:
         command = _noted(tmp_path, process.pid, os.getpid())
         assert command.noted()
@@ -68,7 +68,7 @@ def test_command_whose_pid_was_reused_spares_the_other_process(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_command_number_reused_after_its_end_spares_the_new_process(tmp_path: Path, seen: bool) -> None:
+def test_command_whose_pid_was_reused_after_its_end_spares_the_new_process(tmp_path: Path, seen: bool) -> None:
     with strange_process() as process:
         command = _noted(tmp_path, process.pid, os.getpid() if seen else None)
         if seen:
@@ -83,7 +83,7 @@ def test_command_number_reused_after_its_end_spares_the_new_process(tmp_path: Pa
         assert other.poll() is None
 
 
-def test_command_in_the_cgroup_of_its_container_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_is_recognized_by_the_cgroup_of_its_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with strange_process() as process:
         memberships = {process.pid: (Membership((), f"/pods/{'0' * 64}/below"),)}
         monkeypatch.setattr(procfs, "cgroups", memberships.get)
@@ -93,7 +93,7 @@ def test_command_in_the_cgroup_of_its_container_is_known(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("noted", ["", "x", "0", "-1", "1"])
-def test_command_note_that_names_no_command_kills_nothing(tmp_path: Path, noted: str) -> None:
+def test_invalid_pid_file_kills_nothing(tmp_path: Path, noted: str) -> None:
     (tmp_path / "pid").write_text(noted)
     command = Command(tmp_path / "pid", "0" * 64)
     assert command.open() is None

@@ -1,4 +1,4 @@
-"""Which processes belong to a command, and their end."""
+"""Selection and kill of the processes of a command."""
 
 import subprocess
 
@@ -24,15 +24,15 @@ OWN = 7
         ([Row(1, 0, 1, False), Row(2, 1, 2, False)], []),
     ],
 )
-def test_members(rows: list[Row], expected: list[int]) -> None:
+def test_members_of_a_command(rows: list[Row], expected: list[int]) -> None:
     assert [row.pid for row in members(rows, 50, OWN)] == expected
 
 
-def test_our_own_session_is_never_taken() -> None:
+def test_own_session_is_never_selected() -> None:
     assert [row.pid for row in members([Row(OWN, 1, OWN, False), Row(9, 1, OWN, False)], OWN, OWN)] == [OWN]
 
 
-def test_a_command_dies_with_what_it_has_left_behind() -> None:
+def test_command_is_killed_with_its_orphaned_descendants() -> None:
     script = "sleep 100 & (sleep 200 & echo $!); exec sleep 300"
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as command:
         assert command.stdout is not None
@@ -45,7 +45,7 @@ def test_a_command_dies_with_what_it_has_left_behind() -> None:
         _still_runs(orphan)
 
 
-def test_process_that_is_not_the_commands_is_spared() -> None:
+def test_process_that_is_not_part_of_the_command_is_spared() -> None:
     with strange_process() as other:
         asked: list[int] = []
 
@@ -58,7 +58,7 @@ def test_process_that_is_not_the_commands_is_spared() -> None:
         assert other.poll() is None
 
 
-def test_listed_process_whose_number_was_reused_is_spared() -> None:
+def test_listed_process_whose_pid_was_reused_is_spared() -> None:
     with strange_process() as other:
         listed = Row(other.pid, 1, other.pid, False, started=1)
         assert not exectree._kill(listed, lambda _: True)

@@ -1,4 +1,4 @@
-"""Letting a process that waits at a FIFO go on, as the OCI runtime's own start does."""
+"""Release of a process that waits at a FIFO, as the OCI runtime's start does."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ async def _first(script: str, state: Path) -> "tuple[asyncio.Task[int], ProcessR
     return asyncio.create_task(child.wait()), process
 
 
-async def test_it_goes_on(state: Path) -> None:
+async def test_waiting_process_executes_the_program(state: Path) -> None:
     end, process = await _first('printf 0 > "$0"; sleep 60', state)
     fifo = fifo_of(state)
     assert fifo is not None
@@ -59,7 +59,7 @@ async def test_it_goes_on(state: Path) -> None:
     await end
 
 
-async def test_a_program_that_ends_at_once(state: Path) -> None:
+async def test_program_that_ends_at_once_is_no_error(state: Path) -> None:
     end, process = await _first('printf 0 > "$0"; exit 3', state)
     await release_exec_fifo(state / "exec.fifo", process, _ENV)
     assert await end == 3
@@ -70,7 +70,9 @@ async def test_a_program_that_ends_at_once(state: Path) -> None:
     ("script", "words"),
     [("sleep 0.1", "has died before"), (': > "$0"; sleep 1', "did not execute"), ("exit 0", "has died")],
 )
-async def test_one_that_dies_before(state: Path, script: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_that_dies_before_the_program_is_an_error(
+    state: Path, script: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pykubelet.criserver.oci.fifo._LAST", 0.3)
     end, process = await _first(script, state)
     if script == "exit 0":
@@ -81,7 +83,7 @@ async def test_one_that_dies_before(state: Path, script: str, words: str, monkey
     await end
 
 
-def test_only_a_fifo_is_one(state: Path, tmp_path: Path) -> None:
+def test_only_a_fifo_is_found(state: Path, tmp_path: Path) -> None:
     (state / "exec.fifo").unlink()
     assert fifo_of(state) is None
     (state / "exec.fifo").touch()
@@ -98,8 +100,10 @@ def test_only_a_fifo_is_one(state: Path, tmp_path: Path) -> None:
         ("vendor-runc", False, True, True),
     ],
 )
-async def test_who_starts(state: Path, tmp_path: Path, name: str, hooks: bool, layout: bool, by_program: bool) -> None:
-    """The program itself where it may have more to do, or keeps its state in another way."""
+async def test_runtime_program_starts_containers_that_need_it(
+    state: Path, tmp_path: Path, name: str, hooks: bool, layout: bool, by_program: bool
+) -> None:
+    """The runtime's program starts a container if it may have more to do, or has another state format."""
     program = tmp_path / name
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nread -r byte < {state}/exec.fifo\nrm {state}/exec.fifo\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""One OCI runtime by its command line; the runtime is a script here."""
+"""An OCI runtime by its command line; the runtime is a script."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ C1 = ContainerID("c1")
 
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All processes pass for the container's: no cgroup of it is made here."""
+    """Treat all processes as in the container, since the test creates no cgroup."""
     monkeypatch.setattr("pykubelet.criserver.oci.command.in_container", lambda pid, container: True)
 
 
@@ -48,18 +48,18 @@ def runtime(tmp_path: Path) -> OciRuntime:
     return OciRuntime(str(program), tmp_path / "oci", tmp_path / "scratch")
 
 
-async def test_a_command_and_its_end(runtime: OciRuntime) -> None:
+async def test_exec_returns_exit_code_and_output(runtime: OciRuntime) -> None:
     result = await runtime.execute(C1, {"args": ["sh", "-c", "echo out; echo err >&2; exit 5"]}, 10)
     assert (result.exit_code, result.stdout, result.stderr) == (5, b"out\n", b"err\n")
 
 
-async def test_a_command_that_cannot_be_started(runtime: OciRuntime) -> None:
+async def test_exec_of_a_missing_program_is_permanent(runtime: OciRuntime) -> None:
     with pytest.raises(Permanent, match="no such file"):
         await runtime.execute(C1, {"args": ["/missing"]}, 10)
 
 
 @pytest.mark.usefixtures("inside")
-async def test_a_timeout_takes_all_that_the_command_has_started(runtime: OciRuntime, tmp_path: Path) -> None:
+async def test_exec_timeout_kills_all_descendants(runtime: OciRuntime, tmp_path: Path) -> None:
     notes = tmp_path / "pids"
     script = f"sleep 98765 & echo $! > {notes}; (sleep 98765 & echo $! >> {notes}); sleep 98765"
     with pytest.raises(ProgramTimeout, match=r"container c1: command .* did not end within 1 s"):
@@ -69,7 +69,7 @@ async def test_a_timeout_takes_all_that_the_command_has_started(runtime: OciRunt
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-async def test_exec_timeout_with_a_number_that_is_another_process_spares_that(
+async def test_exec_timeout_with_a_reused_pid_spares_the_other_process(
     runtime: OciRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pykubelet.criserver.oci.runtime._REAP", 0.1)
@@ -79,7 +79,7 @@ async def test_exec_timeout_with_a_number_that_is_another_process_spares_that(
         assert other.poll() is None
 
 
-async def test_a_cancelled_call_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path) -> None:
+async def test_cancelled_exec_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     os.mkfifo(note)
     script = f"echo $$ > {note}; exec sleep 98765"
@@ -127,7 +127,7 @@ async def test_features(runtime: OciRuntime, said: str, recursive: bool, users: 
     ("program", "emptied", "calls"),
     [("runc", True, 0), ("runc", False, 1), ("crun", True, 1), ("runc-hooked", True, 1)],
 )
-async def test_a_delete_of_what_has_no_cgroup_any_more(tmp_path: Path, program: str, emptied: bool, calls: int) -> None:
+async def test_delete_after_the_cgroup_was_removed(tmp_path: Path, program: str, emptied: bool, calls: int) -> None:
     """Plain runc need not be run for it; what another program has to do is unknown."""
     notes, state = tmp_path / "notes", tmp_path / "oci" / C1
     state.mkdir(parents=True)

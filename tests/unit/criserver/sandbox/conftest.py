@@ -1,4 +1,4 @@
-"""The sandboxes of these tests mount nothing on the machine, so that they need no rights and leave nothing."""
+"""These tests mount nothing on the machine, so they need no privileges and leave nothing."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def mounted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The places where file systems would have been mounted."""
+    """The paths where file systems would have been mounted."""
     places: list[str] = []
 
     def tmpfs(target: str, **_: Any) -> None:

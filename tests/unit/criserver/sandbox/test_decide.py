@@ -1,4 +1,4 @@
-"""What a sandbox request means."""
+"""Interpretation of sandbox requests, and phase transitions."""
 
 import itertools
 
@@ -31,14 +31,14 @@ def _config(**changes: object) -> pb.PodSandboxConfig:
     return pb.PodSandboxConfig(metadata=metadata, hostname="web", **changes)  # type: ignore[arg-type]  # protobuf checks
 
 
-def test_names() -> None:
+def test_name_needs_all_metadata() -> None:
     assert name_of(_config()) == "web_default_u1_2"
     with pytest.raises(Invalid, match=r"metadata\.uid"):
         name_of(pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="a", namespace="b")))
 
 
 @pytest.mark.parametrize("pair", list(itertools.product(SandboxPhase, SandboxPhase)))
-def test_only_the_ways_of_the_table_are_open(pair: tuple[SandboxPhase, SandboxPhase]) -> None:
+def test_only_transitions_of_the_table_are_possible(pair: tuple[SandboxPhase, SandboxPhase]) -> None:
     here, there = pair
     if there in TRANSITIONS[here]:
         assert move(replace(RECORD, phase=here), there).phase is there
@@ -64,7 +64,7 @@ def test_namespaces_of_the_node() -> None:
     assert not needs_infra(config)
 
 
-def test_a_long_host_name_is_refused() -> None:
+def test_long_host_name_is_rejected() -> None:
     with pytest.raises(Invalid, match="64 bytes"):
         namespaces(pb.PodSandboxConfig(hostname="x" * 65))
     assert namespaces(pb.PodSandboxConfig(hostname="x" * 64)).hostname == "x" * 64
@@ -81,7 +81,7 @@ def test_a_long_host_name_is_refused() -> None:
         ("kernel.shm_rmid_forced;", "1"),
     ],
 )
-def test_forbidden_sysctls(name: str, value: str) -> None:
+def test_forbidden_sysctls_are_invalid(name: str, value: str) -> None:
     with pytest.raises(Invalid):
         sysctls({name: value}, OWN)
 
@@ -95,7 +95,7 @@ def test_sysctls_need_a_namespace_of_the_pod() -> None:
         sysctls({"kernel.shmmax": "9"}, [Kind.NETWORK])
 
 
-def test_network_request() -> None:
+def test_attach_request_has_all_fields() -> None:
     config = _config(
         port_mappings=[
             pb.PortMapping(protocol=pb.UDP, container_port=53, host_port=5353, host_ip="127.0.0.1"),
@@ -109,7 +109,7 @@ def test_network_request() -> None:
 
 
 @pytest.mark.parametrize("rate", ["fast", "1", "10E"])
-def test_impossible_rates(rate: str) -> None:
+def test_impossible_bandwidth_rates_are_invalid(rate: str) -> None:
     with pytest.raises(Invalid, match="egress-bandwidth"):
         attach_request(SandboxID("s"), _config(annotations={"kubernetes.io/egress-bandwidth": rate}), "/ns")
 
@@ -121,7 +121,7 @@ def test_addresses_by_annotation() -> None:
 
 
 @pytest.mark.parametrize("annotation", [{"cni.pykubelet/ips": "10.0.0.500"}, {"cni.pykubelet/mac": "02:00"}])
-def test_impossible_addresses(annotation: dict[str, str]) -> None:
+def test_impossible_addresses_are_invalid(annotation: dict[str, str]) -> None:
     with pytest.raises(Invalid, match="address"):
         attach_request(SandboxID("s"), _config(annotations=annotation), "/ns")
 
@@ -143,7 +143,7 @@ def test_resolv_conf() -> None:
         (SandboxPhase.STOPPED, True, True, SandboxPhase.STOPPED),
     ],
 )
-def test_adoption(phase: SandboxPhase, there: bool, alive: bool, expected: SandboxPhase) -> None:
+def test_adopted_phase_by_traces(phase: SandboxPhase, there: bool, alive: bool, expected: SandboxPhase) -> None:
     assert (
         adopted_phase(replace(RECORD, phase=phase, boot="b"), boot="b", namespaces_there=there, infra_alive=alive)
         is expected
@@ -169,7 +169,7 @@ def test_attach_request_unknown_protocol_is_invalid() -> None:
     config = pb.PodSandboxConfig()
     port = config.port_mappings.add(container_port=80, host_port=8080)
     port.protocol = 7  # type: ignore[assignment]  # as a newer client may send it
-    with pytest.raises(Invalid, match="port mapping 80: 7 is no protocol"):
+    with pytest.raises(Invalid, match="port mapping 80: unknown protocol 7"):
         attach_request(SandboxID("s1"), config, "/ns")
 
 

@@ -1,4 +1,4 @@
-"""The process that holds a shared PID namespace: where it comes from. conmon and the OCI runtime are small scripts."""
+"""The selection and start of infra processes; conmon and the OCI runtime are small scripts."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ NO_PROGRAM = "no-such-init"
 
 
 class FakePause:
-    """One image, unless it cannot be had."""
+    """One pause image, or an error."""
 
     def __init__(self, directory: Path, args: tuple[str, ...], error: PykubeletError | None = None) -> None:
         self._directory = directory
@@ -93,7 +93,7 @@ def _spec(directory: Path) -> dict[str, dict[str, object]]:
     return found
 
 
-async def test_the_program_of_an_image(tmp_path: Path) -> None:
+async def test_pause_image_provides_the_program(tmp_path: Path) -> None:
     images = FakePause(tmp_path, ("sleep", "60"))
     async with infra_in(tmp_path, images, NO_PROGRAM, "pause:1") as infra:
         process = await infra.start(_sandbox(), {}, None)
@@ -114,7 +114,7 @@ async def test_the_program_of_an_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-async def test_the_program_of_an_image_in_a_user_namespace(tmp_path: Path) -> None:
+async def test_pause_image_in_a_user_namespace(tmp_path: Path) -> None:
     config = pb.PodSandboxConfig()
     options = config.linux.security_context.namespace_options
     for mapping in (options.userns_options.uids, options.userns_options.gids):
@@ -142,7 +142,7 @@ async def test_the_program_of_an_image_in_a_user_namespace(tmp_path: Path) -> No
         ("pause:1", FakePause(Path(), ()), "defines no program"),
     ],
 )
-async def test_the_nodes_own_program(
+async def test_node_program_replaces_an_unusable_pause_image(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, pause_image: str, images: FakePause, words: str
 ) -> None:
     async with infra_in(tmp_path, images, "true", pause_image) as infra:
@@ -158,7 +158,7 @@ async def test_the_nodes_own_program(
 
 
 @pytest.mark.parametrize("pause_image", ["", "pause:1"])
-async def test_no_program_at_all(tmp_path: Path, pause_image: str) -> None:
+async def test_missing_program_is_an_error_with_the_remedy(tmp_path: Path, pause_image: str) -> None:
     images = FakePause(tmp_path, (), Transient("registry is down"))
     async with infra_in(tmp_path, images, NO_PROGRAM, pause_image) as infra:
         with pytest.raises(Permanent, match=f"{NO_PROGRAM} does not exist: install it .*pause_image") as failed:

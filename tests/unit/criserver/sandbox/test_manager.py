@@ -1,4 +1,4 @@
-"""The life of sandboxes, with a network and namespaces that only note what is asked of them."""
+"""The sandbox manager, with a fake network and fake namespaces that record calls."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ from tests.unit.criserver.spec.given import HOST
 
 
 class FakeNetwork:
-    """Gives out addresses."""
+    """A network that assigns addresses."""
 
     def __init__(self) -> None:
         self.attached: dict[SandboxID, AttachRequest] = {}
@@ -61,7 +61,7 @@ class FakeNetwork:
 
 
 class FakeNamespaces:
-    """Notes which sandboxes have some."""
+    """Namespaces that record which sandboxes have some."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -81,7 +81,7 @@ class FakeNamespaces:
 
 
 class FakeContainers:
-    """Notes what is asked."""
+    """Containers that record the calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -94,7 +94,7 @@ class FakeContainers:
 
 
 class Rig:
-    """The manager and what it stands on."""
+    """A sandbox manager with its dependencies."""
 
     def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.store = store
@@ -140,7 +140,7 @@ async def rig_in(directory: Path) -> AsyncIterator[Rig]:
 
 
 def config(name: str = "web") -> pb.PodSandboxConfig:
-    """A pod with a network of its own and the node's shared memory, which needs no root to leave alone."""
+    """A pod with its own network and the node's shared memory, which needs no root to set up."""
     found = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, namespace="default", uid="u1"), hostname=name)
     options = found.linux.security_context.namespace_options
     options.pid, options.ipc = pb.CONTAINER, pb.NODE
@@ -148,7 +148,7 @@ def config(name: str = "web") -> pb.PodSandboxConfig:
     return found
 
 
-async def test_from_creation_to_removal(tmp_path: Path) -> None:
+async def test_sandbox_life_cycle(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "")
         sandbox = rig.manager.get(identity[:10])
@@ -180,7 +180,7 @@ async def test_from_creation_to_removal(tmp_path: Path) -> None:
         assert (await rig.store.load())[0] == []
 
 
-async def test_a_name_is_taken_once(tmp_path: Path) -> None:
+async def test_sandbox_name_is_unique(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "runc")
         # A client that has not heard of it asks again.
@@ -198,7 +198,7 @@ async def test_a_name_is_taken_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("handler", ["kata", "no-such"])
-async def test_unknown_handlers(tmp_path: Path, handler: str) -> None:
+async def test_unknown_runtime_handler_is_invalid(tmp_path: Path, handler: str) -> None:
     async with rig_in(tmp_path) as rig:
         with pytest.raises(Invalid, match=handler):
             await rig.manager.run(config(), handler)
@@ -229,7 +229,7 @@ async def test_a_cancelled_creation_is_undone(tmp_path: Path) -> None:
         assert (await rig.store.load())[0] == []
 
 
-async def test_an_address_that_cannot_be_released_is_tried_again(tmp_path: Path) -> None:
+async def test_address_that_cannot_be_released_is_retried(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "")
         rig.network.fail_detach = True
@@ -247,7 +247,7 @@ async def test_an_address_that_cannot_be_released_is_tried_again(tmp_path: Path)
         await rig.manager.remove(identity)
 
 
-async def test_address_whose_release_raises_does_not_keep_the_others(
+async def test_address_whose_release_fails_does_not_delay_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -269,7 +269,7 @@ async def test_address_whose_release_raises_does_not_keep_the_others(
         retries.cancel()
 
 
-async def test_address_of_a_sandbox_that_could_not_be_made_is_taken_back_later(tmp_path: Path) -> None:
+async def test_address_of_a_failed_creation_is_released_later(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         retries = asyncio.ensure_future(rig.recovery.retry_network())
         rig.network.fail_attach = rig.network.fail_detach = True
@@ -283,7 +283,7 @@ async def test_address_of_a_sandbox_that_could_not_be_made_is_taken_back_later(t
         retries.cancel()
 
 
-async def test_retry_of_an_address_after_others_were_taken_back_comes_soon(tmp_path: Path) -> None:
+async def test_address_retry_after_others_were_released_has_a_short_delay(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         retries = asyncio.ensure_future(rig.recovery.retry_network())
         for name, failing, soon in (("long", 100, 70), ("short", 0, 5)):
@@ -300,7 +300,7 @@ async def test_retry_of_an_address_after_others_were_taken_back_comes_soon(tmp_p
         retries.cancel()
 
 
-async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) -> None:
+async def test_next_server_undoes_partial_sandboxes_and_orphans(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         whole = await rig.manager.run(config("whole"), "")
         rig.network.go.clear()
@@ -323,7 +323,7 @@ async def test_the_next_server_undoes_half_made_ones_and_strays(tmp_path: Path) 
         await asyncio.gather(cut, return_exceptions=True)
 
 
-async def test_a_retry_after_a_restart_gets_the_first_one(tmp_path: Path) -> None:
+async def test_run_retried_after_a_restart_returns_the_first_sandbox(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         first = await rig.manager.run(config(), "")
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
@@ -333,7 +333,7 @@ async def test_a_retry_after_a_restart_gets_the_first_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("everything", [False, True])
-async def test_what_is_spared_is_left_alone(tmp_path: Path, everything: bool) -> None:
+async def test_protected_sandboxes_are_not_removed(tmp_path: Path, everything: bool) -> None:
     async with rig_in(tmp_path) as rig:
         lost, gone = [await rig.manager.run(config(name), "") for name in ("lost", "gone")]
         again = Rig(tmp_path, rig.store, rig.manager._deps.tasks)
@@ -352,7 +352,7 @@ async def test_what_is_spared_is_left_alone(tmp_path: Path, everything: bool) ->
         retries.cancel()
 
 
-async def test_new_limits_of_a_pod_are_noted(tmp_path: Path) -> None:
+async def test_update_records_the_resources_of_a_pod(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "")
         await rig.manager.update(
@@ -372,7 +372,7 @@ async def test_new_limits_of_a_pod_are_noted(tmp_path: Path) -> None:
             await rig.manager.update(identity, linux.overhead, linux.resources)
 
 
-async def test_a_network_that_is_not_as_it_was(tmp_path: Path) -> None:
+async def test_network_problem_reports_the_failed_check(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "")
         sandbox = rig.manager.get(identity)
@@ -384,7 +384,7 @@ async def test_a_network_that_is_not_as_it_was(tmp_path: Path) -> None:
         await rig.manager.remove(identity)
 
 
-async def test_user_namespaces_are_refused_where_there_are_none(tmp_path: Path) -> None:
+async def test_user_namespaces_without_host_support_are_rejected(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         wanted = config()
         options = wanted.linux.security_context.namespace_options

@@ -1,4 +1,4 @@
-"""Calls about one sandbox that meet each other half-way, or fail there."""
+"""Concurrent calls about one sandbox, and failures in the middle of a call."""
 
 import asyncio
 from contextlib import aclosing
@@ -14,7 +14,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.sandbox.test_manager import Rig, config, rig_in
 
 
-async def test_sandbox_being_stopped_takes_nothing_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sandbox_being_stopped_rejects_new_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.manager.run(config(), "")
         seen = []
@@ -74,7 +74,7 @@ async def test_sandbox_that_could_not_be_removed_is_listed_and_its_removal_is_re
         assert await rig.store.load() == ([], [])
 
 
-async def test_failed_creation_that_cannot_be_undone_gives_its_name_to_the_next(
+async def test_failed_creation_that_cannot_be_undone_releases_its_name_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
@@ -91,7 +91,7 @@ async def test_failed_creation_that_cannot_be_undone_gives_its_name_to_the_next(
         assert [path.name for path in rig.directory.iterdir()] == [identity]
 
 
-async def test_creation_under_way_holds_its_name(tmp_path: Path) -> None:
+async def test_creation_in_progress_holds_its_name(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         rig.network.go.clear()
         first = asyncio.ensure_future(rig.manager.run(config(), ""))
@@ -103,7 +103,7 @@ async def test_creation_under_way_holds_its_name(tmp_path: Path) -> None:
         assert [each.id for each in rig.manager.all()] == [identity]
 
 
-async def test_stop_and_removal_at_once_are_told_once(tmp_path: Path) -> None:
+async def test_concurrent_stop_and_removal_publish_one_event_each(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig, aclosing(rig.manager._deps.events.subscribe()) as events:
         seen = []
 
@@ -160,7 +160,7 @@ async def test_update_caller_gone_is_in_memory_as_in_the_database(tmp_path: Path
 async def test_sandbox_ready_by_its_record_without_an_address_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its server died in the midst of a stop that a full disk kept from the record."""
+    """The server was killed during a stop that a full disk kept from the record."""
     monkeypatch.setattr("pykubelet.criserver.sandbox.manager.is_mount_point", lambda path: True)
     async with rig_in(tmp_path) as rig:
         whole, cut = [await rig.manager.run(config(name), "") for name in ("whole", "cut")]

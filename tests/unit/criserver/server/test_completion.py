@@ -1,4 +1,4 @@
-"""Calls that outlive their callers."""
+"""Calls that run to completion without their clients."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def _asked(number: int) -> pb.StopContainerRequest:
     return pb.StopContainerRequest(container_id="c", timeout=number)
 
 
-async def test_it_goes_on_when_the_caller_vanishes() -> None:
+async def test_call_continues_when_the_client_disconnects() -> None:
     begun, go, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work(request: pb.StopContainerRequest) -> int:
@@ -34,7 +34,7 @@ async def test_it_goes_on_when_the_caller_vanishes() -> None:
     assert done.is_set()
 
 
-async def test_results_and_errors_come_back_and_end_nothing_else() -> None:
+async def test_results_and_errors_are_returned_without_ending_the_server() -> None:
     async def double(request: pb.StopContainerRequest) -> int:
         if request.timeout < 0:
             raise NotFound("no")
@@ -47,7 +47,7 @@ async def test_results_and_errors_come_back_and_end_nothing_else() -> None:
         assert await call(_asked(4)) == 8
 
 
-async def test_the_end_of_the_server_cuts_it() -> None:
+async def test_end_of_the_server_cancels_the_call() -> None:
     begun, cut = asyncio.Event(), asyncio.Event()
 
     async def work(request: pb.StopContainerRequest) -> int:
@@ -70,8 +70,8 @@ async def test_the_end_of_the_server_cuts_it() -> None:
     assert cut.is_set()
 
 
-async def test_call_retried_while_under_way_is_joined() -> None:
-    """A client that asks every minute for what hangs for an hour costs one call."""
+async def test_retry_of_a_call_in_progress_joins_it() -> None:
+    """Retries of a hung call do not pile up."""
     begun, go = list[int](), asyncio.Event()
 
     async def work(request: pb.StopContainerRequest) -> int:
@@ -93,7 +93,7 @@ async def test_call_retried_while_under_way_is_joined() -> None:
         assert await call(_asked(1)) == 3, "what is over is not joined"
 
 
-async def test_call_to_a_server_that_is_being_stopped_is_told_so() -> None:
+async def test_call_to_a_stopping_server_is_transient() -> None:
     async def work(request: pb.StopContainerRequest) -> int:
         return int(request.timeout)
 

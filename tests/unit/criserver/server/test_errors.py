@@ -1,4 +1,4 @@
-"""What clients are told of errors."""
+"""gRPC codes and messages of errors."""
 
 from pathlib import Path
 
@@ -26,28 +26,28 @@ from tests.unit.criserver.images.world import World
         (ZeroDivisionError("x"), StatusCode.INTERNAL),
     ],
 )
-def test_codes(error: Exception, code: StatusCode) -> None:
+def test_errors_map_to_grpc_codes(error: Exception, code: StatusCode) -> None:
     assert status_of(error, "Call")[0] is code
 
 
-def test_messages_of_a_sensible_length_stay_as_they_are() -> None:
+def test_short_messages_are_unchanged() -> None:
     words = "container ü: cannot be started: " + "x" * 5000
     assert bounded(words) == words
 
 
-def test_names_of_files_may_be_no_text() -> None:
+def test_file_names_that_are_not_utf8_are_escaped() -> None:
     assert bounded("cannot open /a\udcffb") == "cannot open /a\\udcffb"
 
 
 @pytest.mark.parametrize("name", ["X" * 20_000, "中" * 20_000, "%" * 20_000, "\ud800" * 20_000])
-def test_longer_ones_keep_both_ends(name: str) -> None:
+def test_long_messages_keep_both_ends(name: str) -> None:
     said = bounded(f"begin {name} end")
     assert said.startswith("begin ") and said.endswith(" end")
     assert len(said) < 2100
 
 
 @pytest.mark.parametrize("name", ["X" * 100_000, "中" * 100_000, "%" * 100_000])
-async def test_an_absurd_request_gets_its_own_error(tmp_path: Path, name: str) -> None:
+async def test_oversized_request_gets_its_own_error(tmp_path: Path, name: str) -> None:
     options = [("grpc.default_authority", "localhost")]
     async with (
         serve(World(tmp_path).images, tmp_path) as path,

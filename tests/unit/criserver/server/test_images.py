@@ -1,4 +1,4 @@
-"""ImageService over its socket: codes, words, fields."""
+"""ImageService over its socket: codes, messages, fields."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ async def fails(work: Awaitable[object]) -> tuple[StatusCode, str]:
     return failed.value.code(), failed.value.details() or ""
 
 
-async def test_codes_and_words_of_pulls_that_fail(
+async def test_failed_pulls_have_codes_and_messages(
     service: "pb_grpc.ImageServiceAsyncStub", registry: FakeRegistry
 ) -> None:
     layer = b"no layer at all"
@@ -106,7 +106,7 @@ async def test_codes_and_words_of_pulls_that_fail(
         ("", None, ""),
     ],
 )
-def test_the_user_of_a_hostile_image_spoils_no_list(user: str, uid: int | None, name: str) -> None:
+def test_hostile_image_user_does_not_break_the_list(user: str, uid: int | None, name: str) -> None:
     record = ImageRecord("sha256:1", (), (), 1, ImageConfig(user=user), (), "sha256:2")
     image = image_of(record)
     assert (image.uid.value if image.HasField("uid") else None, image.username) == (uid, name)
@@ -171,14 +171,14 @@ async def test_list_status_filter_and_removal(
     assert empty.used_bytes.value == 0 == empty.inodes_used.value
 
 
-async def test_beginnings_of_ids(service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms) -> None:
+async def test_images_are_found_by_id_prefix(service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms) -> None:
     images: ImageManager = rooms.images
     assert images.status("abc") is None
     code, words = await fails(service.ImageStatus(pb.ImageStatusRequest()))
     assert code is StatusCode.INVALID_ARGUMENT and "reference" in words
 
 
-async def test_a_caller_that_goes_away_cancels_its_pull(
+async def test_client_that_disconnects_cancels_its_pull(
     service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms, registry: FakeRegistry
 ) -> None:
     registry.add_image("app:1", [bytes(100_000)], [digest_of(bytes(100_000))])

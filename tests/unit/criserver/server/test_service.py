@@ -1,4 +1,4 @@
-"""The server's socket: who may have it."""
+"""The server's socket: stale ones are replaced, used ones are a conflict."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ async def _serve(path: Path) -> None:
         await asyncio.wait({server})
 
 
-async def test_a_dead_servers_socket_is_taken_though_a_child_holds_it(tmp_path: Path) -> None:
+async def test_stale_socket_held_by_a_child_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "s"
     command = [sys.executable, "-c", _DYING, str(path)]
     child = int(await asyncio.to_thread(subprocess.check_output, command))
@@ -68,7 +68,7 @@ async def test_stale_socket_without_a_listener_is_replaced(tmp_path: Path) -> No
     await _serve(path)
 
 
-async def test_a_living_servers_socket_is_not_taken(tmp_path: Path) -> None:
+async def test_socket_of_a_running_server_is_a_conflict(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
@@ -78,6 +78,6 @@ async def test_a_living_servers_socket_is_not_taken(tmp_path: Path) -> None:
         assert _connects(path)
 
 
-def test_a_path_that_no_socket_can_have(tmp_path: Path) -> None:
+def test_socket_path_that_is_too_long_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="longer than 107"):
         CriServer(tmp_path / ("x" * 107), (), ())

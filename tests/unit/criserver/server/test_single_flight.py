@@ -38,7 +38,7 @@ async def test_a_second_caller_joins_the_first() -> None:
     assert maker.made == 1
 
 
-async def test_creation_caller_gone_goes_on_and_is_joined_by_the_retry() -> None:
+async def test_creation_continues_without_its_client_and_is_joined_by_a_retry() -> None:
     async with asyncio.TaskGroup() as tasks:
         creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()
@@ -53,8 +53,8 @@ async def test_creation_caller_gone_goes_on_and_is_joined_by_the_retry() -> None
         assert await retry == "id-1"
 
 
-async def test_creation_that_is_over_is_not_held() -> None:
-    """Whether anybody has received it or not: the next request is the manager's to answer."""
+async def test_finished_creation_is_not_kept() -> None:
+    """The manager answers the next request, whether a client received the result or not."""
     async with asyncio.TaskGroup() as tasks:
         creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()
@@ -70,7 +70,7 @@ async def test_creation_that_is_over_is_not_held() -> None:
         assert await creations.run("0", b"other", maker.create) == "id-4"
 
 
-async def test_a_failure_is_told_and_ends_nothing_else() -> None:
+async def test_failure_is_returned_without_ending_the_server() -> None:
     async with asyncio.TaskGroup() as tasks:
         creations: SingleFlight[str] = SingleFlight(tasks)
         maker = Maker()

@@ -1,4 +1,4 @@
-"""Lists of statistics: what one container does to its numbers does nothing to those of others."""
+"""Lists of statistics: one container that cannot be measured does not affect others."""
 
 from types import SimpleNamespace
 from typing import Any, cast

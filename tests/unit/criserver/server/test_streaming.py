@@ -1,4 +1,4 @@
-"""Calls that give URLs: what they refuse, and what they leave with the streaming server."""
+"""Calls that return URLs: rejected requests, and requests registered with the streaming server."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 @dataclass
 class Fakes:
-    """The managers and the server, as far as the calls reach them."""
+    """Fakes of the managers and the streaming server."""
 
     id: str = "c1"
     ready: bool = True
@@ -43,11 +43,11 @@ class Fakes:
         return "http://127.0.0.1:1/exec/token"
 
     def calls(self) -> StreamingCalls:
-        """The calls on them."""
+        """The calls with the fakes."""
         return StreamingCalls(cast(StreamingServer, self), cast(ContainerManager, self), cast(SandboxManager, self))
 
 
-async def test_urls() -> None:
+async def test_exec_attach_and_port_forward_return_urls() -> None:
     fakes = Fakes()
     calls = fakes.calls()
     run = pb.ExecRequest(container_id="c1", cmd=["ls", "/"], stdin=True, stdout=True, tty=True)
@@ -73,14 +73,14 @@ async def test_urls() -> None:
         ({"cmd": ["ls"], "stdout": True, "stderr": True, "tty": True}, "separate stderr"),
     ],
 )
-async def test_exec_that_makes_no_sense(fields: dict[str, bool | list[str]], words: str) -> None:
+async def test_invalid_exec_requests_are_rejected(fields: dict[str, bool | list[str]], words: str) -> None:
     fakes = Fakes()
     with pytest.raises(Invalid, match=words):
         await fakes.calls().exec(pb.ExecRequest(container_id="c1", **fields))  # type: ignore[arg-type]  # by name
     assert fakes.targets == []
 
 
-async def test_what_is_not_there() -> None:
+async def test_missing_containers_and_sandboxes_are_not_found() -> None:
     calls = Fakes(ready=False).calls()
     with pytest.raises(NotFound):
         await calls.attach(pb.AttachRequest(container_id="other", stdout=True))
@@ -89,6 +89,6 @@ async def test_what_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
-async def test_ports_that_are_none(port: int) -> None:
+async def test_invalid_ports_are_rejected(port: int) -> None:
     with pytest.raises(Invalid, match="invalid port"):
         await Fakes().calls().port_forward(pb.PortForwardRequest(pod_sandbox_id="s", port=[80, port]))

@@ -39,7 +39,7 @@ async def service(rooms: Rooms, tmp_path: Path) -> "AsyncIterator[transfer_grpc.
 
 
 async def settled(rooms: Rooms) -> None:
-    """Nothing is under way, and nothing is left."""
+    """Wait until nothing is in progress, and assert that nothing is left."""
     ingest = rooms.content.root / "ingest"
     await until(lambda: not (rooms.images._working or rooms.content.digests() or list(ingest.iterdir())))
     assert rooms.images.list() == []
@@ -47,7 +47,7 @@ async def settled(rooms: Rooms) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("sent", [0, 100, 700_000, 3_000_000])
-async def test_an_import_broken_off(
+async def test_interrupted_import_leaves_nothing(
     service: "transfer_grpc.ImageTransferAsyncStub", rooms: Rooms, archive: bytes, sent: int
 ) -> None:
     stalled = asyncio.Event()
@@ -68,7 +68,7 @@ async def test_an_import_broken_off(
     await settled(rooms)
 
 
-async def test_an_import_that_is_refused_while_more_is_sent(rooms: Rooms, tmp_path: Path) -> None:
+async def test_import_rejected_while_the_client_is_sending(rooms: Rooms, tmp_path: Path) -> None:
     """With the client of the command line; that of asyncio may lose the code of a call that ends while it sends."""
     async with serve(rooms.images, tmp_path) as socket:
         with ImageClient(f"unix:{socket}") as client, pytest.raises(Invalid, match="no image archive"):
@@ -93,7 +93,7 @@ async def test_export_whose_client_stops_reading(
             await _all(service.Export(transfer.ExportRequest(images=names)))
 
 
-async def test_a_pull_of_nothing(service: "transfer_grpc.ImageTransferAsyncStub") -> None:
+async def test_pull_without_reference_is_invalid(service: "transfer_grpc.ImageTransferAsyncStub") -> None:
     with pytest.raises(grpc.aio.AioRpcError) as failed:
         await _all(service.Pull(transfer.PullRequest()))
     assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT

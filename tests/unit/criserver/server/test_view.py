@@ -129,18 +129,18 @@ def test_container_filters(wanted: pb.ContainerFilter, expected: bool) -> None:
         (ExceptionGroup("g", [ExceptionGroup("g", [NotFound("x")])]), StatusCode.NOT_FOUND),
     ],
 )
-def test_codes(error: Exception, code: StatusCode) -> None:
+def test_errors_map_to_codes(error: Exception, code: StatusCode) -> None:
     assert status_of(error, "Call") == (code, "x")
 
 
-def test_a_defect_is_internal_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_error_is_internal_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     code, details = status_of(KeyError("k"), "Call")
     assert code is StatusCode.INTERNAL
     assert "Call" in details
     assert "unexpected error" in caplog.text
 
 
-def test_chunks() -> None:
+def test_lists_are_split_into_chunks() -> None:
     small, large = pb.Image(id="i"), pb.Image(id="i" * 400_000)
     assert [len(piece) for piece in chunks([small] * 1001)] == [500, 500, 1]
     pieces = chunks([small, large, large, large, small, pb.Image(id="i" * (2 << 20))])
@@ -148,7 +148,7 @@ def test_chunks() -> None:
     assert chunks([]) == [[]]
 
 
-def test_a_request_in_json() -> None:
+def test_request_is_converted_for_json() -> None:
     config = pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name="app"),
         command=["sh", "-c"],

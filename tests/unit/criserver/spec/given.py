@@ -44,5 +44,5 @@ def given(
 
 
 def in_node_network(of: ContainerInput) -> ContainerInput:
-    """The same, in a sandbox that has only an IPC namespace."""
+    """Like ``given``, in a sandbox with only an IPC namespace."""
     return replace(of, sandbox=replace(of.sandbox, namespaces={"ipc": "/ns/ipc"}))

@@ -1,4 +1,4 @@
-"""AppArmor: which profile a container gets, and what our default one says."""
+"""AppArmor: selection of a profile, and the rules of the default profile."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _local(name: str) -> pb.SecurityProfile:
         (Context(privileged=True), CONFINING, ""),
     ],
 )
-def test_profiles(context: pb.LinuxContainerSecurityContext, host: Host, expected: str) -> None:
+def test_profile_for_each_request(context: pb.LinuxContainerSecurityContext, host: Host, expected: str) -> None:
     assert apparmor_profile(context, host) == expected
 
 
@@ -59,7 +59,7 @@ def test_profiles(context: pb.LinuxContainerSecurityContext, host: Host, expecte
         (Context(apparmor=BY_DEFAULT), NO_PARSER, Permanent, "apt-get install apparmor"),
     ],
 )
-def test_profiles_that_are_refused(
+def test_invalid_profiles_are_rejected(
     context: pb.LinuxContainerSecurityContext, host: Host, kind: type[PykubeletError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):

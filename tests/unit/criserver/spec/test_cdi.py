@@ -1,4 +1,4 @@
-"""Devices of the Container Device Interface."""
+"""Edits of the Container Device Interface."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -53,24 +53,24 @@ def test_edits_of_a_file_come_once_and_first() -> None:
     assert [edit.env for edit in edits] == [("VENDOR=yes",), ("SECOND=1",), ("A=cdi",)]
 
 
-def test_a_later_directory_counts_for_more() -> None:
+def test_later_directory_takes_precedence() -> None:
     edits = edits_of(["vendor.com/gpu=0"], [_found(), _found(_other("B=run"), 1, "/var/run/cdi/v.json")])
     assert [edit.env for edit in edits] == [(), ("B=run",)]
 
 
-def test_two_files_of_one_directory_must_not_have_one_device() -> None:
-    with pytest.raises(Invalid, match=r"is in /etc/cdi/.* and in /etc/cdi/"):
+def test_device_in_two_files_of_one_directory_is_invalid() -> None:
+    with pytest.raises(Invalid, match=r"is defined twice: in /etc/cdi/.* and in /etc/cdi/"):
         edits_of(["vendor.com/gpu=0"], [_found(), _found(_other("B=2"), 0, "/etc/cdi/w.json")])
 
 
 @pytest.mark.parametrize("name", ["vendor.com/gpu=9", "other.com/gpu=0"])
-def test_unknown_devices(name: str) -> None:
+def test_unknown_devices_are_not_found(name: str) -> None:
     with pytest.raises(NotFound, match=name):
         edits_of([name], [_found()])
 
 
 @pytest.mark.parametrize("name", ["gpu0", "vendor.com/gpu", "vendor=0", "vendor.com/gpu=", ""])
-def test_names_that_are_none(name: str) -> None:
+def test_malformed_device_names_are_invalid(name: str) -> None:
     with pytest.raises(Invalid, match="vendor/class=name"):
         edits_of([name], [_found()])
 
@@ -94,12 +94,12 @@ def test_names_that_are_none(name: str) -> None:
         ),
     ],
 )
-def test_files_that_are_refused(document: object, words: str) -> None:
+def test_invalid_files_are_rejected(document: object, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         parse_file(document, "/etc/cdi/x.json")
 
 
-def test_the_spec_is_changed_and_the_old_one_left_alone() -> None:
+def test_edits_return_a_new_spec() -> None:
     config = pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name="app"), mounts=[pb.Mount(container_path="/lib/v.so", host_path="/old")]
     )

@@ -81,7 +81,7 @@ def test_shared_memory_of_the_node() -> None:
         pb.Mount(container_path="/a", host_path="/c", recursive_read_only=True),
     ],
 )
-def test_impossible_mounts(mount: pb.Mount) -> None:
+def test_impossible_mounts_are_invalid(mount: pb.Mount) -> None:
     with pytest.raises(Invalid):
         build_mounts(given(pb.ContainerConfig(mounts=[mount])))
 
@@ -96,7 +96,7 @@ def test_recursive_read_only() -> None:
     ]
 
 
-def test_paths_are_masked_as_asked_but_not_for_the_privileged() -> None:
+def test_paths_are_masked_as_requested_except_for_privileged_containers() -> None:
     config = pb.ContainerConfig()
     config.linux.security_context.masked_paths.append("/proc/kcore")
     assert _linux(build_container(given(config)))["maskedPaths"] == ["/proc/kcore"]
@@ -106,7 +106,7 @@ def test_paths_are_masked_as_asked_but_not_for_the_privileged() -> None:
     assert cast(Json, linux["resources"])["devices"] == [{"allow": True, "access": "rwm"}]
 
 
-def test_devices_are_allowed_as_asked() -> None:
+def test_requested_devices_are_allowed() -> None:
     device = HostDevice("/dev/fuse", "c", 10, 229, 0o20666, 0, 0, "rw")
     linux = _linux(build_container(replace(given(), devices=(device,))))
     assert cast(list[Json], linux["devices"])[0]["path"] == "/dev/fuse"
@@ -122,12 +122,12 @@ def test_annotations_of_the_pod_do_not_reach_the_runtime() -> None:
 
 
 @pytest.mark.parametrize(("cgroup", "told"), [("pod.slice:cri-pykubelet:c", True), ("/pods/c", False)])
-def test_systemd_is_told_of_no_limit_of_tasks(cgroup: str, told: bool) -> None:
+def test_systemd_scope_has_unlimited_tasks(cgroup: str, told: bool) -> None:
     annotations = cast(dict[str, str], build_container(replace(given(), cgroup=cgroup))["annotations"])
     assert ("org.systemd.property.TasksMax" in annotations) is told
 
 
-def test_limits() -> None:
+def test_resource_limits() -> None:
     asked = pb.LinuxContainerResources(
         cpu_shares=100,
         cpu_quota=50000,
@@ -166,7 +166,7 @@ def test_seccomp_follows_the_capabilities() -> None:
     assert plain["defaultAction"] == "SCMP_ACT_ERRNO"
 
 
-def test_the_infra_process_has_no_rights() -> None:
+def test_infra_process_has_no_capabilities() -> None:
     spec = build_infra(
         program=node_program("/usr/bin/catatonit"),
         rootfs="/r",

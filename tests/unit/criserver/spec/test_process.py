@@ -1,4 +1,4 @@
-"""Arguments, environment and rights of the first process."""
+"""Arguments, environment and capabilities of the first process."""
 
 from dataclasses import replace
 
@@ -24,11 +24,13 @@ EVERY = frozenset(f"CAP_{name}" for name in ALL)
         (["/cmd"], ["x"], ["/cmd", "x"]),
     ],
 )
-def test_request_stands_for_the_image(command: list[str], args: list[str], expected: list[str]) -> None:
+def test_request_replaces_entrypoint_and_cmd_of_the_image(
+    command: list[str], args: list[str], expected: list[str]
+) -> None:
     assert arguments(pb.ContainerConfig(command=command, args=args), IMAGE) == expected
 
 
-def test_nothing_to_run_is_refused() -> None:
+def test_missing_command_is_invalid() -> None:
     with pytest.raises(Invalid, match="neither the request nor the image"):
         arguments(pb.ContainerConfig(), ImageDefaults())
 
@@ -37,13 +39,13 @@ def test_later_variables_win_and_keep_their_place() -> None:
     assert merged(["A=1", "B=2", "A=3", "=x"]) == ["A=3", "B=2"]
 
 
-def test_environment_of_request_over_image() -> None:
+def test_environment_of_the_request_overrides_the_image() -> None:
     config = pb.ContainerConfig(envs=[pb.KeyValue(key="A", value=b"request"), pb.KeyValue(key="N", value=b"\xff")])
     found = environment(config, ImageDefaults(env=("A=image", "PATH=/bin")), "web")
     assert found == ["PATH=/bin", "HOSTNAME=web", "A=request", "N=\udcff"]
 
 
-def test_a_terminal_has_a_type() -> None:
+def test_terminal_gets_the_term_variable() -> None:
     assert "TERM=xterm" in environment(pb.ContainerConfig(tty=True), ImageDefaults(), "web")
 
 
@@ -65,19 +67,19 @@ def test_the_working_directory_must_be_absolute() -> None:
     "path",
     ["/proc/self/fd/7", "//proc/1/fd", "/x/../proc/thread-self/fd/8/etc", "/proc/9/task/9/root", "/proc/1/cwd"],
 )
-def test_no_working_directory_through_a_process(path: str) -> None:
+def test_working_directory_through_a_process_is_invalid(path: str) -> None:
     """CVE-2024-21626."""
     with pytest.raises(Invalid, match="leads into a process"):
         build_process(given(pb.ContainerConfig(working_dir=path)))
 
 
 @pytest.mark.parametrize("path", ["/proc", "/proc/sys/net", "/srv/proc/1/fd"])
-def test_other_directories_may_be_working_directories(path: str) -> None:
+def test_other_working_directories_are_valid(path: str) -> None:
     assert build_process(given(pb.ContainerConfig(working_dir=path)))["cwd"] == path
 
 
 @pytest.mark.parametrize(("asked", "least", "expected"), [(-997, -1000, -997), (-997, 0, 0), (500, 0, 500)])
-def test_an_oom_score_we_may_not_set_is_raised(asked: int, least: int, expected: int) -> None:
+def test_oom_score_below_the_lowest_possible_is_raised(asked: int, least: int, expected: int) -> None:
     config = pb.ContainerConfig()
     config.linux.resources.oom_score_adj = asked
     assert build_process(given(config, host=replace(HOST, least_oom_score=least)))["oomScoreAdj"] == expected
@@ -110,7 +112,7 @@ def test_added_and_dropped_capabilities(added: list[str], dropped: list[str], ex
     assert _bounding(pb.Capability(add_capabilities=added, drop_capabilities=dropped)) == expected
 
 
-def test_what_we_do_not_have_cannot_be_given() -> None:
+def test_unavailable_capabilities_are_not_granted() -> None:
     assert _bounding(pb.Capability(add_capabilities=["ALL"]), frozenset({"CAP_KILL"})) == {"KILL"}
     assert capability_set(pb.Capability(), True, frozenset({"CAP_KILL"}))["bounding"] == ["CAP_KILL"]
 
@@ -125,11 +127,11 @@ def test_ambient_capabilities_are_inheritable_too() -> None:
     assert found["ambient"] == found["inheritable"] == ["CAP_KILL"]
 
 
-def test_capabilities_of_a_mask() -> None:
+def test_capability_names_of_a_bit_mask() -> None:
     assert names_of(0b100001) == {"CAP_CHOWN", "CAP_KILL"}
 
 
-def test_another_command_keeps_user_and_rights() -> None:
+def test_exec_keeps_user_and_capabilities() -> None:
     spec = {"process": {"args": ["a"], "user": {"uid": 1}, "env": ["A=1"], "terminal": False}}
     assert build_exec(spec, ["b"]) == {"args": ["b"], "user": {"uid": 1}, "env": ["A=1"], "terminal": False}
     assert build_exec(spec, ["b"], terminal=True)["env"] == ["A=1", "TERM=xterm"]

@@ -11,23 +11,23 @@ from pykubelet.pb import runtime_v1_pb2 as pb
     ("name", "number"),
     [("SIGTERM", 15), ("term", 15), ("9", 9), ("SIGRTMIN+3", 37), ("RTMAX-1", 63), ("SIGRTMAX", 64)],
 )
-def test_numbers(name: str, number: int) -> None:
+def test_signal_names_and_numbers_are_parsed(name: str, number: int) -> None:
     assert signal_number(name) == number
 
 
 @pytest.mark.parametrize("name", ["", "SIGNOPE", "0", "65", "SIGRTMIN+99", "SIGTERM+x"])
-def test_no_signals(name: str) -> None:
+def test_unknown_signals_are_invalid(name: str) -> None:
     with pytest.raises(Invalid):
         signal_number(name)
 
 
-def test_request_before_image_before_default() -> None:
+def test_stop_signal_of_request_overrides_image_and_default() -> None:
     assert stop_signal(pb.ContainerConfig(stop_signal=pb.SIGRTMINPLUS3), "SIGINT") == "SIGRTMIN+3"
     assert stop_signal(pb.ContainerConfig(), "SIGINT") == "SIGINT"
     assert stop_signal(pb.ContainerConfig(), "") == "SIGTERM"
 
 
-def test_every_value_of_cri_has_a_number_and_comes_back() -> None:
+def test_every_cri_signal_is_converted_both_ways() -> None:
     for value in pb.Signal.DESCRIPTOR.values:
         if value.number:
             name = stop_signal(pb.ContainerConfig(stop_signal=pb.Signal.ValueType(value.number)), "")
@@ -38,7 +38,7 @@ def test_every_value_of_cri_has_a_number_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("name", ["1" * 5000, "SIGRTMIN+" + "9" * 5000, "SIG", "+", "-1", "\0", "²"])
-def test_signal_name_that_is_none_is_invalid(name: str) -> None:
+def test_malformed_signal_name_is_invalid(name: str) -> None:
     with pytest.raises(Invalid, match="unknown signal"):
         signal_number(name)
 

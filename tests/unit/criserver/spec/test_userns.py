@@ -25,14 +25,14 @@ def _options(mode: "pb.NamespaceMode.ValueType" = pb.POD) -> pb.NamespaceOption:
     return pb.NamespaceOption(userns_options=user)
 
 
-def test_the_ids_of_a_pod() -> None:
+def test_id_map_of_a_pod() -> None:
     assert id_map(_options()) == IDS
     assert id_map(_options(pb.NODE)) is None
     assert id_map(pb.NamespaceOption()) is None
 
 
 @pytest.mark.parametrize("kind", ["network", "pid", "ipc"])
-def test_namespaces_of_the_node_are_refused(kind: str) -> None:
+def test_node_namespaces_with_a_user_namespace_are_rejected(kind: str) -> None:
     options = _options()
     setattr(options, kind, pb.NODE)
     with pytest.raises(Invalid, match="cannot use the node's"):
@@ -40,7 +40,7 @@ def test_namespaces_of_the_node_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [pb.CONTAINER, pb.TARGET])
-def test_modes_that_are_refused(mode: "pb.NamespaceMode.ValueType") -> None:
+def test_unsupported_modes_are_rejected(mode: "pb.NamespaceMode.ValueType") -> None:
     with pytest.raises(Invalid, match="the pod's or the node's"):
         id_map(_options(mode))
 
@@ -55,7 +55,7 @@ def test_modes_that_are_refused(mode: "pb.NamespaceMode.ValueType") -> None:
         ([pb.IDMapping(host_id=2**32 - 10, length=100)], "not a valid range"),
     ],
 )
-def test_mappings_that_are_refused(mappings: list[pb.IDMapping], words: str) -> None:
+def test_unsupported_mappings_are_rejected(mappings: list[pb.IDMapping], words: str) -> None:
     options = _options()
     del options.userns_options.gids[:]
     options.userns_options.gids.extend(mappings)

@@ -1,4 +1,4 @@
-"""As whom a container runs."""
+"""Resolution of a container's user."""
 
 import pytest
 from hypothesis import given, strategies
@@ -33,7 +33,7 @@ def _resolve(context: Context, image: str = "", passwd: str = PASSWD, group: str
         (Context(supplemental_groups=[9], supplemental_groups_policy=pb.Strict), "app", 1000, 1001, (1001, 9)),
     ],
 )
-def test_users(context: Context, image: str, uid: int, gid: int, groups: tuple[int, ...]) -> None:
+def test_user_is_resolved(context: Context, image: str, uid: int, gid: int, groups: tuple[int, ...]) -> None:
     user = _resolve(context, image)
     assert (user.uid, user.gid, user.groups) == (uid, gid, groups)
 
@@ -50,13 +50,13 @@ def test_users(context: Context, image: str, uid: int, gid: int, groups: tuple[i
         (Context(supplemental_groups=[2**32]), "", "out of range"),
     ],
 )
-def test_impossible_users(context: Context, image: str, message: str) -> None:
+def test_unknown_users_are_invalid(context: Context, image: str, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         _resolve(context, image)
 
 
 @pytest.mark.parametrize("number", ["4294967295", "4294967296", "9" * 5000, "٣"])
-def test_lines_with_impossible_ids_count_for_nothing(number: str) -> None:
+def test_lines_with_invalid_ids_are_ignored(number: str) -> None:
     with pytest.raises(Invalid, match="not in the image's /etc/passwd"):
         _resolve(Context(), "evil", f"evil:x:{number}:0::/:\n")
     with pytest.raises(Invalid, match="not in the image's /etc/group"):
@@ -79,7 +79,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("passwd", "found"), LINES)
-def test_first_sound_line_of_a_name_counts(passwd: str, found: tuple[int, int, str]) -> None:
+def test_first_valid_line_of_a_name_is_used(passwd: str, found: tuple[int, int, str]) -> None:
     user = _resolve(Context(), "app", passwd, "")
     assert (user.uid, user.gid, user.home) == found
 
@@ -106,20 +106,20 @@ def test_memberships_of_a_group_line(line: str, member: bool) -> None:
     assert _resolve(Context(), "app", PASSWD, f"first:x:1:\n{line}\nlast:x:2:").groups == (1001, *([50] * member))
 
 
-def test_names_that_are_no_text_are_found_and_shown_as_text() -> None:
+def test_names_that_are_not_utf8_are_found_and_escaped() -> None:
     name = b"caf\xe9"
     passwd, group = [b"%s:x:5:6::/h\xff:\n" % name], [b"g:x:7:a,%s\n" % name]
     user = resolve_user(Context(run_as_user=pb.Int64Value(value=5)), "", lambda: passwd, lambda: group)
     assert (user.name, user.home, user.groups) == ("caf\ufffd", "/h\ufffd", (6, 7))
 
 
-def test_memberships_beyond_what_the_kernel_takes_are_left_out() -> None:
+def test_memberships_beyond_the_kernel_limit_are_omitted() -> None:
     user = _resolve(Context(), "app", PASSWD, "".join(f"g:x:{number}:app\n" for number in range(70_000)))
     assert len(user.groups) == 65536
 
 
 @given(strategies.text(max_size=40), strategies.text(max_size=200), strategies.text(max_size=200))
-def test_no_image_breaks_it(image: str, passwd: str, group: str) -> None:
+def test_random_files_never_break_resolution(image: str, passwd: str, group: str) -> None:
     try:
         user = resolve_user(
             Context(), image, lambda: [passwd.encode(errors="replace")], lambda: [group.encode(errors="replace")]

@@ -1,4 +1,4 @@
-"""The state file itself: what counts as damage, and what is kept of a damaged one."""
+"""The state file: detection of damage, and files that are set aside."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ async def _filled(path: Path) -> None:
 
 
 async def _read(path: Path) -> tuple[bool, tuple[list[SandboxRecord], list[ContainerRecord]]]:
-    """Whether the next server finds the file sound, and the records that it reads."""
+    """Whether the next server finds the file intact, and the records that it reads."""
     store = await Store.open(path, VirtualClock(_NOW))
     try:
         records = await store.load()
@@ -57,7 +57,7 @@ async def test_file_with_a_damaged_page_that_no_query_reads_at_start_is_restored
 
 
 async def test_file_set_aside_keeps_the_log_of_a_killed_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last changes are in the log alone, and a new file of its name would end it."""
+    """The last changes are only in the write-ahead log, which a new file of that name would delete."""
     path, killed = tmp_path / "state.db", tmp_path / "killed"
     killed.mkdir()
     await _filled(path)
@@ -74,7 +74,7 @@ async def test_file_set_aside_keeps_the_log_of_a_killed_server(tmp_path: Path, m
     assert {part: Path(f"{killed}/{_ASIDE}{part}").read_bytes() for part in _PARTS} == before
 
 
-async def test_file_of_the_most_bytes_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_file_of_the_maximum_size_is_not_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.db"
     await _filled(path)
     monkeypatch.setattr(database, "_MOST", path.stat().st_size)
@@ -86,7 +86,7 @@ async def test_file_of_the_most_bytes_is_no_damage(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["directory", "fifo"])
 @pytest.mark.parametrize("part", _PARTS)
-async def test_what_is_no_regular_file_in_its_place_is_set_aside(
+async def test_irregular_file_in_its_place_is_set_aside(
     tmp_path: Path, make: Callable[[Path], None], part: str
 ) -> None:
     path = tmp_path / "state.db"
@@ -113,7 +113,7 @@ async def test_what_is_no_regular_file_in_its_place_is_set_aside(
         sqlite3.SQLITE_PERM,
     ],
 )
-async def test_failing_machine_leaves_the_file_and_no_thread(
+async def test_io_error_at_open_keeps_the_file_and_leaves_no_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     path = tmp_path / "state.db"
@@ -154,7 +154,7 @@ async def test_files_set_aside_in_one_second_are_numbered(tmp_path: Path) -> Non
     assert {file.name for file in tmp_path.glob("*.damaged-*")} == {_ASIDE, f"{_ASIDE}-2", f"{_ASIDE}-3"}
 
 
-async def test_directory_of_the_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_directory_of_the_file_is_private(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "new" / "state.db")
     await store.close()
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
@@ -172,8 +172,8 @@ async def test_note_of_a_deleted_record_leaves_no_copy(tmp_path: Path) -> None:
     assert await _read(path) == (False, ([SANDBOX], []))
 
 
-async def test_copies_beside_a_file_that_is_not_sound_are_all_kept(tmp_path: Path) -> None:
-    """Of two copies of one name the file takes the newer, and which was right is not known."""
+async def test_copies_beside_a_damaged_file_are_all_kept(tmp_path: Path) -> None:
+    """The file takes the newer of two copies of one name; which one is right is unknown."""
     path, containers = tmp_path / "state.db", tmp_path / "records" / "containers"
     await _filled(path)
     (containers / "a1.json").write_bytes(b"cut")
@@ -184,7 +184,7 @@ async def test_copies_beside_a_file_that_is_not_sound_are_all_kept(tmp_path: Pat
     assert {file.stem for file in containers.iterdir()} == {"c1"}
 
 
-async def test_record_taken_from_its_copy_is_whole_for_the_next_server(
+async def test_record_restored_from_its_copy_is_valid_for_the_next_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "state.db"
@@ -196,7 +196,7 @@ async def test_record_taken_from_its_copy_is_whole_for_the_next_server(
     assert await _read(path) == (True, ([SANDBOX], [CONTAINER]))
 
 
-async def test_record_damaged_with_its_copy_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_record_damaged_with_its_copy_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "state.db"
     await _filled(path)
     _damage(path, "containers")
@@ -218,7 +218,7 @@ def _told(entry: logging.LogRecord) -> tuple[object, object]:
     return getattr(entry, "id", None), getattr(entry, "copy", None)
 
 
-async def test_lost_copies_of_a_sound_file_are_written_again(tmp_path: Path) -> None:
+async def test_lost_copies_of_an_intact_file_are_written_again(tmp_path: Path) -> None:
     path, records = tmp_path / "state.db", tmp_path / "records"
     await _filled(path)
     shutil.rmtree(records)

@@ -1,4 +1,4 @@
-"""Writes that a full disk delays: in their order, and none is lost."""
+"""Writes deferred by a full disk: made in order, and none is lost."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ from tests.unit.criserver.store.test_store import CONTAINER, SANDBOX
 
 
 async def _written(path: Path) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-    """What the next server reads."""
+    """The records that the next server reads."""
     store = await Store.open(path)
     try:
         return await store.load()
@@ -49,7 +49,7 @@ class _Disk:
         monkeypatch.setattr(Database, "_transaction", transaction)
 
     def refuse(self, *numbers: int) -> None:
-        """Of the writes from now on."""
+        """Refuse these of the next writes."""
         self._writes, self.refused = 0, set(numbers)
 
 
@@ -89,7 +89,7 @@ async def test_store_disk_full_at_deletion_record_does_not_come_back(
     await store.close()
 
 
-async def test_store_closed_after_disk_full_writes_what_it_owes(
+async def test_store_closed_after_disk_full_writes_deferred_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = _Disk(monkeypatch)
@@ -102,7 +102,7 @@ async def test_store_closed_after_disk_full_writes_what_it_owes(
     assert (await _written(tmp_path / "state.db"))[1] == [_EXITED]
 
 
-async def test_store_idle_after_disk_full_writes_what_it_owes_later(
+async def test_store_idle_after_disk_full_writes_deferred_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, clock = _Disk(monkeypatch), VirtualClock()
@@ -126,8 +126,8 @@ async def test_store_idle_after_disk_full_writes_what_it_owes_later(
     await store.close()
 
 
-async def test_store_cancelled_caller_change_is_made_all_the_same(tmp_path: Path) -> None:
-    """Its caller has gone away while the thread is at another record."""
+async def test_store_change_of_a_cancelled_caller_is_made(tmp_path: Path) -> None:
+    """The caller is cancelled while the thread writes another record."""
     store = await Store.open(tmp_path / "state.db")
     begun, go = threading.Event(), threading.Event()
 

@@ -32,7 +32,7 @@ CONTAINER = ContainerRecord(
 )
 
 
-async def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+async def test_records_are_loaded_unchanged(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "state.db")
     await store.add_sandbox(SANDBOX)
     await store.add_container(CONTAINER)
@@ -49,7 +49,7 @@ async def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_a_sandbox_takes_its_containers_along(tmp_path: Path) -> None:
+async def test_deletion_of_a_sandbox_deletes_its_containers(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "state.db")
     other = replace(SANDBOX, id=SandboxID("s2"), name="other")
     kept = replace(CONTAINER, id=ContainerID("c3"), sandbox_id=other.id)
@@ -107,7 +107,7 @@ def _execute(statement: str) -> Callable[[Path], None]:
 
 
 async def _two(path: Path) -> tuple[SandboxRecord, ContainerRecord]:
-    """A file with a sandbox and a container that runs."""
+    """Create a file with a sandbox and a running container."""
     store = await Store.open(path)
     await store.add_sandbox(SANDBOX)
     ready = replace(SANDBOX, phase=SandboxPhase.READY, ips=("10.0.0.1",))
@@ -187,7 +187,7 @@ async def test_record_damaged_in_file_and_copy_is_dropped(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_copies_follow_a_sound_file(tmp_path: Path) -> None:
+async def test_copies_follow_an_intact_file(tmp_path: Path) -> None:
     path, directory = tmp_path / "state.db", tmp_path / "records" / "containers"
     ready, running = await _two(path)
     right = (directory / "c1.json").read_bytes()
@@ -201,7 +201,7 @@ async def test_copies_follow_a_sound_file(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_of_two_copies_of_one_name_the_newer_counts(tmp_path: Path) -> None:
+async def test_newer_of_two_copies_of_one_name_is_restored(tmp_path: Path) -> None:
     path, directory = tmp_path / "state.db", tmp_path / "records" / "containers"
     _, running = await _two(path)
     old = replace(running, id=ContainerID("a1"), created_at=1)
@@ -213,7 +213,7 @@ async def test_of_two_copies_of_one_name_the_newer_counts(tmp_path: Path) -> Non
 
 
 async def _limit(store: Store, pages: int) -> None:
-    """Let the file grow to so many pages at most: what a full disk does."""
+    """Limit the file to so many pages, as on a full disk."""
 
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA max_page_count={pages}")
@@ -221,7 +221,7 @@ async def _limit(store: Store, pages: int) -> None:
     await store._database.run(work)
 
 
-async def test_a_full_disk_refuses_new_records_and_no_farewells(tmp_path: Path) -> None:
+async def test_full_disk_rejects_additions_and_defers_deletions(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     ready, running = await _two(path)
     store = await Store.open(path)
@@ -240,7 +240,7 @@ async def test_a_full_disk_refuses_new_records_and_no_farewells(tmp_path: Path) 
     await store.close()
 
 
-async def test_a_sound_file_is_not_set_aside_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_intact_file_is_not_set_aside_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.db"
     ready, running = await _two(path)
     genuine = sqlite3.connect

@@ -1,4 +1,4 @@
-"""What is done with a server that is found."""
+"""The decision about a server that is found."""
 
 import pytest
 
@@ -27,5 +27,5 @@ def found(version: str = "2", settings: str = "aa", kept: bool = True) -> Server
         (found(version="1"), False, Step.START),
     ],
 )
-def test_the_next_step(note: ServerNote | None, alive: bool, expected: Step) -> None:
+def test_step_for_each_note(note: ServerNote | None, alive: bool, expected: Step) -> None:
     assert step(note, alive, WANTED) is expected

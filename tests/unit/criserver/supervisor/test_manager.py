@@ -46,7 +46,7 @@ with socket.socket(socket.AF_UNIX) as listener:
 
 
 class Stage:
-    """A run directory and the stand-ins that were started in it."""
+    """A run directory and the fake servers that were started in it."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.settings = Settings(root=directory / "root", run=directory / "run")
@@ -56,7 +56,7 @@ class Stage:
         self.wanted = note_of(self.settings, ProcessRef(0, 0), True)
 
     def program(self, text: str) -> None:
-        """What is started instead of the server."""
+        """Set the program that is started instead of the server."""
         directory = self.settings.run.parent / "stand-in"
         directory.mkdir(exist_ok=True)
         script = directory / "python"
@@ -74,7 +74,7 @@ class Stage:
         write_note(self.settings.run, msgspec.structs.replace(self.note(), **changes))
 
     def reap(self, process: ProcessRef) -> None:
-        """Read the end of one that its supervisor had forgotten."""
+        """Reap a server that its supervisor has released."""
         with suppress(ChildProcessError):
             os.waitpid(process.pid, 0)
 
@@ -108,7 +108,7 @@ async def keeping(stage: Stage) -> AsyncIterator[RuntimeSupervisor]:
         supervisor.close()
 
 
-async def test_one_is_started_and_outlives_its_supervisor_and_is_found_again(stage: Stage) -> None:
+async def test_started_server_outlives_its_supervisor_and_is_adopted(stage: Stage) -> None:
     async with keeping(stage):
         first = stage.note().process
         assert os.getsid(first.pid) == first.pid
@@ -117,7 +117,7 @@ async def test_one_is_started_and_outlives_its_supervisor_and_is_found_again(sta
         assert stage.note().process == first
 
 
-async def test_one_that_ends_is_started_again(stage: Stage) -> None:
+async def test_server_that_ends_is_restarted(stage: Stage) -> None:
     async with keeping(stage):
         first = stage.note().process
         os.kill(first.pid, signal.SIGKILL)
@@ -126,7 +126,7 @@ async def test_one_that_ends_is_started_again(stage: Stage) -> None:
         assert not Path(f"/proc/{first.pid}").exists(), "it was not reaped"
 
 
-async def test_another_version_is_ended_first(stage: Stage) -> None:
+async def test_server_of_another_version_is_replaced(stage: Stage) -> None:
     async with keeping(stage):
         first = stage.note().process
     stage.change_note(version="0.0.1")
@@ -136,7 +136,7 @@ async def test_another_version_is_ended_first(stage: Stage) -> None:
         stage.reap(first)
 
 
-async def test_a_persons_server_is_left_alone(stage: Stage) -> None:
+async def test_server_started_by_a_person_is_used(stage: Stage) -> None:
     async with keeping(stage):
         first = stage.note().process
     stage.change_note(settings="others", kept=False)
@@ -144,20 +144,20 @@ async def test_a_persons_server_is_left_alone(stage: Stage) -> None:
         assert stage.note().process == first
 
 
-async def test_last_words_are_told(stage: Stage) -> None:
+async def test_last_log_line_is_in_the_error(stage: Stage) -> None:
     stage.program('import sys; sys.exit("error: conmon is not installed")')
-    with pytest.raises(Permanent, match=r"ended at its start: conmon is not installed \(its log: .*criserver.log"):
+    with pytest.raises(Permanent, match=r"ended while starting: conmon is not installed \(its log: .*criserver.log"):
         await RuntimeSupervisor(stage.config, SystemClock()).start()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"process": 1}', b'{"version": "\xff\xfe"}'])
-def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_note_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "server.json").write_bytes(content)
     assert read_note(tmp_path) is None
 
 
-async def test_start_that_raises_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk, say: the agent goes on, and has a server when it can be had."""
+async def test_start_that_raises_is_retried(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example on a full disk: the agent continues, and retries."""
     tries = 0
     spawn = RuntimeSupervisor._spawn
 
