@@ -168,7 +168,7 @@ class NodeStatusReader:
         conditions = self._deps.conditions()
         found = []
         if not conditions.runtime_ready:
-            found.append(f"container runtime is down: {conditions.message or 'it does not answer'}")
+            found.append(f"container runtime is down: {conditions.message or 'it is not responding'}")
         elif not conditions.network_ready:
             reason = conditions.message or "no network configuration yet"
             found.append(f"container runtime network not ready: NetworkReady=false {reason}")

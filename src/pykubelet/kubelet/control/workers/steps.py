@@ -34,7 +34,7 @@ async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult
         if not deps.conditions.known():
             # Container ids in statuses begin with the runtime's name, which is unknown before its first reply.
             # Ids without it would not be recognized as those of the same containers later.
-            raise Transient("the container runtime has not answered yet", retry_after=_FIRST_REPLY_SECONDS)
+            raise Transient("the container runtime has not responded yet", retry_after=_FIRST_REPLY_SECONDS)
         match phase:
             case Phase.SYNC:
                 return await _sync(state, deps)
