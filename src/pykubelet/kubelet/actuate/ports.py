@@ -1,4 +1,4 @@
-"""What the whole stage needs of a cluster, if there is one."""
+"""Interfaces to the API server that the stage uses in a cluster."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -8,30 +8,30 @@ from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, Service,
 
 
 class StorageInputs(ClaimReader, CsiObjects, Protocol):
-    """What persistent volumes need."""
+    """Objects of the API server for PersistentVolumes."""
 
 
 class ClusterInputs(Protocol):
-    """What pods need of the API server beside ConfigMaps and Secrets (desired/objects)."""
+    """Inputs of pods from the API server, besides ConfigMaps and Secrets (desired/objects)."""
 
     @property
     def storage(self) -> StorageInputs:
-        """Claims, volumes and drivers' objects."""
+        """Claims, PersistentVolumes and objects about CSI drivers."""
 
     async def ready(self, pod: Pod) -> None:
-        """Wait until all that the pod refers to has been read; raises base errors when that takes too long."""
+        """Wait until all objects that the pod refers to have been read. Raises base errors on timeout."""
 
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
         """Service account token for a projected volume."""
 
     def trust_anchors(self, source: ClusterTrustBundleProjection) -> bytes:
-        """Certificates for a projected volume."""
+        """Trust anchors (PEM) for a projected volume."""
 
     def pod_certificate(self, pod: Pod, volume: str, index: int) -> tuple[bytes, bytes]:
-        """Key and certificates for a projected volume."""
+        """Key and certificates (PEM) for a projected volume."""
 
     def services(self) -> Iterable[Service]:
         """All services of the cluster."""
 
     def runtime_handler(self, name: str) -> str:
-        """The handler of a RuntimeClass; NotFound if there is no such class."""
+        """Runtime handler of a RuntimeClass. Raises NotFound for an unknown class."""

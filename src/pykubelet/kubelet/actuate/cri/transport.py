@@ -34,7 +34,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
     # In spite of its name not a back-off, but the timeout of one handshake, which takes time on a busy machine.
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # A unix socket tells when its peer dies, so pings would only wake both sides up.
+    # A unix socket reports the death of its peer, so pings would only wake up both sides.
     ("grpc.keepalive_time_ms", 2**31 - 1),
     ("grpc.enable_http_proxy", 0),
     # Two clients of one process (tests) must not share their connection and its back-off.

@@ -1,4 +1,4 @@
-"""Which containers may be created while an init container still runs, so that they only have to be started. Pure.
+"""Selects the containers to pre-create while an init container still runs, so that later they only start. Pure.
 
 The mounts of a container are fixed when it is created. So a container is pre-created only if the running init
 containers can change nothing about it but the contents of its volumes.

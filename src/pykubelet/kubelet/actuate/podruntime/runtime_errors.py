@@ -12,7 +12,7 @@ from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import PodUID
 
 _TRIES_PER_NAME = 3
-"""How often the same name is tried: meanwhile a runtime cleans up an interrupted creation."""
+"""Number of tries with the same name, during which a runtime cleans up an interrupted creation."""
 _RESERVED = re.compile(r"\bname\b.*\breserved\b|\breserving\b.*\bname\b", re.DOTALL)
 
 

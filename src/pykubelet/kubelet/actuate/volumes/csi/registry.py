@@ -247,7 +247,7 @@ def _walk(top: Path) -> tuple[dict[Path, _Identity], set[Path]]:
         except OSError:
             if directory == top:
                 raise
-            directories.discard(directory)  # removed meanwhile, or not readable
+            directories.discard(directory)  # removed since it was listed, or not readable
             continue
         for path in paths:
             with suppress(FileNotFoundError):
