@@ -38,11 +38,11 @@ from pykubelet.kubelet.observe.pleg.manager import Pleg
 from pykubelet.kubelet.observe.pressure import manager as pressure
 from pykubelet.kubelet.observe.pressure.manager import Pressure
 from pykubelet.kubelet.observe.runtimehealth.manager import RuntimeHealth
-from pykubelet.kubelet.report.events.apiserver import EventSink
-from pykubelet.kubelet.report.node.csi_node import CsiNodeKeeper
-from pykubelet.kubelet.report.node.lease import LeaseKeeper
+from pykubelet.kubelet.report.events.sink import EventSink
+from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter
+from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.manager import NodeReporter
-from pykubelet.kubelet.report.status.apiserver import StatusPatcher
+from pykubelet.kubelet.report.status.patcher import StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
@@ -106,8 +106,8 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
     "runtime-health": (lambda c, p: RuntimeHealth(ns(clock=c)), "run", "check"),
     "mirrors.rounds": (_mirrors, "run", "reconcile"),
     "node.status": (lambda c, p: NodeReporter(ns(clock=c), ns(name="n", update_every=0.01)), "run", "report"),
-    "node.csi": (lambda c, p: CsiNodeKeeper(ns(), lambda: None, _registered(), c), "run", "report"),
-    "node.lease": (lambda c, p: LeaseKeeper(ns(), "n", 40, c), "run", "renew"),
+    "node.csi": (lambda c, p: CsiNodeReporter(ns(), lambda: None, _registered(), c), "run", "report"),
+    "node.lease": (lambda c, p: LeaseRenewer(ns(), "n", 40, c), "run", "renew"),
     "cgroups.levels": (_resources, "run", "_write_levels"),
     "certificates": (lambda c, p: CertificateManager(ns(), ns(), lambda: None, c), "run", "_look"),
     "watches": (

@@ -21,11 +21,11 @@ from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
 from pykubelet.kubelet.desired.pods.mirror import MirrorDeps, MirrorPods
 from pykubelet.kubelet.desired.sources.apiserver import ApiServerSource
-from pykubelet.kubelet.report.events.apiserver import EventSink
+from pykubelet.kubelet.report.events.sink import EventSink
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.node import (
-    CsiNodeKeeper,
-    LeaseKeeper,
+    CsiNodeReporter,
+    LeaseRenewer,
     NodeConfig,
     NodeDeps,
     NodeReporter,
@@ -34,7 +34,7 @@ from pykubelet.kubelet.report.node import (
     host_ips,
 )
 from pykubelet.kubelet.report.status import StatusChange
-from pykubelet.kubelet.report.status.apiserver import PatcherDeps, StatusPatcher
+from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Node, Pod
@@ -107,7 +107,7 @@ class Cluster:
         self.node = NodeReporter(
             NodeDeps(client, self.node_facts, deps.events, clock, access.metrics.startup), node_config(access)
         )
-        self.csi_node = CsiNodeKeeper(client, lambda: self.node.node, self.node.registered, clock)
+        self.csi_node = CsiNodeReporter(client, lambda: self.node.node, self.node.registered, clock)
         if deps.csi is not None:
             deps.csi.drivers.report_to(self.csi_node)
             deps.csi.volumes.on_in_use(self.node.poke)
@@ -122,7 +122,7 @@ class Cluster:
         event_limit = RateLimit(config.event_record_qps, config.event_burst, clock)
         self.events = EventSink(access.heart, deps.events.table, event_limit, clock)
         lease_seconds = settings.config.node_lease_duration_seconds
-        self.lease = LeaseKeeper(access.heart, settings.node_name, lease_seconds, clock)
+        self.lease = LeaseRenewer(access.heart, settings.node_name, lease_seconds, clock)
 
     def pod_gone(self, uid: PodUID) -> None:
         """Handle the removal of a pod from its source."""
@@ -173,13 +173,13 @@ class Cluster:
 
     def _node_seen(self, nodes: Mapping[Key, Node]) -> None:
         for node in nodes.values():
-            self.node.learn(node)
+            self.node.node_updated(node)
             if self._access.cluster.external_cloud:
                 self._deps.node.learn_ips(host_ips(node.status.addresses))
             self.objects.node_seen(node)
         self.mirrors.poke()
         if not nodes and self.node.registered.is_set():
-            self.node.gone()
+            self.node.node_deleted()
 
 
 def _certificates(settings: Settings, client: ApiClient, clock: Clock) -> "NodeCertificates | None":

@@ -1,8 +1,7 @@
-"""From one who makes changes to many who watch, none of whom can make the maker wait or memory grow.
+"""One publisher, many watchers: a slow watcher neither delays the publisher nor makes memory grow.
 
-Each subscriber has a queue with one place per key: a change of something whose former change has not been fetched
-yet takes its place. So a slow watcher sees fewer steps but always the newest state, and never holds more than one
-value per key.
+Each subscriber has a queue with one entry per key: a new value replaces a value of the same key that has not been
+fetched yet. A slow watcher sees fewer steps but always the newest state, and never holds more than one value per key.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ V = TypeVar("V")
 
 
 class Subscription(Generic[K, V]):
-    """One watcher's queue."""
+    """The queue of one watcher."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -23,7 +22,7 @@ class Subscription(Generic[K, V]):
         self._wake = asyncio.Event()
 
     def put(self, key: K, value: V) -> None:
-        """Queue a value; called by the broadcast."""
+        """Queue a value; called by :class:`Broadcast`."""
         self._pending.pop(key, None)
         self._pending[key] = value
         if len(self._pending) > self._limit:
@@ -31,7 +30,7 @@ class Subscription(Generic[K, V]):
         self._wake.set()
 
     async def take(self) -> list[V]:
-        """All queued values, oldest first; waits until there is one."""
+        """Wait until a value is queued, then return all queued values, oldest first."""
         await self.wait()
         return self.drain()
 
@@ -40,7 +39,7 @@ class Subscription(Generic[K, V]):
         await self._wake.wait()
 
     def drain(self) -> list[V]:
-        """All queued values, oldest first; it may be none."""
+        """Return all queued values, oldest first; may be empty."""
         self._wake.clear()
         values = list(self._pending.values())
         self._pending.clear()
@@ -48,7 +47,7 @@ class Subscription(Generic[K, V]):
 
 
 class Broadcast(Generic[K, V]):
-    """Hands each published value to all subscriptions. Beyond ``limit`` keys a queue loses its oldest."""
+    """Hands each published value to all subscriptions. Beyond ``limit`` keys a queue drops its oldest value."""
 
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
@@ -58,13 +57,13 @@ class Broadcast(Generic[K, V]):
         return len(self._subscriptions)
 
     def publish(self, key: K, value: V) -> None:
-        """Never blocks."""
+        """Queue a value for every subscription. Never blocks."""
         for subscription in self._subscriptions:
             subscription.put(key, value)
 
     @contextmanager
     def subscribe(self) -> Iterator[Subscription[K, V]]:
-        """What is published within the ``with`` block is queued in the subscription."""
+        """Yield a subscription that receives what is published within the ``with`` block."""
         subscription: Subscription[K, V] = Subscription(self._limit)
         self._subscriptions.add(subscription)
         try:

@@ -1,7 +1,7 @@
-"""Objects by key, with versions: what can be listed can be watched from there on, as the Kubernetes API promises.
+"""A table of objects by key that can be listed and watched as the Kubernetes API promises.
 
-Versions are those of ``metadata.resourceVersion``. They begin with the time of the start, so those that a client got
-from an agent that ran before are known to be too old, and it lists anew.
+Versions are values of ``metadata.resourceVersion``. They start from the agent's start time, so a version that a client
+got from an earlier run of the agent is known to be too old, and the client lists again.
 """
 
 from collections import deque
@@ -34,24 +34,24 @@ class Change(Generic[T]):
     value: T
     version: int
     created: int
-    """The version at which the key came to be."""
+    """The version at which the key was created."""
     deleted: bool = False
 
 
 class WatchTable(Generic[T]):
-    """A table with one value per key. One thread."""
+    """A table with one value per key. Not thread-safe: used from one thread."""
 
     def __init__(self, first_version: int, limit: int = 10_000) -> None:
         self._version = first_version
         self._oldest = first_version
-        """Changes after this version can be told in full."""
+        """All changes after this version are still known."""
         self._current: dict[str, Change[T]] = {}
         self._deleted: deque[Change[T]] = deque()
         self._broadcast: Broadcast[str, Change[T]] = Broadcast(limit)
 
     @property
     def version(self) -> int:
-        """Of the newest change."""
+        """The version of the newest change."""
         return self._version
 
     @property
@@ -65,20 +65,20 @@ class WatchTable(Generic[T]):
         return key in self._current
 
     def get(self, key: str) -> T | None:
-        """The value of a key."""
+        """Return the value of a key; None if it is not in the table."""
         change = self._current.get(key)
         return change.value if change is not None else None
 
     def stalest(self) -> Change[T] | None:
-        """The key changed longest ago; None if the table is empty."""
+        """Return the key that changed longest ago; None if the table is empty."""
         return next(iter(self._current.values()), None)
 
     def changes(self) -> tuple[Change[T], ...]:
-        """The present state, the key changed longest ago first."""
+        """Return the present state, the key that changed longest ago first."""
         return tuple(self._current.values())
 
     def put(self, key: str, make: Callable[[int], T]) -> T:
-        """Set a key to what ``make`` gives for the new version."""
+        """Set a key to the value that ``make`` returns for the new version; return that value."""
         self._version += 1
         old = self._current.pop(key, None)
         created = old.created if old is not None else self._version
@@ -88,7 +88,10 @@ class WatchTable(Generic[T]):
         return change.value
 
     def delete(self, key: str, make: Callable[[int], T] | None = None) -> None:
-        """Drop a key; ``make`` gives its last value for the version of the deletion. Repeatable."""
+        """Remove a key and notify watchers. Idempotent.
+
+        ``make`` returns the key's last value for the version of the deletion; without it the value stays as it was.
+        """
         old = self._current.pop(key, None)
         if old is None:
             return
@@ -101,17 +104,17 @@ class WatchTable(Generic[T]):
         self._broadcast.publish(key, change)
 
     def forget(self, key: str) -> None:
-        """Drop a key without telling: it has become old, nothing has happened to it."""
+        """Remove a key without notifying watchers: the entry is merely old, nothing has happened to the object."""
         self._current.pop(key, None)
 
     def since(self, version: int) -> Iterable[Change[T]] | None:
-        """The changes after a version, in their order; None if they are not all known."""
+        """Return the changes after a version, in order; None if some of them are no longer known."""
         if not self._oldest <= version <= self._version:
             return None
-        # A key that was deleted and made again is in both; its deletion is the older one.
+        # A key that was deleted and created again is in both; its deletion is the older change.
         known = (*self._deleted, *self._current.values())
         return sorted((c for c in known if c.version > version), key=lambda c: c.version)
 
     def subscribe(self) -> AbstractContextManager[Subscription[str, Change[T]]]:
-        """Changes from now on."""
+        """Subscribe to changes from now on."""
         return self._broadcast.subscribe()

@@ -15,6 +15,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.failures import FailuresCollector
 from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
+from pykubelet.kubelet.report.metrics.operations import OperationMetrics
 from pykubelet.kubelet.report.metrics.resizes import ResizeCounts
 from pykubelet.kubelet.report.metrics.startup import NodeStartup
 from pykubelet.kubelet.report.metrics.types import (
@@ -26,7 +27,6 @@ from pykubelet.kubelet.report.metrics.types import (
     newly_terminated,
     sandbox_newly_ready,
 )
-from pykubelet.kubelet.report.metrics.works import WorkCounts
 from pykubelet.kubelet.report.status.types import PENDING, RUNNING, StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
@@ -72,7 +72,7 @@ class KubeletMetrics:
         self._probe_registry = CollectorRegistry()
         self._own = Instruments(self._registry)
         self._resizes = ResizeCounts(self._own)
-        self.works = WorkCounts(self._own)
+        self.works = OperationMetrics(self._own)
         """For the stages whose work is measured."""
         self.startup = NodeStartup(self._own, clock, booted_at())
         """For whoever registers the node."""

@@ -1,19 +1,20 @@
-"""The node as the cluster sees it: registration, status, lease.
+"""The node as the cluster sees it: registration, status, lease and CSI drivers.
 
-``NodeReporter`` owns the Node object, ``LeaseKeeper`` the heartbeat, ``CsiNodeKeeper`` the CSINode object; all are run
-by ``kubelet/compose/cluster.py``.
+``NodeReporter`` owns the Node object, ``LeaseRenewer`` the Lease (heartbeat), ``CsiNodeReporter`` the CSINode object;
+``kubelet/compose/cluster.py`` runs all three. Start reading in ``compute_node.py`` (pure), which computes the status
+and the patches.
 """
 
 from pykubelet.kubelet.report.node.compute_node import check_labels, host_ips
-from pykubelet.kubelet.report.node.csi_node import CsiNodeKeeper
-from pykubelet.kubelet.report.node.lease import LeaseKeeper
+from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter
+from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.manager import NodeDeps, NodeReporter
 from pykubelet.kubelet.report.node.types import Image, NodeConfig, NodeFacts, Pressure
 
 __all__ = [
-    "CsiNodeKeeper",
+    "CsiNodeReporter",
     "Image",
-    "LeaseKeeper",
+    "LeaseRenewer",
     "NodeConfig",
     "NodeDeps",
     "NodeFacts",

@@ -1,6 +1,6 @@
-"""What CSI drivers make of the CSINode object and of the node's own. Pure.
+"""The CSINode object and the CSI parts of the Node object, computed from the registered drivers. Pure.
 
-Rules: Kubernetes API, `CSINode`; the scheduler reads limits and topology there, controllers the node's id.
+Source: Kubernetes API, `CSINode`. The scheduler reads volume limits and topology there, controllers read the node ids.
 """
 
 import json
@@ -18,13 +18,13 @@ from pykubelet.models.storage_v1 import CSINode, CSINodeDriver, CSINodeSpec, Vol
 
 NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-"""Tells the controllers that they attach volumes of these plugins through CSI for this node."""
+"""Tells the controllers that volumes of these in-tree plugins are attached through CSI on this node."""
 _PLUGINS: Final = ",".join(MIGRATED_PLUGINS)
 _MAX_COUNT: Final = 2**31 - 1
 
 
 def new_csi_node(node: Node) -> CSINode:
-    """The object of a node without drivers; it goes when the node goes."""
+    """Return the CSINode of a node without drivers; its owner reference deletes it with the node."""
     return CSINode(
         api_version="storage.k8s.io/v1",
         kind="CSINode",
@@ -38,9 +38,9 @@ def new_csi_node(node: Node) -> CSINode:
 def with_drivers(
     found: CSINode, node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection[str]
 ) -> CSINode | None:
-    """The object with these drivers and without those that have gone; None: it is so already.
+    """Return the object with the present drivers and without the removed ones; None if it is up to date.
 
-    Drivers of which nothing is known are left, as they may only be late.
+    Drivers that are in neither set are kept: they may only register late.
     """
     kept = [driver for driver in found.spec.drivers if driver.name not in there and driver.name not in gone]
     drivers = (*kept, *(_driver(name, there[name]) for name in sorted(there)))
@@ -55,7 +55,7 @@ def with_drivers(
 
 
 def node_patch(node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection[str]) -> dict[str, object] | None:
-    """The merge patch of the node's ids and topology labels; None: nothing to change."""
+    """Return the merge patch for the node's CSI ids and topology labels; None if nothing has to change."""
     text = node.metadata.annotations.get(NODE_IDS, "")
     before = _ids(text)
     after = {name: value for name, value in before.items() if name not in gone}

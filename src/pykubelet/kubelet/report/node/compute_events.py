@@ -1,4 +1,4 @@
-"""What is told of the node as events when its conditions change; reasons and messages are the reference's. Pure."""
+"""Events about the node when its conditions change; reasons and messages are those of the Go kubelet. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from pykubelet.models.core_v1 import NodeCondition
 
 SCHEDULABLE: Final = {False: "NodeSchedulable", True: "NodeNotSchedulable"}
-"""By whether the node is cordoned."""
+"""Event reason by whether the node is cordoned."""
 REBOOTED: Final = "Rebooted"
 _REASONS: Final[Mapping[tuple[str, str], str]] = {
     ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
@@ -21,16 +21,16 @@ _REASONS: Final[Mapping[tuple[str, str], str]] = {
 
 
 def condition_events(told: Mapping[str, str], conditions: Iterable[NodeCondition]) -> list[str]:
-    """The reasons of the events for conditions that differ from what was told last (type → status); all at first."""
+    """Return the event reasons for conditions that differ from ``told`` (type → last status); all of them at first."""
     changed = [c for c in conditions if told.get(c.type) != c.status]
     return [_REASONS[c.type, c.status] for c in changed if (c.type, c.status) in _REASONS]
 
 
 def status_message(node: str, reason: str) -> str:
-    """The message of such an event."""
+    """Return the message of a condition event."""
     return f"Node {node} status is now: {reason}"
 
 
 def reboot_message(node: str, boot_id: str) -> str:
-    """The message of the event after a reboot."""
+    """Return the message of the event after a reboot."""
     return f"Node {node} has been rebooted, boot id: {boot_id}"

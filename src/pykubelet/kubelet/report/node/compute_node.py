@@ -1,7 +1,7 @@
-"""The node's object, from facts and from what was said before. Pure.
+"""The Node object, computed from facts about the machine and from the status reported before. Pure.
 
-Conditions, their reasons and messages are the reference's (``pkg/kubelet/nodestatus``), since people and controllers
-know them.
+Conditions, their reasons and messages are those of the Go kubelet (``pkg/kubelet/nodestatus``), since people and
+controllers know them.
 """
 
 import dataclasses
@@ -43,12 +43,12 @@ _DEFAULT_LABELS: Final = frozenset(
         *("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
     )
 )
-"""Put right on a node that is there already; all others belong to whoever changed them last."""
+"""Labels corrected on a node that exists already; all other labels belong to their last writer."""
 UNINITIALIZED: Final = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
 ANNOTATION_IP: Final = "alpha.kubernetes.io/provided-node-ip"
 ANNOTATION_ATTACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 _MAX_NAMES: Final = 5
-"""Names shown of one image."""
+"""Maximum number of names reported for one image."""
 _OWN_PREFIXES: Final = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
 _ALLOWED_LABELS: Final = frozenset(
     (
@@ -69,7 +69,7 @@ _REPLACE: Final = {"$patch": "replace"}
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Reasons and messages of a pressure condition."""
+    """Reasons and messages of one pressure condition."""
 
     type: str
     bad: tuple[str, str]
@@ -94,12 +94,12 @@ _PIDS: Final = _Words(
 
 
 def check_labels(labels: Iterable[str]) -> None:
-    """Refuse labels that a node may not give itself (KEP-279). Raises Invalid naming them."""
+    """Reject labels that a node may not set on itself (KEP-279). Raises Invalid naming them."""
     wrong = sorted(name for name in labels if not _may_have(name))
     if wrong:
         raise Invalid(
-            f"--node-labels: {', '.join(wrong)}: a node may not give itself labels of kubernetes.io and k8s.io but "
-            "those of kubelet.kubernetes.io and node.kubernetes.io and a few known ones"
+            f"--node-labels: {', '.join(wrong)}: a node may not set labels of kubernetes.io or k8s.io on itself, "
+            "except kubelet.kubernetes.io, node.kubernetes.io and a few known ones"
         )
 
 
@@ -112,7 +112,7 @@ def _may_have(label: str) -> bool:
 
 
 def new_node(config: NodeConfig, status: NodeStatus, architecture: str) -> Node:
-    """The object with which the node registers."""
+    """Return the Node object to register with."""
     annotations = {ANNOTATION_ATTACH: "true"} if config.controller_attach else {}
     annotations |= _cloud_annotations(config)
     meta = ObjectMeta(name=config.name, labels=_labels(config, architecture), annotations=annotations)
@@ -122,9 +122,9 @@ def new_node(config: NodeConfig, status: NodeStatus, architecture: str) -> Node:
 
 
 def reconcile_patch(existing: Node, config: NodeConfig, architecture: str) -> dict[str, object] | None:
-    """The merge patch that makes a node that was there before ours again; None: nothing has to change.
+    """Return the merge patch that takes over an existing Node object; None if nothing has to change.
 
-    Taints and labels stay as others have set them; only the labels that every node has are put right.
+    Taints and labels stay as others have set them; only the labels that every node has are corrected.
     """
     wanted = {key: value for key, value in _labels(config, architecture).items() if key in _DEFAULT_LABELS}
     labels = {key: value for key, value in wanted.items() if existing.metadata.labels.get(key) != value}
@@ -155,7 +155,7 @@ def _cloud_annotations(config: NodeConfig) -> dict[str, str]:
 
 
 def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: Seconds) -> NodeStatus:
-    """Our part of the status now; ``before`` says since when conditions hold."""
+    """Compute the agent's part of the status; ``before`` is the last status, which tells since when conditions hold."""
     return NodeStatus(
         capacity=dict(facts.capacity),
         allocatable=dict(facts.allocatable),
@@ -173,8 +173,11 @@ def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: S
     )
 
 
-def in_a_cloud(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeFacts:
-    """With the addresses of the cloud's controller, if there is one and it has told any; until then those given."""
+def with_cloud_addresses(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeFacts:
+    """Return the facts with the addresses that the cloud controller has set, or else those of ``--node-ip``.
+
+    Without an external cloud provider the facts are returned unchanged.
+    """
     if not config.external_cloud:
         return facts
     bare = tuple(each for each in facts.addresses if config.given_ips or each.type == "Hostname")
@@ -182,14 +185,14 @@ def in_a_cloud(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeF
 
 
 def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:
-    """The node's address for pods, internal before external, and one of the other family if there is one."""
+    """Return the node's addresses for pods: internal before external, at most one per address family."""
     told = list(addresses)
     found = [each.address for kind in ("InternalIP", "ExternalIP") for each in told if each.type == kind]
     return (*found[:1], *[ip for ip in found if (":" in ip) != (":" in found[0])][:1])
 
 
 def is_newer(one: Node, other: Node) -> bool:
-    """Whether one is a later state of the same object; versions are numbers that grow (KEP-5504)."""
+    """Return whether ``one`` is a later state of the same object; resource versions are growing numbers (KEP-5504)."""
     versions = (one.metadata.resource_version, other.metadata.resource_version)
     if one.metadata.uid != other.metadata.uid or not all(version.isdecimal() for version in versions):
         return False
@@ -197,7 +200,7 @@ def is_newer(one: Node, other: Node) -> bool:
 
 
 def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
-    """The strategic merge patch of ``nodes/status`` for our part; ``before`` is what the API server has.
+    """Return the strategic merge patch of ``nodes/status``; ``before`` is what the API server has.
 
     Conditions of others, and resources with a domain, which device plugins and people set, are not touched.
     """
@@ -210,8 +213,8 @@ def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
             "volumesInUse",
         )
     }
-    # Merged by type, of which there are two of a kind on a node with two families. The API server would take the
-    # directive for an address if there was none before.
+    # Addresses are merged by type, and a dual-stack node has two of one type, so the list is replaced as a whole. If
+    # there was no list before, the API server would take the replace directive for an address, so it is left out.
     if before.addresses != after.addresses:
         fields["addresses"] = [*plain.get("addresses", ()), *([_REPLACE] if before.addresses else [])]
     fields["conditions"] = [{"reason": None, "message": None, **each} for each in plain.get("conditions", ())]
@@ -221,14 +224,17 @@ def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
     return {"status": fields}
 
 
-def differs_there(sent: NodeStatus, there: NodeStatus) -> bool:
-    """Whether the API server has other conditions than we sent: the control plane gave the node up meanwhile, say."""
+def conditions_overwritten(sent: NodeStatus, there: NodeStatus) -> bool:
+    """Return whether the API server has other conditions than were sent.
+
+    This happens when the node controller has set them to Unknown meanwhile, for example.
+    """
     found = {condition.type: condition.status for condition in there.conditions}
     return any(found.get(condition.type) != condition.status for condition in sent.conditions)
 
 
 def is_changed(before: NodeStatus, after: NodeStatus) -> bool:
-    """Whether there is news beside the time of the heartbeat."""
+    """Return whether two statuses differ in more than the heartbeat time."""
     return _without_heartbeat(before) != _without_heartbeat(after)
 
 
@@ -268,7 +274,7 @@ def _ready(faults: Sequence[str]) -> NodeCondition:
 
 
 def _images(images: Iterable[Image], limit: int) -> tuple[ContainerImage, ...]:
-    """The largest first, as the scheduler is told of them."""
+    """Return the largest images first: the scheduler is told of these."""
     ranked = sorted((image for image in images if image.names), key=lambda image: (-image.size, image.names))
     shown = ranked if limit < 0 else ranked[:limit]
     return tuple(ContainerImage(names=image.names[:_MAX_NAMES], size_bytes=image.size) for image in shown)

@@ -1,4 +1,4 @@
-"""Tells the cluster which storage drivers the node has: its CSINode object, and ids and topology on the node's own."""
+"""Publishes the node's CSI drivers: the CSINode object, and ids and topology labels on the Node object."""
 
 import asyncio
 import logging
@@ -22,8 +22,8 @@ _FIRST_DELAY: Final = 0.2
 _MAX_DELAY: Final = 60.0
 
 
-class CsiNodeKeeper:
-    """Keeps the objects as the registered drivers want them, whatever fails meanwhile."""
+class CsiNodeReporter:
+    """Keeps the CSINode and Node objects in step with the registered drivers, and retries after errors."""
 
     def __init__(self, client: ApiClient, node: Callable[[], Node | None], registered: asyncio.Event, clock: Clock):
         self._client = client
@@ -35,19 +35,19 @@ class CsiNodeKeeper:
         self._news = asyncio.Event()
 
     def installed(self, driver: str, info: DriverNodeInfo) -> None:
-        """A driver is there."""
+        """Note that a driver has registered."""
         self._there[driver] = info
         self._gone.discard(driver)
         self._news.set()
 
     def removed(self, driver: str) -> None:
-        """A driver has gone."""
+        """Note that a driver has been removed."""
         self._there.pop(driver, None)
         self._gone.add(driver)
         self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled; begins when the node is registered. Errors are logged and outlived."""
+        """Report until cancelled, starting when the node is registered. Errors are logged and retried."""
         await self._registered.wait()
         backoff, guard = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2), Guard("node.csi", self._clock.monotonic)
         while True:

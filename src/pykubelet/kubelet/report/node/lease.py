@@ -1,6 +1,7 @@
-"""The node's heartbeat: a Lease, renewed every quarter of its duration (KEP-589).
+"""The node's heartbeat: a Lease that is renewed every quarter of its duration (KEP-589).
 
-Intervals are of the monotonic clock, so that a clock set forward or back neither misses nor floods renewals.
+Intervals are measured with the monotonic clock, so a clock that is set forward or back neither skips renewals nor
+floods the API server with them.
 """
 
 import logging
@@ -26,7 +27,7 @@ _QUICK_RETRIES: Final = 5
 _JITTER: Final = 0.04
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Creates and renews the Lease ``kube-node-lease/NODE``."""
 
     def __init__(self, client: ApiClient, node: str, duration: int, clock: Clock) -> None:
@@ -37,7 +38,7 @@ class LeaseKeeper:
         self._lease: Lease | None = None
         self._backoff = Backoff(0.2, 7.0, jitter=0.5)
         self.renewed_at: float | None = None
-        """Monotonic time of the last success."""
+        """Monotonic time of the last successful renewal."""
 
     async def run(self) -> None:
         """Renew until cancelled."""
@@ -50,7 +51,7 @@ class LeaseKeeper:
             await self._clock.sleep(max(0.0, every * (1.0 + _JITTER * random.random()) - passed))
 
     async def renew(self) -> bool:
-        """Renew once, with a few quick retries; whether it has been renewed. Errors are logged."""
+        """Renew the lease with a few quick retries; return whether it was renewed. Errors are logged."""
         for attempt in range(1, _QUICK_RETRIES + 1):
             try:
                 await self._renew()
@@ -88,9 +89,9 @@ class LeaseKeeper:
         self._lease = await self._client.update(LEASES.at(NAMESPACE, self._node), wanted)
 
     async def _find(self) -> Lease | None:
-        """The lease that is there; None: it was not and has been made, renewed as it is.
+        """Return the existing lease; None if there was none and it has been created, and so renewed.
 
-        It is not made before its node, without which nobody would ever remove it.
+        The lease is not created before its node: without an owner it would never be deleted.
         """
         try:
             return await self._client.get(LEASES.at(NAMESPACE, self._node))
@@ -113,9 +114,9 @@ class LeaseKeeper:
         return None
 
     async def _owner(self) -> tuple[OwnerReference, ...]:
-        """The node, so that the lease goes with it; NotFound while it is not registered."""
+        """Return the node as owner reference, so that the lease is deleted with it. NotFound: not registered yet."""
         try:
             node = await self._client.get(NODES.at("", self._node))
         except NotFound as error:
-            raise NotFound(f"the lease of node {self._node} waits until the node is registered") from error
+            raise NotFound(f"cannot create the lease of node {self._node}: the node is not registered yet") from error
         return (OwnerReference(api_version="v1", kind="Node", name=self._node, uid=node.metadata.uid),)

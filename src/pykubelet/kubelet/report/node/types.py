@@ -1,4 +1,4 @@
-"""Values of the node reporter: what the node is, and what is configured about its object."""
+"""Values of the node reporter: facts about the node, and the settings of its object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,10 @@ DECLARED_FEATURES: Final = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""What the scheduler and the API server may rely on (KEP-5328), sorted; of those that the reference knows, ours."""
+"""Declared features, sorted (KEP-5328): the scheduler and the API server may rely on them.
+
+The subset of the Go kubelet's features that this agent has.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +27,26 @@ class NodeConfig:
     name: str
     provider_id: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Those of ``--node-labels``, set when the node registers."""
+    """Labels of ``--node-labels``, set when the node registers."""
     taints: tuple[Taint, ...] = ()
-    """Set when the node registers, never again."""
+    """Taints set when the node registers, never again."""
     register: bool = True
     controller_attach: bool = True
     update_every: Seconds = 10.0
     report_every: Seconds = 300.0
-    """An unchanged status is sent again this often."""
+    """An unchanged status is sent again after this many seconds."""
     max_images: int = 50
-    """-1: all."""
+    """Maximum number of images reported; -1: all."""
     lease_seconds: int = 40
     external_cloud: bool = False
-    """A controller of the cloud removes a taint when it has completed the node, and its addresses are its own."""
+    """A cloud controller completes the node: it removes a taint and sets the addresses."""
     given_ips: tuple[str, ...] = ()
-    """Those of ``--node-ip``, which that controller is told."""
+    """Addresses of ``--node-ip``, passed to the cloud controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of the runtime."""
+    """An image that the runtime has."""
 
     names: tuple[str, ...]
     size: Bytes
@@ -51,7 +54,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What the node runs short of."""
+    """Resources that the node is short of."""
 
     memory: bool = False
     disk: bool = False
@@ -60,7 +63,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """The node as it is now."""
+    """The node's present state."""
 
     capacity: Mapping[str, Quantity]
     allocatable: Mapping[str, Quantity]
@@ -70,8 +73,8 @@ class NodeFacts:
     handlers: tuple[NodeRuntimeHandler, ...] = ()
     supplemental_groups_policy: bool | None = None
     faults: tuple[str, ...] = ()
-    """Why the node is not ready; empty: it is."""
+    """Reasons why the node is not ready; empty: it is ready."""
     pressure: Pressure = Pressure()
     port: int = 0
-    """Of the agent's server; 0: none."""
+    """The port of the kubelet API server; 0: none."""
     volumes_in_use: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""The door: every request is authenticated and authorized before its handler runs.
+"""Access check: every request is authenticated and authorized before its handler runs.
 
-The route is matched once, before the door. The door derives what it asks the authorizer from that same match, so the
-request that is authorized is the one that is served, however its path was spelled.
+The route is matched once, before this check. The attributes to authorize are derived from that match, so the request
+that is authorized is the one that is served, however its path was spelled.
 """
 
 import logging
@@ -16,21 +16,21 @@ from pykubelet.kubelet.report.nodeserver.budget import Overloaded
 from pykubelet.kubelet.report.nodeserver.decide_attributes import request_attributes
 from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, Attributes, User
 from pykubelet.kubelet.report.server.responses import matched_pattern
-from pykubelet.kubelet.report.server.serving import Prove
+from pykubelet.kubelet.report.server.serving import MarkTrusted
 from pykubelet.kubelet.report.server.slots import USER
 
 _log = logging.getLogger(__name__)
 
 
-def guarded(authenticator: Authenticator, authorizer: Authorizer, prove: Prove) -> Middleware:
-    """A middleware that lets through whom both let through; the others get 401, 403 or 500 in plain text.
+def access_middleware(authenticator: Authenticator, authorizer: Authorizer, mark_trusted: MarkTrusted) -> Middleware:
+    """Return a middleware that passes on authorized requests; others get 401, 403 or 500 in plain text.
 
-    ``prove`` is told of requests by known users that were let through.
+    ``mark_trusted`` is called for each authorized request of an authenticated user.
     """
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # Where no route matches, only 404 or 405 can be answered, and the path itself says under which name.
+        # Where no route matches, the answer is 404 or 405 and the path itself gives the attributes.
         wanted = request_attributes(request.method, matched_pattern(request) or request.path)
         try:
             user = await authenticator.authenticate(request)
@@ -40,13 +40,13 @@ def guarded(authenticator: Authenticator, authorizer: Authorizer, prove: Prove) 
         except Overloaded:
             raise
         except PykubeletError as error:
-            _log.warning("access not decided", extra={"path": request.path, "error": str(error)})
+            _log.warning("access check failed", extra={"path": request.path, "error": str(error)})
             return web.Response(status=500, text=f"Authorization error: {error}")
         if not allowed:
-            _log.info("request refused", extra={"user": user.name, "verb": wanted.verb, "path": request.path})
+            _log.info("request forbidden", extra={"user": user.name, "verb": wanted.verb, "path": request.path})
             return web.Response(status=403, text=_forbidden(user, wanted))
         if user.name != ANONYMOUS:
-            prove(request)
+            mark_trusted(request)
             request[USER] = user.name
         return await handler(request)
 

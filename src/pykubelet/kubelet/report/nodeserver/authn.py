@@ -1,4 +1,4 @@
-"""Who asks: a client certificate, a bearer token that the API server knows, or nobody in particular."""
+"""Authentication of requests: by client certificate, by bearer token (TokenReview), or as anonymous user."""
 
 import hashlib
 import secrets
@@ -11,22 +11,22 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.nodeserver.budget import ReviewBudget
-from pykubelet.kubelet.report.nodeserver.ports import ReviewApi
+from pykubelet.kubelet.report.nodeserver.interfaces import ReviewApi
 from pykubelet.kubelet.report.nodeserver.ttlcache import TtlCache
 from pykubelet.kubelet.report.nodeserver.types import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, AuthConfig, User
 from pykubelet.kubelet.report.server.slots import request_source
 from pykubelet.models import authentication_v1 as authentication
 
 PeerCert: TypeAlias = Mapping[str, object]
-"""A verified certificate as ``ssl.SSLSocket.getpeercert`` describes it."""
+"""A verified certificate in the form of ``ssl.SSLSocket.getpeercert``."""
 
 _MAX_TOKEN: Final = 64 * 1024
 _BACKOFF: Final[tuple[Seconds, ...]] = (0.5, 0.75)
-"""Waits between tries at the API server; the client at the other end waits all the while."""
+"""Seconds between attempts at the API server; the client waits meanwhile."""
 
 
 class Authenticator:
-    """Asks in the reference's order. ``reviews`` None: there is no API server, so no token is known."""
+    """Tries the authenticators in the Go kubelet's order. ``reviews`` None: no API server, so no token is valid."""
 
     def __init__(self, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
         self._config = config
@@ -37,7 +37,10 @@ class Authenticator:
         self._budget = ReviewBudget(clock)
 
     async def authenticate(self, request: web.Request) -> User | None:
-        """The user; None: 401. Transient: the API server cannot be asked. Overloaded: it has been asked too much."""
+        """Return the user; None: answer 401.
+
+        Transient: the API server is unavailable. Overloaded: too many TokenReviews.
+        """
         user = certificate_user(peer_certificate(request))
         if user is None:
             token = bearer_token(request.headers.get("Authorization", ""))
@@ -51,14 +54,14 @@ class Authenticator:
 
     async def _by_token(self, token: str, source: str, reviews: ReviewApi) -> User | None:
         if not token.isascii():
-            return None  # stray bytes, of which no token is made (RFC 6750)
+            return None  # tokens are ASCII (RFC 6750)
         # Tokens are secrets: only a salted hash stays in memory.
         key = hashlib.sha256(self._salt + token.encode()).digest()
 
         async def ask() -> User | None:
             self._budget.spend(source, key)
             user = await self._review(token, reviews)
-            self._budget.learn(key, confirmed=user is not None)
+            self._budget.record(key, confirmed=user is not None)
             return user
 
         return await self._users.get(key, ask)
@@ -80,14 +83,14 @@ class Authenticator:
 
 
 def peer_certificate(request: web.Request) -> PeerCert | None:
-    """The client's certificate, which TLS has verified against the client CA; None if there is none."""
+    """Return the client certificate that TLS has verified against the client CA; None without one."""
     transport = request.transport
     found = None if transport is None else transport.get_extra_info("peercert")
     return found if isinstance(found, Mapping) and found else None
 
 
 def certificate_user(certificate: PeerCert | None) -> User | None:
-    """The user whom a certificate names: common name and organizations of its subject (pure)."""
+    """Return the user that a certificate names: common name and organizations of its subject (pure)."""
     subject = certificate.get("subject") if certificate else None
     if not isinstance(subject, tuple):
         return None
@@ -99,7 +102,7 @@ def certificate_user(certificate: PeerCert | None) -> User | None:
 
 
 def bearer_token(header: str) -> str:
-    """The token of an ``Authorization`` header; empty if there is none or it is absurdly long (pure)."""
+    """Return the token of an ``Authorization`` header; empty if it is missing or longer than 64 KiB (pure)."""
     scheme, _, token = header.strip().partition(" ")
     token = token.strip()
     return token if scheme.lower() == "bearer" and len(token) <= _MAX_TOKEN else ""

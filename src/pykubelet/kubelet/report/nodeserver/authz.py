@@ -1,4 +1,4 @@
-"""Whether somebody may do what a request asks: the API server's rules for this node object decide."""
+"""Authorization of requests: the API server decides by its rules for this node object (SubjectAccessReview)."""
 
 from functools import partial
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.nodeserver.ports import ReviewApi
+from pykubelet.kubelet.report.nodeserver.interfaces import ReviewApi
 from pykubelet.kubelet.report.nodeserver.ttlcache import TtlCache
 from pykubelet.kubelet.report.nodeserver.types import Attributes, AuthConfig, User
 from pykubelet.models import authorization_v1 as authorization
@@ -15,7 +15,10 @@ _BACKOFF: Final[tuple[Seconds, ...]] = (0.5, 0.75)
 
 
 class Authorizer:
-    """``reviews`` None: there is no API server, so with mode Webhook nothing is allowed."""
+    """Asks the API server, and caches its decisions.
+
+    ``reviews`` None: there is no API server, so mode Webhook allows nothing.
+    """
 
     def __init__(self, node_name: str, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
         self._node_name = node_name
@@ -27,7 +30,7 @@ class Authorizer:
         )
 
     async def allowed(self, user: User, wanted: Attributes) -> bool:
-        """Whether any of the subresources is granted. Transient: the API server cannot be asked."""
+        """Return whether any of the subresources is allowed. Transient: the API server is unavailable."""
         if self._config.always_allow:
             return True
         reviews = self._reviews

@@ -1,7 +1,7 @@
-"""How often the API server is asked about tokens that it has not confirmed before.
+"""Rate limit of TokenReviews for tokens that the API server has not confirmed before.
 
-Anyone who reaches the port can make up tokens, and each is a request of this node to the API server: without a limit
-they would use up the requests that the node may send, those for leases and statuses too.
+Any client that reaches the port can make up tokens, and each costs a request from this node to the API server. Without
+a limit they would use up the node's request budget, including that of leases and statuses.
 """
 
 from collections import OrderedDict
@@ -13,8 +13,9 @@ from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 
 PER_SOURCE: Final = (5.0, 20)
-"""Reviews a second, and at once, for the tokens of one source."""
-IN_ALL: Final = (20.0, 100)
+"""Reviews per second, and burst, for the tokens of one source address."""
+TOTAL: Final = (20.0, 100)
+"""Reviews per second, and burst, of all sources."""
 _SOURCES: Final = 1024
 _CONFIRMED: Final = 1024
 _RETRY: Final[Seconds] = 1.0
@@ -25,16 +26,19 @@ class Overloaded(Transient):
 
 
 class ReviewBudget:
-    """Tokens are given as their keys. Those that the API server confirmed last time are asked about without limit."""
+    """Token buckets per source and in total, for tokens identified by their hash.
+
+    Tokens that the API server confirmed last time are not limited.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._in_all = RateLimit(*IN_ALL, clock)
+        self._total = RateLimit(*TOTAL, clock)
         self._sources: OrderedDict[str, RateLimit] = OrderedDict()
         self._confirmed: OrderedDict[bytes, None] = OrderedDict()
 
     def spend(self, source: str, token: bytes) -> None:
-        """Account for a review of a token that a source has shown. Overloaded: it has to wait."""
+        """Account for a review of a token presented by a source. Overloaded: the limit is reached."""
         if token in self._confirmed:
             return
         limit = self._sources.pop(source, None) or RateLimit(*PER_SOURCE, self._clock)
@@ -43,11 +47,11 @@ class ReviewBudget:
             self._sources.popitem(last=False)
         if not limit.try_take():
             raise Overloaded(f"too many unknown tokens from {source}; try again later", retry_after=_RETRY)
-        if not self._in_all.try_take():
+        if not self._total.try_take():
             raise Overloaded("too many unknown tokens; try again later", retry_after=_RETRY)
 
-    def learn(self, token: bytes, *, confirmed: bool) -> None:
-        """Remember what the API server said about a token."""
+    def record(self, token: bytes, *, confirmed: bool) -> None:
+        """Record whether the API server confirmed a token."""
         self._confirmed.pop(token, None)
         if confirmed:
             self._confirmed[token] = None

@@ -1,4 +1,4 @@
-"""Which certificate is in force: the one the node was given, else the one it signs itself."""
+"""The serving certificate in force: the configured or rotated one, else a self-signed one."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerConfig
 from pykubelet.kubelet.report.nodeserver.selfsigned import ensure_self_signed
 from pykubelet.kubelet.report.nodeserver.types import CertFiles
 
@@ -14,7 +14,7 @@ _LOOK_AGAIN: Final[Seconds] = 86400.0
 
 
 class ServingCertificate:
-    """``given`` is asked each time; the self-signed one is looked at once a day."""
+    """Chooses the certificate. ``given`` is called each time; the self-signed one is checked once a day."""
 
     def __init__(self, config: NodeServerConfig, given: Callable[[], CertFiles | None], clock: Clock) -> None:
         self._config = config
@@ -24,7 +24,7 @@ class ServingCertificate:
         self._looked: Seconds = 0.0
 
     async def files(self) -> CertFiles:
-        """The files now. OSError: the self-signed certificate cannot be kept."""
+        """Return the certificate files in force. OSError: the self-signed certificate cannot be stored."""
         given = self._given()
         if given is not None:
             return given

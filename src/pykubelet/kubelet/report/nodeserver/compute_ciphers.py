@@ -1,4 +1,4 @@
-"""TLS settings by their names in KubeletConfiguration → those of OpenSSL. Pure."""
+"""TLS settings of KubeletConfiguration, translated to those of OpenSSL. Pure."""
 
 import ssl
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _VERSIONS: Final = {
 }
 DEFAULT_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _TLS13: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-"""Always offered from TLS 1.3 on; naming them changes nothing, as in the reference."""
+"""Cipher suites of TLS 1.3: always offered, naming them changes nothing (as in the Go kubelet)."""
 _SUITES: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
@@ -40,15 +40,15 @@ _SUITES: Final = {
 
 
 def minimum_version(name: str) -> ssl.TLSVersion:
-    """``tlsMinVersion``; 1.2 if it is empty. Invalid: unknown."""
+    """Translate ``tlsMinVersion``; empty means TLS 1.2. Invalid: unknown version."""
     if name not in _VERSIONS:
-        raise Invalid(f"tlsMinVersion: {name!r} is none of {', '.join(filter(None, _VERSIONS))}")
+        raise Invalid(f"tlsMinVersion: unknown version {name!r}; use one of {', '.join(filter(None, _VERSIONS))}")
     return _VERSIONS[name]
 
 
 def ciphers(names: Sequence[str]) -> str:
-    """``tlsCipherSuites`` as OpenSSL's list of ciphers up to TLS 1.2. Invalid: unknown or insecure ones."""
+    """Translate ``tlsCipherSuites`` to OpenSSL's cipher list for TLS 1.2. Invalid: unknown or insecure suites."""
     wrong = [name for name in names if name not in _SUITES and name not in _TLS13]
     if wrong:
-        raise Invalid(f"tlsCipherSuites: not known or not secure: {', '.join(wrong)}")
+        raise Invalid(f"tlsCipherSuites: unknown or insecure suites: {', '.join(wrong)}")
     return ":".join(_SUITES[name] for name in names if name in _SUITES) or DEFAULT_CIPHERS

@@ -1,4 +1,4 @@
-"""What a request names: pods and containers, and the options of the node's own spelling. Pure."""
+"""Pods, containers and options that a request names. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +12,13 @@ from pykubelet.models.core_v1 import Pod
 
 
 def check_container(pod: Pod, name: str) -> None:
-    """NotFound: the pod has no container of that name, of any kind."""
+    """Check that the pod has a container of that name, of any kind. NotFound: it has none."""
     if find_container(pod, name) is None:
         raise NotFound(f'container "{name}" not found in pod "{pod.metadata.name}"')
 
 
 def running_container(pod: Pod, name: str) -> ContainerID:
-    """The id of a running container. NotFound, as the reference says it when it does not run."""
+    """Return the id of a running container. NotFound, with the Go kubelet's message: it does not run."""
     check_container(pod, name)
     status = container_status(pod, name)
     if status is None or status.state is None or status.state.running is None:
@@ -27,7 +27,7 @@ def running_container(pod: Pod, name: str) -> ContainerID:
 
 
 def command_options(query: Mapping[str, str], container: str, command: Sequence[str] | None) -> StreamOptions:
-    """Options of exec (with a command) or attach (None), under the names that the API server uses here."""
+    """Return the options of exec (with a command) or attach (None), by the API server's parameter names here."""
     tty = boolean(query, "tty")
     options = StreamOptions(
         container=container,
@@ -38,7 +38,7 @@ def command_options(query: Mapping[str, str], container: str, command: Sequence[
         tty=tty,
     )
     if command is not None and not options.command:
-        raise Invalid("command: name the command to run, one parameter for each word")
+        raise Invalid("command: missing; pass the command as one parameter for each word")
     if not (options.stdin or options.stdout or options.stderr):
         raise Invalid("you must specify at least 1 of stdin, stdout, stderr")
     return options

@@ -1,6 +1,6 @@
-"""/statusz and /flagz (KEP-4827, KEP-4828): what the agent says of itself, for people or as objects. Pure.
+"""The pages /statusz and /flagz (KEP-4827, KEP-4828), as text for people or as objects. Pure.
 
-Kinds, fields and media types are the reference's ``config.k8s.io/v1beta1``.
+Kinds, fields and media types are those of upstream's ``config.k8s.io/v1beta1``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,20 +19,20 @@ _HEAD: Final = "\nkubelet {page}\nWarning: this page is for people; its form may
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What there is to tell."""
+    """The content of /statusz."""
 
     started: Seconds
     now: Seconds
     version: str
     platform: str
-    """Of the language, where the reference tells Go's version."""
+    """Version of the language; the Go kubelet shows Go's version here."""
     paths: Sequence[str]
 
 
 def wanted_form(accept: str, kind: str) -> str | None:
-    """The media type for an ``Accept`` header; None: none that it names is to be had (406).
+    """Return the media type for an ``Accept`` header; None: none of its types is available (406).
 
-    Objects need their kind spelled out (``;g=config.k8s.io;v=v1beta1;as=Statusz``), as in the reference.
+    Objects need their kind spelled out (``;g=config.k8s.io;v=v1beta1;as=Statusz``), as in the Go kubelet.
     """
     if not accept.strip():
         return TEXT
@@ -48,12 +48,12 @@ def wanted_form(accept: str, kind: str) -> str | None:
 
 
 def roots(paths: Sequence[str]) -> list[str]:
-    """The first parts of the paths that are served, sorted."""
+    """Return the first segments of the served paths, sorted."""
     return sorted({"/" + path.split("/")[1] for path in paths if path.count("/") and path.split("/")[1]})
 
 
 def status_object(facts: Facts) -> dict[str, object]:
-    """The object."""
+    """Return /statusz as an object."""
     return {
         "kind": "Statusz",
         "apiVersion": API_VERSION,
@@ -67,7 +67,7 @@ def status_object(facts: Facts) -> dict[str, object]:
 
 
 def status_text(facts: Facts) -> str:
-    """The page."""
+    """Return /statusz as text."""
     up = _up(facts)
     lines = (
         f"Started: {datetime.fromtimestamp(facts.started, UTC):%a %b %d %H:%M:%S UTC %Y}",
@@ -80,12 +80,12 @@ def status_text(facts: Facts) -> str:
 
 
 def flags_object(flags: Mapping[str, str]) -> dict[str, object]:
-    """The object."""
+    """Return /flagz as an object."""
     return {"kind": "Flagz", "apiVersion": API_VERSION, "metadata": {"name": "kubelet"}, "flags": dict(flags)}
 
 
 def flags_text(flags: Mapping[str, str]) -> str:
-    """The page."""
+    """Return /flagz as text."""
     return _HEAD.format(page="flagz") + "".join(f"{name}={value}\n" for name, value in sorted(flags.items()))
 
 

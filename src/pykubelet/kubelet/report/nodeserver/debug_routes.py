@@ -1,7 +1,7 @@
-"""``/debug``: what the agent is doing at this moment, and how much it says in its log.
+"""Routes below ``/debug``: stack dumps and the log level.
 
-The reference's profiles are Go's own; of those this answers what has a meaning here: ``goroutine`` (the stacks of all
-threads and tasks) and ``cmdline``.
+Most profiles of the Go kubelet are specific to Go. The ones with a meaning here are served: ``goroutine`` (the stacks
+of all threads and tasks) and ``cmdline``.
 """
 
 import asyncio
@@ -16,27 +16,27 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig
-from pykubelet.kubelet.report.nodeserver.refusing import refuse
+from pykubelet.kubelet.report.nodeserver.disabled import disabled_handler
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerConfig
 
 _PROFILES: Final = {"goroutine": "the stacks of all threads and tasks", "cmdline": "the command line"}
 _DEBUG_FROM: Final = 4
-"""From this verbosity on the reference tells of single steps."""
+"""From this verbosity on the Go kubelet logs single steps."""
 _DIGITS: Final = 9
 _SHOWN: Final = 100
 
 
 class DebugRoutes:
-    """The handlers."""
+    """Handlers below ``/debug``."""
 
     def __init__(self, config: NodeServerConfig) -> None:
         self._config = config
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """What is served; what is switched off says so."""
+        """Return the routes; those that the configuration disables answer 405 with the reason."""
         config = self._config
-        profiles = self._profile if config.profiling_handler else refuse("profiling endpoint is disabled.")
-        verbosity = self._verbosity if config.debug_flags_handler else refuse("flags endpoint is disabled.")
+        profiles = self._profile if config.profiling_handler else disabled_handler("profiling endpoint is disabled.")
+        verbosity = self._verbosity if config.debug_flags_handler else disabled_handler("flags endpoint is disabled.")
         return [
             web.get("/debug/pprof/{name:.*}", profiles),
             web.route("*", "/debug/flags/v", verbosity),
@@ -57,10 +57,10 @@ class DebugRoutes:
                 )
 
     async def _verbosity(self, request: web.Request) -> web.StreamResponse:
-        """Set the level of the log by the reference's numbers: 4 and more is debug."""
+        """Set the log level by the Go kubelet's verbosity numbers: 4 and more is debug."""
         if request.method != "PUT":
             return web.Response(status=406, text="unsupported http method")
-        # Bytes: a body in a charset of the client's choice may be no text at all.
+        # Read as bytes: the client chooses the charset, so the body may not be decodable text.
         text = (await request.read())[:_SHOWN].decode("ascii", "backslashreplace").strip()
         if not text.isdecimal() or len(text) > _DIGITS:
             return web.Response(status=400, text=f"failed set klog.logging.verbosity {text}: it is no number")
@@ -81,6 +81,6 @@ def _stack(task: "asyncio.Task[object]") -> str:
     try:
         task.print_stack(file=text)
     except TypeError:
-        # Coroutines of compiled modules (grpc's) have no frames that could be shown.
+        # Coroutines of compiled modules (grpc's) have no Python frames to show.
         return f"  {task.get_coro()!r}\n"
     return text.getvalue()

@@ -1,7 +1,7 @@
-"""What a request needs permission for: method → verb, route → subresources of the node (KEP-2862). Pure.
+"""Attributes to authorize for a request: method → verb, route → node subresources (KEP-2862). Pure.
 
-Exec, attach, port-forward and run need ``create`` whatever their method, since over WebSocket they come as GET and
-would otherwise be open to everybody who may read the node.
+Exec, attach, port-forward and run need ``create`` whatever their method: over WebSocket they come as GET, and would
+otherwise be allowed to every user who may read the node.
 """
 
 from typing import Final
@@ -24,11 +24,14 @@ _SUBRESOURCES: Final = (
     ("/statusz", ("statusz",)),
     ("/flagz", ("configz",)),
 )
-"""The finer name first, then the one that old rules grant."""
+"""Route → subresources: the fine-grained name first, then the one that older RBAC rules grant."""
 
 
 def request_attributes(method: str, pattern: str) -> Attributes:
-    """The verb, empty for a method that has none, and the subresources for the pattern of the route that matched."""
+    """Return the attributes of a request from its method and the pattern of the matched route.
+
+    The verb is empty for a method that has none.
+    """
     if any(_below(pattern, root) for root in _COMMANDS):
         return Attributes("create", (_PROXY,))
     subresources = next((names for root, names in _SUBRESOURCES if _below(pattern, root)), (_PROXY,))

@@ -1,7 +1,7 @@
-"""``/logs/?query=…``: what is asked of the node's logs (KEP-2258), and the journalctl command for it. Pure.
+"""Parses ``/logs/?query=…`` (KEP-2258) and builds the journalctl command for it. Pure.
 
-Limits and texts are the reference's. A query that cannot be read is :class:`BadQueryError`; one that says what
-cannot be had, RefusedQueryError.
+Limits and messages are those of the Go kubelet. BadQueryError: the query cannot be parsed. RefusedQueryError: it asks
+for something that is not available.
 """
 
 import re
@@ -16,27 +16,27 @@ _MAX_TAIL: Final = 100_000
 _MAX_NAME: Final = 256
 _MAX_SERVICES: Final = 4
 _SAFE_NAME: Final = re.compile(r"[a-zA-Z\-_.:0-9@]+")
-"""Whatever else a service's name holds could mean something to the program that it is handed to."""
+"""Any other character in a service's name could have a meaning for journalctl."""
 _INTERVAL: Final = "%Y-%m-%d %H:%M:%S"
 
 
 class BadQueryError(Invalid):
-    """The query cannot be read: 400."""
+    """The query cannot be parsed: 400."""
 
 
 class RefusedQueryError(Invalid):
-    """The query asks for what is not to be had: 406."""
+    """The query asks for something that is not available: 406."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Which part of a log."""
+    """The part of a log to return."""
 
     since: datetime | None = None
     until: datetime | None = None
     tail: int | None = None
     boot: int | None = None
-    """0: this one, -1: the one before, …"""
+    """0: this boot, -1: the one before, …"""
     pattern: str = ""
 
 
@@ -50,7 +50,7 @@ class LogQuery:
 
 
 def log_query(query: Mapping[str, Sequence[str]]) -> LogQuery | None:
-    """The query of a request; None when there is none in it. Raises BadQueryError, RefusedQueryError."""
+    """Parse the query of a request; None if it has none. Raises BadQueryError, RefusedQueryError."""
     names = query.get("query", ())
     asked = [name for name in names if name.strip()]
     if names and not asked:
@@ -72,7 +72,7 @@ def log_query(query: Mapping[str, Sequence[str]]) -> LogQuery | None:
 
 
 def journal_command(query: LogQuery) -> list[str]:
-    """The journalctl command for services."""
+    """Return the journalctl command for the services of a query."""
     options = query.options
     command = ["journalctl", "--utc", "--no-pager", "--output=short-precise"]
     for name, moment in (("since", options.since), ("until", options.until)):
@@ -89,7 +89,7 @@ def journal_command(query: LogQuery) -> list[str]:
 
 
 def file_names(service: str) -> tuple[str, ...]:
-    """Where a service that does not log to the journal may have its file, below the log directory."""
+    """Return where a service that does not log to the journal may have its file, below the log directory."""
     return service, f"{service}.log", f"{service}/{service}.log"
 
 
@@ -138,4 +138,4 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     try:
         return int(text)
     except ValueError as error:
-        raise BadQueryError(f"{name}: {text!r} is no whole number") from error
+        raise BadQueryError(f"{name}: {text!r} is not a whole number") from error

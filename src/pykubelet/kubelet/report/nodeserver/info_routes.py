@@ -1,4 +1,4 @@
-"""What may be read on both ports: health, pods, usage and metrics."""
+"""Read-only routes, served on both ports: health, pods, usage and metrics."""
 
 import logging
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from aiohttp import web
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.report.metrics import CONTENT_TYPE, HealthSlis, cadvisor_text, disks_text, resource_text
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerDeps
 from pykubelet.kubelet.report.server.compute_query import boolean
 from pykubelet.kubelet.report.server.health import report_checks
 from pykubelet.kubelet.report.server.responses import json_response
@@ -18,14 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 class InfoRoutes:
-    """The handlers."""
+    """Handlers of the read-only routes."""
 
     def __init__(self, deps: NodeServerDeps) -> None:
         self._deps = deps
         self._slis = HealthSlis()
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """What is served."""
+        """Return the routes."""
         return [
             web.get("/healthz", self._healthz),
             web.get("/healthz/{name}", self._healthz_one),
@@ -46,7 +46,7 @@ class InfoRoutes:
     async def _healthz_one(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self._deps.checks:
-            raise NotFound(f"there is no health check {name!r}; there are: {', '.join(self._deps.checks)}")
+            raise NotFound(f"no health check {name!r}; available: {', '.join(self._deps.checks)}")
         return report_checks({name: self._deps.checks[name]}, verbose=False)
 
     async def _pods(self, _: web.Request) -> web.Response:
@@ -61,7 +61,7 @@ class InfoRoutes:
         try:
             disks = disks_text(await self._deps.stats.summary())
         except PykubeletError as error:
-            _log.warning("disk usage not read", extra={"error": str(error)})
+            _log.warning("metrics: reading disk usage failed", extra={"error": str(error)})
         return _text(self._deps.metrics.render() + disks)
 
     async def _probe_metrics(self, _: web.Request) -> web.Response:
@@ -72,20 +72,20 @@ class InfoRoutes:
 
     async def _cadvisor(self, _: web.Request) -> web.Response:
         found = await self._deps.stats.readings()
-        # A megabyte of text for a hundred pods: written beside the event loop.
+        # The text of a hundred pods is a megabyte: it is built in a thread, off the event loop.
         return _text(await blocking.call("metrics", cadvisor_text, found))
 
     async def _resource(self, _: web.Request) -> web.Response:
         try:
             found = await self._deps.stats.readings(full=False)
         except PykubeletError as error:
-            _log.warning("usage not read", extra={"error": str(error)})
+            _log.warning("metrics: reading resource usage failed", extra={"error": str(error)})
             return _text(resource_text(None))
         return _text(resource_text(found))
 
 
 def pod_list(pods: Sequence[Pod]) -> web.Response:
-    """A PodList."""
+    """Return the pods as a PodList."""
     return json_response({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
 
 

@@ -1,4 +1,4 @@
-"""Answers ``/logs/?query=…``: the logs of services from the journal, or from a file where they have one."""
+"""Answers ``/logs/?query=…``: logs of services from the journal, or from the service's own file."""
 
 import os
 from typing import Final
@@ -25,13 +25,13 @@ _MAX_OUTPUT: Final = 64 * MIB
 
 
 class LogQueries:
-    """The handler where ``enableSystemLogQuery`` is on; files and directories are the node logs' own."""
+    """Handler of ``/logs/`` where ``enableSystemLogQuery`` is on; ``NodeLogs`` serves plain files and directories."""
 
     def __init__(self, logs: NodeLogs) -> None:
         self._logs = logs
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a query, or send a file or directory where there is none."""
+        """Answer a log query; without one, send the file or directory that the path names."""
         asked = {name: request.query.getall(name) for name in request.query}
         try:
             query = log_query(asked)
@@ -74,7 +74,7 @@ class LogQueries:
 
 
 async def _journal_units() -> frozenset[str]:
-    """The units that the journal knows; none where there is no journal."""
+    """Return the units that the journal knows; empty where there is no journal."""
     try:
         done = await proc.run(["journalctl", "--field", "_SYSTEMD_UNIT"], timeout=_WITHIN)
     except PykubeletError:

@@ -1,4 +1,4 @@
-"""The node's server: HTTPS on :10250 for the API server and monitoring, and the read-only port where it is on."""
+"""The kubelet API server: HTTPS on :10250 for the API server and monitoring, and the optional read-only port."""
 
 import asyncio
 import logging
@@ -9,28 +9,28 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.kubelet.report.nodeserver.access import guarded
+from pykubelet.kubelet.report.nodeserver.access import access_middleware
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator
 from pykubelet.kubelet.report.nodeserver.authz import Authorizer
 from pykubelet.kubelet.report.nodeserver.certificate import ServingCertificate
 from pykubelet.kubelet.report.nodeserver.debug_routes import DebugRoutes
+from pykubelet.kubelet.report.nodeserver.disabled import disabled_routes
 from pykubelet.kubelet.report.nodeserver.info_routes import InfoRoutes
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerConfig, NodeServerDeps
 from pykubelet.kubelet.report.nodeserver.node_routes import NodeRoutes
 from pykubelet.kubelet.report.nodeserver.pod_routes import PodRoutes
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig, NodeServerDeps
-from pykubelet.kubelet.report.nodeserver.refusing import disabled_routes
 from pykubelet.kubelet.report.nodeserver.tls import TlsContexts
 from pykubelet.kubelet.report.server.binding import bind
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
 from pykubelet.kubelet.report.server.listener import Tls
 from pykubelet.kubelet.report.server.log_response import LogSource
-from pykubelet.kubelet.report.server.responses import Manner
+from pykubelet.kubelet.report.server.responses import ResponseStyle
 from pykubelet.kubelet.report.server.serving import ServerConfig, application
 from pykubelet.models.meta_v1 import Status
 
 _log = logging.getLogger(__name__)
 
-_PURPOSE: Final = "the node's server"
+_PURPOSE: Final = "the kubelet API server"
 _REMEDY: Final = "set port (and address) in the configuration to a free one, or enableServer to false"
 _METRICS: Final = frozenset({"cadvisor", "probes", "resource", "slis"})
 _KNOWN: Final = frozenset(
@@ -42,18 +42,21 @@ _KNOWN: Final = frozenset(
 
 
 class NodeServer:
-    """Serves until cancelled."""
+    """The kubelet API server; serves until cancelled."""
 
     def __init__(self, config: NodeServerConfig, deps: NodeServerDeps) -> None:
         self._config = config
         self._deps = deps
         self.port: int | None = None
-        """The port while it serves; of interest if it was left to the kernel."""
+        """The bound port while it serves; differs from the configured one if that is 0."""
         self.read_only_port: int | None = None
         self.serving = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve. Permanent: an address cannot be had. Invalid: certificate, client CA or TLS settings are wrong."""
+        """Serve until cancelled.
+
+        Permanent: an address cannot be bound. Invalid: certificate, client CA, TLS or access settings are wrong.
+        """
         self._check_access()
         tls = await self._tls()
         try:
@@ -67,15 +70,15 @@ class NodeServer:
             self.serving.clear()
 
     def _check_access(self) -> None:
-        """Invalid: nobody could ever be let in."""
+        """Check the access settings. Invalid: no client could ever be authorized."""
         auth = self._config.auth
         if self._deps.reviews is None and not auth.always_allow:
             raise Invalid(
-                "authorization.mode Webhook needs an API server to ask: give the agent a kubeconfig, or set "
+                "authorization.mode Webhook needs an API server: give the agent a kubeconfig, or set "
                 "authorization.mode to AlwaysAllow with client certificates (authentication.x509.clientCAFile)"
             )
         if auth.anonymous and auth.always_allow:
-            _log.warning("everybody may do everything on the node's port: anonymous access and AlwaysAllow are set")
+            _log.warning("kubelet API: unauthenticated clients have full access: anonymous and AlwaysAllow are set")
 
     async def _tls(self) -> Tls:
         certificate = ServingCertificate(self._config, self._deps.certificate, self._deps.clock)
@@ -83,7 +86,7 @@ class NodeServer:
         try:
             contexts.current(await certificate.files())
         except OSError as error:
-            raise Permanent(f"cannot keep a serving certificate in {self._config.pki_dir}: {error}") from error
+            raise Permanent(f"cannot store a serving certificate in {self._config.pki_dir}: {error}") from error
 
         async def current() -> ssl.SSLContext:
             return contexts.current(await certificate.files())
@@ -102,21 +105,21 @@ class NodeServer:
         authenticator = Authenticator(config.auth, deps.reviews, deps.clock)
         authorizer = Authorizer(config.node_name, config.auth, deps.reviews, deps.clock)
         server_config = ServerConfig(
-            *("readwrite", config.connections, config.slots, _MANNER),
-            door=partial(guarded, authenticator, authorizer),
+            *("readwrite", config.connections, config.slots, _STYLE),
+            access_check=partial(access_middleware, authenticator, authorizer),
             tls=tls,
         )
         async with application(server_config, routes, deps.meter, deps.clock) as server:
             with bind(config.address, config.port, _PURPOSE, _REMEDY) as listening:
                 self.port = listening.getsockname()[1]
-                _log.info("node server serving", extra={"address": config.address, "port": self.port})
+                _log.info("kubelet API serving", extra={"address": config.address, "port": self.port})
                 self.serving.set()
                 await server.run(listening)
 
     async def _serve_reading(self) -> None:
-        """The read-only port: plain HTTP, for GET of what is harmless."""
+        """Serve the read-only port: plain HTTP, GET of the routes without secrets."""
         config, deps = self._config, self._deps
-        server_config = ServerConfig("readonly", config.connections, config.slots, _MANNER)
+        server_config = ServerConfig("readonly", config.connections, config.slots, _STYLE)
         async with application(server_config, InfoRoutes(deps).routes(), deps.meter, deps.clock) as server:
             with bind(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
@@ -125,7 +128,7 @@ class NodeServer:
 
 
 def bucket(request: web.Request) -> str:
-    """The label ``path`` of the HTTP metrics: the first part of the path if it is one of ours."""
+    """Return the label ``path`` of the HTTP metrics: the first path segment if it is a served one, else ``other``."""
     first, _, rest = request.path.lstrip("/").partition("/")
     if first == "metrics" and rest in _METRICS:
         return f"{first}/{rest}"
@@ -133,11 +136,11 @@ def bucket(request: web.Request) -> str:
 
 
 def _plain(status: Status) -> web.Response:
-    """Errors in plain text, which clients show as they are."""
+    """Return an error as plain text, which clients print as it is."""
     response = web.Response(status=status.code or 500, text=f"{status.message}\n")
     if status.details is not None and status.details.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(status.details.retry_after_seconds)
     return response
 
 
-_MANNER: Final = Manner(_plain, bucket)
+_STYLE: Final = ResponseStyle(_plain, bucket)

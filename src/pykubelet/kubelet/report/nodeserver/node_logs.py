@@ -1,7 +1,7 @@
-"""``/logs/``: the node's own log files, as the reference serves /var/log; nothing outside that directory is reached.
+"""``/logs/``: the node's own log files (/var/log in the Go kubelet); nothing outside that directory is reachable.
 
-Links are followed within the directory only, and only regular files and directories are shown: a pod that may write
-there (a log collector, say) must not be able to lead us to other files of the node.
+Symbolic links are followed within the directory only, and only regular files and directories are shown: a pod that may
+write there (a log collector, say) must not be able to expose other files of the node.
 """
 
 import html
@@ -24,7 +24,7 @@ _CHUNK: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file to be sent, or the listing of a directory."""
+    """A file to send, or the listing of a directory."""
 
     fd: int = -1
     size: int = 0
@@ -36,17 +36,17 @@ class _Opened:
 
 
 class NodeLogs:
-    """The node's log directory over HTTP."""
+    """Serves the node's log directory over HTTP."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Send what the path names: a file, or a directory's names as links. NotFound; Invalid for what is neither."""
+        """Send what the path names: a file, or a directory's entries as links. NotFound; Invalid: neither of them."""
         return await self.send(request, request.match_info.get("path", ""))
 
     async def send(self, request: web.Request, path: str) -> web.StreamResponse:
-        """Send what is at a path below the directory. Errors as of ``handle``."""
+        """Send the file or directory at a path below the log directory. Errors as of ``handle``."""
         try:
             opened = await blocking.call("node-logs", _open, self.root, path)
         except PermissionError as error:
@@ -75,7 +75,7 @@ def _listing(directory: str) -> str:
 
 
 async def _send(request: web.Request, opened: _Opened) -> web.StreamResponse:
-    """The file as it is now: what is written to it meanwhile is not sent."""
+    """Send the file up to its present size: data appended meanwhile is not sent."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
     response.content_length = opened.size
     await response.prepare(request)
@@ -84,7 +84,7 @@ async def _send(request: web.Request, opened: _Opened) -> web.StreamResponse:
         size = min(_CHUNK, opened.size - position)
         data = await blocking.call("node-logs", os.pread, opened.fd, size, position)
         if not data:
-            raise NotFound(f"{request.path} was cut short while it was read")
+            raise NotFound(f"{request.path} was truncated while it was being read")
         await response.write(data)
         position += len(data)
     return response

@@ -1,4 +1,4 @@
-"""What the node tells of itself to those who may administer it: configuration, flags, status page, its log files."""
+"""Routes about the node itself, for administrators: configuration, flags, status page and log files."""
 
 import platform
 from collections.abc import Callable, Sequence
@@ -18,15 +18,15 @@ from pykubelet.kubelet.report.nodeserver.compute_zpages import (
     status_text,
     wanted_form,
 )
+from pykubelet.kubelet.report.nodeserver.disabled import disabled_handler
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerConfig, NodeServerDeps
 from pykubelet.kubelet.report.nodeserver.log_query import LogQueries
 from pykubelet.kubelet.report.nodeserver.node_logs import NodeLogs
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig, NodeServerDeps
-from pykubelet.kubelet.report.nodeserver.refusing import refuse
 from pykubelet.kubelet.report.server.responses import json_response
 
 
 class NodeRoutes:
-    """The handlers."""
+    """Handlers of the routes about the node."""
 
     def __init__(self, config: NodeServerConfig, deps: NodeServerDeps) -> None:
         self._deps = deps
@@ -35,8 +35,8 @@ class NodeRoutes:
         self._started = deps.clock.now()
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """What is served."""
-        logs = refuse("logs endpoint is disabled.")
+        """Return the routes."""
+        logs = disabled_handler("logs endpoint is disabled.")
         if self._config.system_log_handler:
             logs = LogQueries(self._logs).handle if self._config.system_log_query else self._logs.handle
         return [
@@ -67,7 +67,7 @@ def _page(
 ) -> web.Response:
     form = wanted_form(request.headers.get("Accept", ""), kind)
     if form is None:
-        return web.Response(status=406, text="only text/plain, and JSON or YAML of config.k8s.io/v1beta1, are served\n")
+        return web.Response(status=406, text="not acceptable: use text/plain, or JSON or YAML with g=config.k8s.io\n")
     if form == TEXT:
         return web.Response(text=text(), content_type=TEXT, charset="utf-8")
     if form == JSON:

@@ -1,4 +1,4 @@
-"""What reaches into pods: logs, exec, attach, port-forward, run; only behind the door."""
+"""Routes into pods: logs, exec, attach, port-forward, run and checkpoint. Served with the access check only."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from pykubelet.kubelet.report.nodeserver.compute_targets import (
     running_container,
 )
 from pykubelet.kubelet.report.nodeserver.info_routes import pod_list
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerDeps
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerDeps
 from pykubelet.kubelet.report.server.compute_query import forwarded_ports, integer, log_options
 from pykubelet.kubelet.report.server.log_response import LogSource, log_response
 from pykubelet.kubelet.report.server.responses import json_response
@@ -31,7 +31,7 @@ _CONTAINER: Final = "{container}"
 
 
 class PodRoutes:
-    """The handlers."""
+    """Handlers of the routes into pods."""
 
     def __init__(self, deps: NodeServerDeps, logs: LogSource, checkpoints: Path) -> None:
         self._deps = deps
@@ -40,7 +40,7 @@ class PodRoutes:
         self._proxy = StreamProxy()
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """What is served; a uid may stand before the container."""
+        """Return the routes; a uid may precede the container."""
         both = (web.get, web.post)
         return [
             web.get(f"/containerLogs/{_POD}/{_CONTAINER}", self._log),
@@ -56,7 +56,7 @@ class PodRoutes:
     async def _log(self, request: web.Request) -> web.StreamResponse:
         container = request.match_info["container"]
         query = {**request.query, "container": container}
-        # Old clients' word for tailLines; all of them is as if it was not there.
+        # ``tail`` is the old name of tailLines; ``all`` means no limit.
         if tail := query.pop("tail", ""):
             query["tailLines"] = tail
             if tail == "all":
@@ -90,7 +90,7 @@ class PodRoutes:
         return await self._proxy.port_forward(request, lambda: runtime.port_forward_url(uid, ports))
 
     async def _run(self, request: web.Request) -> web.StreamResponse:
-        """The words of ``cmd`` are separated by blanks, as in the reference: there is no quoting."""
+        """Run ``cmd``, whose words are separated by blanks without quoting, as in the Go kubelet."""
         target = running_container(self._pod(request), request.match_info["container"])
         command = request.query.get("cmd", "").split(" ")
         code, output = await self._deps.runtime.run(target, command)
@@ -100,7 +100,7 @@ class PodRoutes:
         return web.Response(body=output, content_type="text/plain")
 
     async def _checkpoint(self, request: web.Request) -> web.StreamResponse:
-        """The archive is named after the container and the time (KEP-2008); whoever asks for it removes it."""
+        """Write a checkpoint archive named after container and time (KEP-2008); the client has to remove it."""
         pod, name = self._pod(request), request.match_info["container"]
         target = running_container(pod, name)
         timeout = integer(request.query, "timeout") or 0
@@ -114,7 +114,7 @@ class PodRoutes:
         return json_response({"items": [str(archive)]})
 
     def _count(self, request: web.Request, subresource: str) -> None:
-        """Count what comes over WebSocket. Invalid: the request is no upgrade at all."""
+        """Count sessions over WebSocket. Invalid: the request is not an upgrade."""
         check_upgrade(request)
         offered = {word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}
         if offered & _NEWEST:

@@ -1,4 +1,4 @@
-"""The certificate of a node that nobody gave one: signed by itself, kept on disk, made anew before it ends."""
+"""The self-signed serving certificate of a node without another one: kept on disk, replaced before it expires."""
 
 import ipaddress
 import secrets
@@ -14,13 +14,14 @@ from pykubelet.kubelet.report.nodeserver.types import CertFiles
 _VALID: Final = timedelta(days=365)
 _RENEW_BEFORE: Final = timedelta(days=30)
 _BACKDATED: Final = timedelta(hours=1)
-"""For clients whose clock is behind."""
+"""Backdating of the certificate, for clients whose clock is behind."""
 
 
 def ensure_self_signed(directory: Path, host: str, addresses: Sequence[str], now: float) -> CertFiles:
-    """``kubelet.crt`` and ``kubelet.key`` in the directory, as the reference names them. Blocks (makes a key).
+    """Return ``kubelet.crt`` and ``kubelet.key`` (the Go kubelet's names), created if needed. Blocks (makes a key).
 
-    Kept while they are valid for another month and name this host and its addresses. ``now`` is Unix time.
+    An existing pair is kept while it is valid for another month and names this host and its addresses. ``now`` is Unix
+    time.
     """
     files = CertFiles(directory / "kubelet.crt", directory / "kubelet.key")
     moment = datetime.fromtimestamp(now, UTC)
@@ -33,7 +34,7 @@ def ensure_self_signed(directory: Path, host: str, addresses: Sequence[str], now
 
 
 def _still_good(files: CertFiles, host: str, addresses: Sequence[str], now: datetime) -> bool:
-    # By the standard library: the one that can make certificates costs 10 MB of memory, and is rarely needed.
+    # The standard library reads the certificate: cryptography, which can create one, costs 10 MB and is rarely needed.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(files.certificate, files.key)
@@ -49,7 +50,7 @@ def _still_good(files: CertFiles, host: str, addresses: Sequence[str], now: date
 
 
 def _normal(name: str) -> str:
-    """An address in its one normal form, other names as they are."""
+    """Return an address in its normal form, any other name as it is."""
     try:
         return str(ipaddress.ip_address(name.strip()))
     except ValueError:

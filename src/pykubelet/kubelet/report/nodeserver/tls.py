@@ -1,6 +1,6 @@
-"""The TLS side of the server: contexts made anew when a certificate or the client CA changes on disk.
+"""TLS contexts of the server, rebuilt when a certificate or the client CA changes on disk.
 
-Looked at when a connection comes, so nothing polls and no restart is needed.
+The files are checked when a connection arrives, so no polling and no restart is needed.
 """
 
 import logging
@@ -25,7 +25,7 @@ class _Made:
 
 
 class TlsContexts:
-    """Gives the context for the next connection. Blocks briefly."""
+    """Provides the context for the next connection. Blocks briefly."""
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config
@@ -33,10 +33,10 @@ class TlsContexts:
         self._refused: _Mark | None = None
 
     def current(self, files: CertFiles) -> ssl.SSLContext:
-        """The context for the files as they are now.
+        """Return the context for the files in their present state.
 
-        Files that cannot be used keep the context before in force, with one warning for each state of them; Invalid
-        when there is none yet.
+        If the files are unusable, the previous context stays in force and one warning is logged for each state of the
+        files. Invalid: there is no previous context.
         """
         paths = [files.certificate, files.key, *([self._config.client_ca] if self._config.client_ca else [])]
         mark = tuple(_mark(path) for path in paths)
@@ -52,7 +52,7 @@ class TlsContexts:
                 ) from error
             self._refused = mark
             fields = {"certificate": str(files.certificate), "error": str(error)}
-            _log.warning("changed certificate cannot be used, the former stays", extra=fields)
+            _log.warning("serving certificate unusable; keeping the previous one", extra=fields)
         else:
             _log.info("serving certificate loaded", extra={"certificate": str(files.certificate)})
         return self._made.context
@@ -71,7 +71,7 @@ def _context(config: TlsConfig, files: CertFiles) -> ssl.SSLContext:
     context.minimum_version = minimum_version(config.min_version)
     context.set_ciphers(ciphers(config.cipher_suites))
     context.set_alpn_protocols(["http/1.1"])
-    # A renegotiation costs us much more than the client; session tickets would outlive a change of the client CA.
+    # A renegotiation costs the server much more than the client; session tickets would outlive a new client CA.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
     context.load_cert_chain(files.certificate, files.key)
     if config.client_ca is not None:

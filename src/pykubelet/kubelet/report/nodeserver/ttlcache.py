@@ -1,4 +1,4 @@
-"""Answers of the API server, kept for a time: bounded, and asked for once however many wait for the same one."""
+"""A bounded cache of API server answers with expiry; concurrent requests for one key share one call."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,19 +15,19 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class _Waiting:
-    """Those who wait for one answer; the first of them asks."""
+    """The callers that wait for one answer; the first of them makes the call."""
 
     lock: asyncio.Lock
     users: int = 0
     error: Exception | None = None
-    """Of the one who asked: the others need not ask again."""
+    """The error of the caller that asked; the others raise it too instead of asking again."""
 
 
 class TtlCache(Generic[K, V]):
-    """``ttl`` gives the seconds that an answer is worth; 0: it is not kept. Errors are not kept either.
+    """A cache whose ``ttl`` returns the seconds to keep an answer; 0: it is not kept. Errors are never kept.
 
-    ``size`` answers are kept that are true in Python's sense, and as many that are not: made-up questions, which have
-    answers of the second kind, cannot push out answers of the first.
+    Up to ``size`` truthy answers are kept, and as many falsy ones: answers to made-up questions are falsy, so they
+    cannot evict truthy ones.
     """
 
     def __init__(self, clock: Clock, ttl: Callable[[V], Seconds], size: int = 4096) -> None:
@@ -41,7 +41,7 @@ class TtlCache(Generic[K, V]):
         return sum(map(len, self._known.values()))
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        """The answer that is known, else a new one. Raises what ``ask`` raises, to all who wait for it."""
+        """Return the cached answer, or call ``ask``. What ``ask`` raises is raised to all waiting callers."""
         found = self._find(key)
         if found is not None:
             return found[0]

@@ -1,4 +1,4 @@
-"""Who asks, for what, and what the servers are told about themselves."""
+"""Values of the kubelet API server: users, request attributes, certificates and access settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ AUTHENTICATED: Final = "system:authenticated"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who sends a request."""
+    """The authenticated user of a request."""
 
     name: str
     uid: str = ""
@@ -23,13 +23,13 @@ class User:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The user as a key of a cache."""
+        """The user as a cache key."""
         return self.name, self.uid, self.groups, tuple(sorted(self.extra.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a request does to the node object: the user may go on if any of the subresources is granted."""
+    """What a request does to the node object; access to any one of the subresources is enough."""
 
     verb: str
     subresources: tuple[str, ...]
@@ -54,12 +54,12 @@ class TlsConfig:
 
 @dataclass(frozen=True, slots=True)
 class AuthConfig:
-    """Who is let in, and for what. The times are seconds."""
+    """Settings of authentication and authorization. The TTLs are in seconds."""
 
     anonymous: bool = False
     token_webhook: bool = True
     token_ttl: Seconds = 120.0
     always_allow: bool = False
-    """``authorization.mode: AlwaysAllow``; else the API server is asked."""
+    """``authorization.mode: AlwaysAllow``; otherwise the API server decides."""
     allowed_ttl: Seconds = 300.0
     denied_ttl: Seconds = 30.0

@@ -1,4 +1,4 @@
-"""Errors as the Status objects that clients of the Kubernetes API expect. Pure."""
+"""Errors as Status objects, which clients of the Kubernetes API expect. Pure."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ _REASONS: Final = {
 
 
 def failure(code: int, message: str, *, details: StatusDetails | None = None) -> Status:
-    """A Status of a failed request."""
+    """Return the Status of a failed request."""
     return Status(
         api_version="v1",
         kind="Status",
@@ -38,7 +38,7 @@ def failure(code: int, message: str, *, details: StatusDetails | None = None) ->
 
 
 def error_status(error: PykubeletError) -> Status:
-    """The Status that tells a client about one of our errors."""
+    """Return the Status for one of this project's errors."""
     details = None
     match error:
         case NotFound():

@@ -1,4 +1,4 @@
-"""The listening sockets of the servers that are reached over TCP."""
+"""Listening TCP sockets."""
 
 import socket
 from typing import Final
@@ -9,9 +9,9 @@ _BACKLOG: Final = 128
 
 
 def bind(address: str, port: int, purpose: str, remedy: str) -> socket.socket:
-    """A listening socket for all that is meant by the address; ``0.0.0.0`` takes IPv6 too where there is any.
+    """Return a listening socket on an address; ``0.0.0.0`` includes IPv6 where it is available.
 
-    Permanent: it cannot be had, for which ``purpose``, and the ``remedy``.
+    Permanent: the address cannot be bound; the message names the ``purpose`` and the ``remedy``.
     """
     try:
         if address in ("", "0.0.0.0", "::") and socket.has_dualstack_ipv6():

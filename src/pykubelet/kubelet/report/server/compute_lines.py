@@ -1,6 +1,6 @@
-"""What of a log a reader gets: records joined to lines, filtered, with their times, within a limit. Pure.
+"""Formats log records for a client: joins partial lines, filters, adds timestamps, applies the byte limit. Pure.
 
-One object per reader, fed with records as they come.
+One :class:`LineWriter` per client is fed with records as they are read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,40 +19,40 @@ _SHOWN: Final = {
 
 
 class LineWriter:
-    """Turns records into the bytes to send. A line is held until its last piece has come, so streams do not mix."""
+    """Turns records into bytes to send. A line is held until its last part arrives, so streams do not mix."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
         self._shown = _SHOWN[options.streams]
-        self._held: dict[LogStream, LogRecord] = {}
+        self._unfinished: dict[LogStream, LogRecord] = {}
         self._left = options.limit_bytes
 
     @property
     def full(self) -> bool:
-        """The limit is reached: nothing more will come."""
+        """Whether the byte limit is reached: nothing more will be returned."""
         return self._left == 0
 
     def feed(self, records: Iterable[LogRecord]) -> bytes:
-        """The bytes to send after these records."""
+        """Return the bytes to send after these records."""
         return self._limited(b"".join(self._lines(records)))
 
     def flush(self) -> bytes:
-        """The pieces of lines that were not ended: the log has come to its end."""
-        held = sorted(self._held.values(), key=lambda record: record.time_ns)
-        self._held.clear()
-        return self._limited(b"".join(self._text(record) for record in held))
+        """Return the unfinished lines, at the end of the log."""
+        unfinished = sorted(self._unfinished.values(), key=lambda record: record.time_ns)
+        self._unfinished.clear()
+        return self._limited(b"".join(self._text(record) for record in unfinished))
 
     def _lines(self, records: Iterable[LogRecord]) -> Iterator[bytes]:
         since = self._options.since_ns
         for record in records:
             if record.stream not in self._shown or (since is not None and record.time_ns < since):
                 continue
-            before = self._held.pop(record.stream, None)
+            before = self._unfinished.pop(record.stream, None)
             line = record
             if before is not None:
                 line = replace(before, content=before.content + record.content, partial=record.partial)
             if line.partial and len(line.content) < _MAX_HELD_BYTES:
-                self._held[record.stream] = line
+                self._unfinished[record.stream] = line
             else:
                 yield self._text(line)
 

@@ -1,4 +1,4 @@
-"""Which log file a request means, and whether more can be expected in it. Pure."""
+"""Decides which log file a request means, and whether the container may still write to it. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def container_name(pod: Pod, wanted: str) -> str:
-    """The container that a request means; the only one if it names none. Invalid: which there are."""
+    """Return the container that a request means; the only one if it names none. Invalid, listing the containers."""
     names = [container.name for _, container in each_container(pod)]
     if wanted:
         if wanted not in names:
@@ -27,17 +27,17 @@ def container_name(pod: Pod, wanted: str) -> str:
 
 
 def container_status(pod: Pod, name: str) -> ContainerStatus | None:
-    """The status of a container of any kind."""
+    """Return the status of a container of any kind; None if it has none."""
     status = pod.status
     groups = (status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses)
     return next((c for group in groups for c in group if c.name == name), None)
 
 
 def choose_attempt(pod: Pod, container: str, attempts: Sequence[int], *, previous: bool) -> int:
-    """The number of the log file; ``attempts`` are those there are, newest first.
+    """Return the number of the log file; ``attempts`` are the existing ones, newest first.
 
-    A container that waits to be restarted shows the log of its last run. Invalid: it has not run yet, or there is no
-    run before the present one.
+    A container that waits for its restart shows the log of its last run. Invalid: the container has not run yet, or
+    there is no previous run.
     """
     name = pod.metadata.name
     status = container_status(pod, container)
@@ -52,12 +52,12 @@ def choose_attempt(pod: Pod, container: str, attempts: Sequence[int], *, previou
     else:
         position = 0
     if position >= len(attempts):
-        raise NotFound(f'the log of container "{container}" in pod "{name}" is not there any more')
+        raise NotFound(f'the log of container "{container}" in pod "{name}" no longer exists')
     return attempts[position]
 
 
-def may_go_on(pod: Pod | None, container: str) -> bool:
-    """Whether a container may still write to its log: it runs, or is going to run again."""
+def may_write_more(pod: Pod | None, container: str) -> bool:
+    """Return whether a container may still write to its log: it runs, or is going to run again."""
     if pod is None or pod.status.phase in _ENDED:
         return False
     found = find_container(pod, container)

@@ -1,4 +1,4 @@
-"""From the query of a request to options. Pure; names and rules are those of the Kubernetes API."""
+"""Parses query parameters of requests; names and rules are those of the Kubernetes API. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,15 +15,15 @@ _MAX_PORTS: Final = 64
 
 
 def log_options(query: Mapping[str, str], now: Seconds) -> LogOptions:
-    """Options of a log request. Invalid names the parameter that is wrong."""
+    """Parse the options of a log request. Invalid names the parameter that is wrong."""
     since_ns = _since(query, now)
     streams = query.get("stream", LogStreams.ALL)
     if streams not in tuple(LogStreams):
-        raise Invalid(f"stream: {streams!r} is none of {', '.join(LogStreams)}")
+        raise Invalid(f"stream: unknown stream {streams!r}; use one of {', '.join(LogStreams)}")
     tail = integer(query, "tailLines")
     limit = integer(query, "limitBytes", lowest=1)
     if tail is not None and streams != LogStreams.ALL:
-        raise Invalid("tailLines: lines are counted over both streams, so it cannot be used with one stream only")
+        raise Invalid("tailLines: cannot be combined with stream: lines are counted over both streams")
     return LogOptions(
         container=query.get("container", ""),
         follow=boolean(query, "follow"),
@@ -37,7 +37,7 @@ def log_options(query: Mapping[str, str], now: Seconds) -> LogOptions:
 
 
 def stream_options(query: Mapping[str, str], command: Sequence[str], *, attach: bool) -> StreamOptions:
-    """Options of an exec or attach request. Invalid names what is wrong."""
+    """Parse the options of an exec or attach request. Invalid names the parameter that is wrong."""
     options = StreamOptions(
         container=query.get("container", ""),
         command=tuple(command),
@@ -47,16 +47,16 @@ def stream_options(query: Mapping[str, str], command: Sequence[str], *, attach: 
         tty=boolean(query, "tty"),
     )
     if not attach and not options.command:
-        raise Invalid("command: name the command to run, one parameter for each word")
+        raise Invalid("command: missing; pass the command as one parameter for each word")
     if not (options.stdin or options.stdout or options.stderr):
         raise Invalid("at least one of stdin, stdout and stderr has to be true")
     if options.tty and options.stderr:
-        raise Invalid("stderr: with a terminal there is no separate stderr; leave stderr or tty out")
+        raise Invalid("stderr: cannot be combined with tty: a terminal has no separate stderr; leave one out")
     return options
 
 
 def forwarded_ports(values: Sequence[str]) -> tuple[int, ...]:
-    """Ports of a port-forward over WebSocket; SPDY names none. Invalid: not port numbers."""
+    """Parse the ports of a port-forward over WebSocket (over SPDY there are none). Invalid: not port numbers."""
     words = [word for value in values for word in value.split(",")]
     if len(words) > _MAX_PORTS or not all(w.isascii() and w.isdecimal() and 0 < int(w[:6]) < 65536 for w in words):
         raise Invalid(f"ports: {','.join(values)[:80]!r} are not port numbers")
@@ -64,7 +64,7 @@ def forwarded_ports(values: Sequence[str]) -> tuple[int, ...]:
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool:
-    """A truth value; false if it is not given. Invalid: none of the words for it."""
+    """Parse a truth value; False if it is missing. Invalid: neither true nor false."""
     value = query.get(name)
     if value is None or value in _FALSE:
         return False
@@ -74,7 +74,7 @@ def boolean(query: Mapping[str, str], name: str) -> bool:
 
 
 def integer(query: Mapping[str, str], name: str, lowest: int = 0) -> int | None:
-    """A whole number; None if it is not given. Invalid: none, or less than ``lowest``."""
+    """Parse a whole number; None if it is missing. Invalid: not a number, or less than ``lowest``."""
     value = query.get(name)
     if value is None:
         return None
@@ -87,7 +87,7 @@ def _since(query: Mapping[str, str], now: Seconds) -> int | None:
     seconds = integer(query, "sinceSeconds", lowest=1)
     moment = query.get("sinceTime")
     if seconds is not None and moment is not None:
-        raise Invalid("sinceTime: give either sinceTime or sinceSeconds")
+        raise Invalid("sinceTime: cannot be combined with sinceSeconds; leave one out")
     if seconds is not None:
         return round((now - min(seconds, _MAX_SECONDS)) * 1e9)
     if moment is None:

@@ -1,8 +1,9 @@
-"""Which connections a server holds: bounded, and such that clients without rights cannot lock out those with rights.
+"""The connections of a server: bounded, so that clients without access cannot lock out clients with access.
 
-A connection is *proven* once a request on it was let through the server's door; where a server has no door, once a
-request came. All others are strangers: they may be few, few of them from one source, and for one more the oldest of the
-source with most of them is closed. Proven connections are closed only while they are idle, the longest idle first.
+A connection is *trusted* once a request on it has passed the server's access check, or, where a server has no access
+check, once a request arrived. Untrusted connections are limited in total and per source; when a limit is reached, the
+oldest of the source with most of them is closed. Trusted connections are closed only while they are idle, the longest
+idle first.
 """
 
 import ipaddress
@@ -16,96 +17,96 @@ from pykubelet.kubelet.report.server.limits import ConnectionLimits
 
 LOCAL: Final = "local"
 _IPV6_SITE: Final = 64
-"""Bits of an IPv6 address that one client cannot choose."""
+"""Prefix length of the IPv6 network that counts as one client, which chooses the other bits freely."""
 
 
-class Closed(StrEnum):
-    """Why the server closed a connection, or did not take it."""
+class CloseReason(StrEnum):
+    """Why the server closed or rejected a connection; label values of the metric."""
 
     EVICTED = "evicted"
-    """To make room for another."""
+    """Closed to admit another connection."""
     REFUSED = "refused"
-    """There was no room: all others are being served."""
+    """Rejected: all other connections are serving requests."""
     SILENT = "silent"
-    """Its first request did not come in time."""
+    """Its first request did not arrive in time."""
     HANDSHAKE = "handshake"
-    """It failed, or took too long."""
+    """The TLS handshake failed or took too long."""
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """One connection."""
+class ConnectionRecord:
+    """One connection, with the source it counts for and the function that closes it."""
 
     source: str
     close: Callable[[], None]
-    proven: bool = False
+    trusted: bool = False
     busy: bool = False
     """A request on it is being served."""
 
 
 class Connections:
-    """The connections of one server. ``closed`` is told of each that is closed, or not taken, to keep the limits."""
+    """The connections of one server. ``closed`` is called for each one closed or rejected to keep the limits."""
 
-    def __init__(self, limits: ConnectionLimits, closed: Callable[[Closed], None]) -> None:
+    def __init__(self, limits: ConnectionLimits, closed: Callable[[CloseReason], None]) -> None:
         self._limits = limits
         self._closed = closed
-        self._held: dict[Held, None] = {}
-        """Strangers in the order in which they came, proven ones in the order of their last request."""
+        self._records: dict[ConnectionRecord, None] = {}
+        """Untrusted connections in order of arrival, trusted ones in order of their last request."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._records)
 
-    def admit(self, held: Held) -> bool:
-        """Take a new connection, and close another for it where that is needed. False: there is no room for it."""
-        strangers = [each for each in self._held if not each.proven]
-        same = [each for each in strangers if each.source == held.source]
-        if len(same) >= self._limits.strangers_per_source:
+    def admit(self, record: ConnectionRecord) -> bool:
+        """Add a new connection, closing another one if a limit is reached. False: the new one is rejected."""
+        untrusted = [each for each in self._records if not each.trusted]
+        same = [each for each in untrusted if each.source == record.source]
+        if len(same) >= self._limits.untrusted_per_source:
             self._evict(same)
-        elif len(strangers) >= self._limits.strangers:
-            self._evict(_of_heaviest_source(strangers))
-        elif len(self._held) >= self._limits.total:
-            idle = [each for each in self._held if each.proven and not each.busy]
-            if not (idle or strangers):
-                self._closed(Closed.REFUSED)
+        elif len(untrusted) >= self._limits.untrusted:
+            self._evict(_of_busiest_source(untrusted))
+        elif len(self._records) >= self._limits.total:
+            idle = [each for each in self._records if each.trusted and not each.busy]
+            if not (idle or untrusted):
+                self._closed(CloseReason.REFUSED)
                 return False
-            self._evict(idle or _of_heaviest_source(strangers))
-        self._held[held] = None
+            self._evict(idle or _of_busiest_source(untrusted))
+        self._records[record] = None
         return True
 
-    def begin(self, held: Held) -> None:
-        """A request came on it."""
-        held.busy = True
+    def begin(self, record: ConnectionRecord) -> None:
+        """Note that a request arrived on the connection."""
+        record.busy = True
 
-    def end(self, held: Held) -> None:
-        """The request has been served."""
-        held.busy = False
-        if held.proven and held in self._held:
-            self._held[held] = self._held.pop(held)
+    def end(self, record: ConnectionRecord) -> None:
+        """Note that the request has been served."""
+        record.busy = False
+        if record.trusted and record in self._records:
+            self._records[record] = self._records.pop(record)
 
-    def forget(self, held: Held) -> None:
-        """It has ended by itself. Repeatable."""
-        self._held.pop(held, None)
+    def forget(self, record: ConnectionRecord) -> None:
+        """Remove a connection that has ended by itself. Idempotent."""
+        self._records.pop(record, None)
 
-    def drop(self, held: Held, reason: Closed) -> None:
-        """Close one, for a reason of its own. Repeatable."""
-        if held in self._held:
-            del self._held[held]
+    def drop(self, record: ConnectionRecord, reason: CloseReason) -> None:
+        """Close a connection for a reason. Idempotent."""
+        if record in self._records:
+            del self._records[record]
             self._closed(reason)
-            held.close()
+            record.close()
 
-    def _evict(self, candidates: Iterable[Held]) -> None:
-        """Close the first that is idle, else the first."""
-        self.drop(min(candidates, key=lambda each: each.busy), Closed.EVICTED)
+    def _evict(self, candidates: Iterable[ConnectionRecord]) -> None:
+        """Close the first idle connection of the candidates, else the first."""
+        self.drop(min(candidates, key=lambda each: each.busy), CloseReason.EVICTED)
 
 
-def _of_heaviest_source(strangers: Iterable[Held]) -> list[Held]:
-    strangers = list(strangers)
-    ((heaviest, _),) = Counter(each.source for each in strangers).most_common(1)
-    return [each for each in strangers if each.source == heaviest]
+def _of_busiest_source(untrusted: Iterable[ConnectionRecord]) -> list[ConnectionRecord]:
+    untrusted = list(untrusted)
+    ((busiest, _),) = Counter(each.source for each in untrusted).most_common(1)
+    return [each for each in untrusted if each.source == busiest]
 
 
 def source_of(peer: object) -> str:
-    """What counts as one client: an IPv4 address, the network of an IPv6 address, or all of a unix socket's (pure)."""
+    """Return what counts as one client: an IPv4 address, an IPv6 network, or ``LOCAL`` for a unix socket (pure)."""
     if not isinstance(peer, tuple) or not peer:
         return LOCAL
     try:

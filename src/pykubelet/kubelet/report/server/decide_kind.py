@@ -1,19 +1,19 @@
-"""Whether a request is short, a stream or a check of health, by the pattern of its route. Pure."""
+"""Classifies requests by route pattern: health check, short request, stream or command. Pure."""
 
 from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
-    """What a request asks of the server."""
+class RequestKind(StrEnum):
+    """What a request costs the server; values appear in error messages."""
 
     HEALTH = "health checks"
-    """Answered always, at once and in a few bytes."""
+    """Always answered, at once and in a few bytes."""
     SHORT = "requests"
     STREAM = "streams"
-    """Logs, files, sessions, watches: as long as their clients like."""
+    """Logs, files, sessions, watches: last as long as their clients like."""
     COMMAND = "commands"
-    """Commands, log queries, checkpoints: they may take long, and their output is held in memory."""
+    """Commands, log queries, checkpoints: may take long, and their output is held in memory."""
 
 
 _HEALTH: Final = ("/healthz", "/pykubelet/v1/healthz")
@@ -24,19 +24,19 @@ _STREAM_ENDS: Final = frozenset({"exec", "attach", "portforward", "log"})
 _OBJECTS: Final = "/api/"
 
 
-def request_kind(pattern: str | None, *, watch: bool = False, log_query: bool = False) -> Kind:
-    """The kind of a request by the pattern of the route that matched (None: an error answers it).
+def request_kind(pattern: str | None, *, watch: bool = False, log_query: bool = False) -> RequestKind:
+    """Return the kind of a request by the pattern of the matched route (None: no route, an error answers it).
 
-    ``watch``: the query asks for a watch, which the lists of the Kubernetes API understand. ``log_query``: it asks for
-    the logs of services, which the node's logs understand.
+    ``watch``: the query asks for a watch, which the list routes of the Kubernetes API support. ``log_query``: the query
+    asks for the logs of services, which ``/logs/`` supports.
     """
     if pattern is None:
-        return Kind.SHORT
+        return RequestKind.SHORT
     if any(pattern == root or pattern.startswith(f"{root}/") for root in _HEALTH):
-        return Kind.HEALTH
+        return RequestKind.HEALTH
     first, last = pattern.split("/")[1], pattern.rpartition("/")[2]
     if pattern.startswith(_OBJECTS):
-        return Kind.STREAM if watch or last in _STREAM_ENDS else Kind.SHORT
+        return RequestKind.STREAM if watch or last in _STREAM_ENDS else RequestKind.SHORT
     if first in _COMMAND_ROOTS or (first == _NODE_LOGS and log_query):
-        return Kind.COMMAND
-    return Kind.STREAM if first in _STREAM_ROOTS else Kind.SHORT
+        return RequestKind.COMMAND
+    return RequestKind.STREAM if first in _STREAM_ROOTS else RequestKind.SHORT

@@ -1,8 +1,8 @@
-"""Which request targets are served: those with one spelling only. Pure.
+"""Checks that a request target is spelled in its normal form; others are rejected. Pure.
 
-Routes are matched on the decoded path. A target that spells the same path in another way (``/%65xec`` for ``/exec``,
-``//pods``, ``/pods/../exec``, an encoded slash) is for proxies, audit logs and rules in front of a server another path
-than the one that is served, so no server here answers it (RFC 3986 section 6 for the normal form).
+Routes are matched on the decoded path. A target that spells a path differently (``/%65xec`` for ``/exec``, ``//pods``,
+``/pods/../exec``, an encoded slash) looks like another path to proxies, audit logs and rules in front of the server, so
+no server here answers it (normal form: RFC 3986 section 6).
 """
 
 import re
@@ -20,17 +20,14 @@ _SHOWN: Final = 200
 
 
 def check_target(target: str) -> None:
-    """Accept a request target (path and query as the client sent them) whose path is in its normal form.
-
-    Invalid: what is wrong with the path or the query, and how to send it.
-    """
+    """Check a request target (path and query as sent by the client). Invalid: what is wrong, and how to send it."""
     path, _, query = target.partition("?")
     if not query.isascii() or not query.isprintable():
-        raise Invalid("request query is refused: it has a character that must be percent-encoded")
+        raise Invalid("invalid request query: it has a character that must be percent-encoded")
     fault = _fault(path)
     if fault is not None:
         raise Invalid(
-            f"request path {_shown(path)} is refused: {fault}; send the path in its normal form, as in /pods, "
+            f"invalid request path {_shown(path)}: {fault}; send the path in its normal form, as in /pods, "
             "with percent-encoding only for characters that need it"
         )
 
@@ -49,14 +46,14 @@ def _fault(path: str) -> str | None:
 
 def _escape_fault(escape: re.Match[str]) -> str | None:
     if escape[1] is None:
-        return "a % is not followed by two hexadecimal digits"
+        return "it has a % that is not followed by two hexadecimal digits"
     byte = int(escape[1], 16)
     if byte in _UNRESERVED:
-        return f"{escape[0]} is the encoding of {chr(byte)!r}, which is sent as it is"
+        return f"it has {escape[0]}, the encoding of {chr(byte)!r}, which needs no encoding"
     if byte in _SLASHES:
-        return f"{escape[0]} is an encoded slash"
+        return f"it has {escape[0]}, an encoded slash"
     if byte < ord(" ") or byte == _DELETE:
-        return f"{escape[0]} is an encoded control character"
+        return f"it has {escape[0]}, an encoded control character"
     return None
 
 

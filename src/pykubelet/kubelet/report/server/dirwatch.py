@@ -1,4 +1,4 @@
-"""One inotify instance for all who follow log files: the kernel allows a user only few instances, but many watches."""
+"""One inotify instance for all log followers: the kernel allows few instances per user, but many watches."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ _PAUSE: Final[Seconds] = 1.0
 
 
 class DirWatcher:
-    """Sets an event for each change in a directory. ``run`` has to be running meanwhile.
+    """Sets an event at each change in a watched directory, while ``run`` is running.
 
-    The instance is made for the first who follows: containers of root share the kernel's limit of instances with the
-    agent, and can use it up, which must keep followers waiting and nothing else.
+    The inotify instance is created for the first follower. Containers of root share the kernel's limit of instances
+    with the agent and can exhaust it; then followers have to wait, and nothing else.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -33,7 +33,7 @@ class DirWatcher:
         self._waiting: dict[Watch, set[asyncio.Event]] = {}
 
     async def run(self) -> None:
-        """Hand out events until cancelled."""
+        """Dispatch events until cancelled."""
         try:
             while True:
                 with self._guard.item("events"):
@@ -45,7 +45,7 @@ class DirWatcher:
 
     async def _instance(self) -> Inotify:
         await self._made.wait()
-        assert self._inotify is not None, "it is made before the event is set"
+        assert self._inotify is not None, "it is created before the event is set"
         return self._inotify
 
     async def _hand_out(self, inotify: Inotify) -> None:
@@ -57,9 +57,9 @@ class DirWatcher:
 
     @contextmanager
     def watch(self, path: str) -> Iterator[asyncio.Event]:
-        """An event that is set at each change in the directory within the block; the waiter clears it.
+        """Yield an event that is set at each change in the directory; the waiter clears it.
 
-        Raises Transient when the machine's limit of instances or watches is reached.
+        Transient: the machine's limit of inotify instances or watches is reached.
         """
         if self._inotify is None:
             try:
@@ -71,7 +71,7 @@ class DirWatcher:
             self._made.set()
         inotify = self._inotify
         try:
-            # The kernel gives the same watch again for the same directory, so followers share it.
+            # The kernel returns the same watch for the same directory, so followers share it.
             watch = inotify.add_watch(path, _MASK)
         except OSError as error:
             raise Transient(

@@ -1,4 +1,4 @@
-"""What the local API tells of itself, so that kubectl finds its way: only what is really served. Pure."""
+"""Discovery documents of the local API for kubectl: only what is really served. Pure."""
 
 from typing import Final
 
@@ -28,6 +28,6 @@ CORE_RESOURCES: Final = APIResourceList(
 
 
 def version_info(git_version: str) -> dict[str, str]:
-    """The answer of ``/version``; ``git_version`` is like ``v1.36.0``."""
+    """Return the answer of ``/version``; ``git_version`` is like ``v1.36.0``."""
     major, minor, *_ = (*git_version.removeprefix("v").split("."), "", "")
     return {"major": major, "minor": minor, "gitVersion": git_version, "platform": "linux"}

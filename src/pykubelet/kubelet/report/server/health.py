@@ -1,4 +1,4 @@
-"""/healthz over TCP, on loopback unless the configuration says otherwise; on loopback also /metrics. GET and HEAD."""
+"""The health server: /healthz over TCP, and /metrics where it listens on loopback (the default). GET and HEAD."""
 
 import asyncio
 import ipaddress
@@ -11,7 +11,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.report.metrics import CONTENT_TYPE
 from pykubelet.kubelet.report.server.api_status import failure
 from pykubelet.kubelet.report.server.binding import bind
-from pykubelet.kubelet.report.server.ports import HealthCheck, HealthConfig, HealthDeps
+from pykubelet.kubelet.report.server.interfaces import HealthCheck, HealthConfig, HealthDeps
 from pykubelet.kubelet.report.server.responses import status_response
 from pykubelet.kubelet.report.server.serving import ServerConfig, application
 
@@ -19,19 +19,19 @@ _log = logging.getLogger(__name__)
 
 
 class HealthServer:
-    """Serves until cancelled."""
+    """The health server; serves until cancelled."""
 
     def __init__(self, config: HealthConfig, deps: HealthDeps) -> None:
         self._config = config
         self._deps = deps
         self.port: int | None = None
-        """The port while it serves; of interest if it was left to the kernel."""
+        """The bound port while it serves; differs from the configured one if that is 0."""
         self.serving = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve. Permanent: the address cannot be had."""
+        """Serve until cancelled. Permanent: the address cannot be bound."""
         config = ServerConfig("health", self._config.connections, self._config.slots)
-        purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to do without"
+        purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to disable it"
         with bind(self._config.address, self._config.port, purpose, remedy) as listening:
             host, port = listening.getsockname()[:2]
             local = ipaddress.ip_address(host).is_loopback
@@ -46,7 +46,10 @@ class HealthServer:
                     self.serving.clear()
 
     def _routes(self, local: bool) -> Sequence[web.RouteDef]:
-        """No one is authenticated here, so what other machines can reach says no more than whether the node is well."""
+        """Return the routes.
+
+        Clients are not authenticated here, so other machines can learn only whether the node is healthy.
+        """
         return [
             web.get("/healthz", self._healthz),
             web.get("/healthz/{name}", self._healthz_one),
@@ -60,7 +63,7 @@ class HealthServer:
     async def _healthz_one(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self._deps.checks:
-            raise NotFound(f"there is no health check {name!r}; there are: {', '.join(self._deps.checks)}")
+            raise NotFound(f"no health check {name!r}; available: {', '.join(self._deps.checks)}")
         return report_checks({name: self._deps.checks[name]}, verbose=False)
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -79,7 +82,7 @@ async def _only_local(_: web.Request) -> web.Response:
 
 
 def report_checks(checks: Mapping[str, HealthCheck], *, verbose: bool) -> web.Response:
-    """``ok``, or a line for each check, with the reasons of those that fail."""
+    """Return ``ok``, or a line for each check with the reason of each failure."""
     faults = {name: check() for name, check in checks.items()}
     failed = any(fault is not None for fault in faults.values())
     if not failed and not verbose:

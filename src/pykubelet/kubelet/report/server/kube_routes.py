@@ -1,4 +1,4 @@
-"""The local API under the paths of the Kubernetes API: pods, events, logs, exec, attach, port-forward."""
+"""Routes of the local API with the paths of the Kubernetes API: pods, events, logs, exec, attach, port-forward."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,8 +12,8 @@ from pykubelet.kubelet.report.server import discovery
 from pykubelet.kubelet.report.server.compute_logs import container_name, container_status
 from pykubelet.kubelet.report.server.compute_query import forwarded_ports, log_options, stream_options
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+from pykubelet.kubelet.report.server.interfaces import LocalConfig, LocalDeps
 from pykubelet.kubelet.report.server.log_response import LogSource, log_response
-from pykubelet.kubelet.report.server.ports import LocalConfig, LocalDeps
 from pykubelet.kubelet.report.server.responses import json_response
 from pykubelet.kubelet.report.server.selectors import EVENT_FIELDS, POD_FIELDS, field_test, label_test
 from pykubelet.kubelet.report.server.types import StreamOptions
@@ -26,7 +26,7 @@ _POD: Final = "/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 class KubeRoutes:
-    """The handlers."""
+    """Handlers of the Kubernetes API's paths."""
 
     def __init__(self, config: LocalConfig, deps: LocalDeps, watcher: DirWatcher) -> None:
         self._deps = deps
@@ -36,7 +36,7 @@ class KubeRoutes:
         self._events = Collection(deps.events.table, "Event")
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """What is served."""
+        """Return the routes."""
         return [
             web.get("/api", self._static(discovery.API_VERSIONS)),
             web.get("/apis", self._static(discovery.API_GROUPS)),

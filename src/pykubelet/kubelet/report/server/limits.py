@@ -1,4 +1,4 @@
-"""Limits of a server: connections, and requests at a time."""
+"""Limits of a server: connections and concurrent requests."""
 
 from dataclasses import dataclass
 
@@ -7,21 +7,21 @@ from pykubelet.base.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be, and how long each may take until its first request."""
+    """Limits on the number of connections, and on the time until their first request."""
 
     total: int
-    strangers: int
-    """Connections that are not proven (see ``connections``)."""
-    strangers_per_source: int
+    untrusted: int
+    """Untrusted connections (see ``connections``)."""
+    untrusted_per_source: int
     handshake: Seconds = 10.0
-    """For the first byte, and again for the TLS handshake."""
+    """Seconds until the first byte, and again for the TLS handshake."""
     first_request: Seconds = 30.0
-    """A connection that has not sent its first request's headers by then is closed."""
+    """Seconds until the first request's headers; a connection without them by then is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLimits:
-    """Requests at a time; more are rejected with 429 and Retry-After."""
+    """Concurrent requests of each kind; more are rejected with 429 and Retry-After."""
 
     short: int
     short_per_user: int
@@ -30,4 +30,4 @@ class SlotLimits:
     commands: int = 8
     commands_per_user: int = 4
     deadline: Seconds = 60.0
-    """Of a short request, from its headers to the last byte of its answer."""
+    """Seconds for a short request, from its headers to the last byte of its answer."""

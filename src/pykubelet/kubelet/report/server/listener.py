@@ -1,7 +1,7 @@
-"""Accepting connections: within limits of number and time until the first request, TLS with the certificate of the day.
+"""Accepts connections within limits of number and time, with TLS by the current certificate.
 
-aiohttp takes a connection over when its handshake is done. Its own time limit holds between requests only, so the
-first request of a connection has one here: clients that send nothing, or a header byte a minute, are closed.
+aiohttp takes over a connection after the handshake. Its own time limit applies between requests only, so the time until
+the first request is limited here: clients that send nothing, or a header byte a minute, are closed.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.server.connections import Closed, Connections, Held, source_of
+from pykubelet.kubelet.report.server.connections import CloseReason, ConnectionRecord, Connections, source_of
 from pykubelet.kubelet.report.server.limits import ConnectionLimits
 
 _log = logging.getLogger(__name__)
@@ -33,56 +33,56 @@ _OF_ONE_CONNECTION: Final = frozenset(
         *(errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH, errno.ETIMEDOUT),
     }
 )
-"""Errors of accept(2) that concern the connection that was to be accepted; the next one may be good."""
+"""Errors of accept(2) that concern only the connection being accepted; the next one may succeed."""
 
 
 class Listener:
-    """Accepts until cancelled. ``tls`` gives the context for the next connection; None: plain.
+    """Accepts connections until cancelled. ``tls`` provides the context for each connection; None: no TLS.
 
-    ``closed`` is told of each connection that is closed, or not taken, to keep the limits.
+    ``closed`` is called for each connection closed or rejected to keep the limits.
     """
 
     def __init__(
-        self, limits: ConnectionLimits, clock: Clock, tls: Tls | None, closed: Callable[[Closed], None]
+        self, limits: ConnectionLimits, clock: Clock, tls: Tls | None, closed: Callable[[CloseReason], None]
     ) -> None:
         self._server: web.Server | None = None
         self._limits = limits
         self._clock = clock
         self._tls = tls
         self._connections = Connections(limits, closed)
-        self._by_handler: dict[RequestHandler, Held] = {}
-        self._silent: dict[Held, asyncio.TimerHandle] = {}
+        self._by_handler: dict[RequestHandler, ConnectionRecord] = {}
+        self._request_timers: dict[ConnectionRecord, asyncio.TimerHandle] = {}
         self._guard = Guard("server.connections", clock.monotonic)
 
     @property
     def connections(self) -> int:
-        """How many there are, those in their handshake included."""
+        """Number of connections, including those in their handshake."""
         self._forget_ended()
         return len(self._connections)
 
     @contextmanager
-    def serving(self, request: web.BaseRequest, *, proven: bool) -> Iterator[None]:
-        """A request is served within the block. ``proven``: its connection is proven by that."""
-        held = self._by_handler.get(request.protocol)
-        if held is None:
+    def serving(self, request: web.BaseRequest, *, trusted: bool) -> Iterator[None]:
+        """Mark the connection as busy within the block. ``trusted``: serving a request makes it trusted."""
+        record = self._by_handler.get(request.protocol)
+        if record is None:
             yield
             return
-        self._heard(held)
-        held.proven |= proven
-        self._connections.begin(held)
+        self._stop_request_timer(record)
+        record.trusted |= trusted
+        self._connections.begin(record)
         try:
             yield
         finally:
-            self._connections.end(held)
+            self._connections.end(record)
 
-    def prove(self, request: web.BaseRequest) -> None:
-        """The request's connection belongs to a client with rights."""
-        held = self._by_handler.get(request.protocol)
-        if held is not None:
-            held.proven = True
+    def mark_trusted(self, request: web.BaseRequest) -> None:
+        """Mark the request's connection as trusted: its client has access."""
+        record = self._by_handler.get(request.protocol)
+        if record is not None:
+            record.trusted = True
 
     async def run(self, server: web.Server, listening: socket.socket) -> None:
-        """Accept on a listening socket, and let the server's handlers have the connections."""
+        """Accept connections on a listening socket and hand them to the server's handlers."""
         listening.setblocking(False)
         self._server = server
         try:
@@ -93,9 +93,9 @@ class Listener:
                     if attempt.error is not None:
                         await self._clock.sleep(_PAUSE)
         finally:
-            for timer in self._silent.values():
+            for timer in self._request_timers.values():
                 timer.cancel()
-            self._silent.clear()
+            self._request_timers.clear()
 
     async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
         """Accept one connection. OSError: none can be accepted for now (no descriptors, no memory)."""
@@ -112,74 +112,76 @@ class Listener:
             if task is not None:
                 task.cancel()
 
-        held = Held(source_of(peer), close)
+        record = ConnectionRecord(source_of(peer), close)
         self._forget_ended()
-        if not self._connections.admit(held):
+        if not self._connections.admit(record):
             connection.close()
             return
-        task = group.create_task(self._take(connection, held), name="server-connection")
+        task = group.create_task(self._establish(connection, record), name="server-connection")
 
-    async def _take(self, connection: socket.socket, held: Held) -> None:
-        """From the TCP connection to aiohttp's handler; whatever goes wrong concerns this connection only."""
+    async def _establish(self, connection: socket.socket, record: ConnectionRecord) -> None:
+        """Bring a connection up and hand it to aiohttp's handler; errors concern this connection only."""
         taken = False
         try:
             with self._guard.item("handshake"):
-                taken = await self._shake(connection, held)
+                taken = await self._handshake(connection, record)
         finally:
             if not taken:
-                self._connections.forget(held)
+                self._connections.forget(record)
                 connection.close()
 
-    async def _shake(self, connection: socket.socket, held: Held) -> bool:
-        """Whether the connection is up."""
+    async def _handshake(self, connection: socket.socket, record: ConnectionRecord) -> bool:
+        """Do the handshake; return whether the connection is up."""
         limits: dict[str, Seconds] = {}
         context = None
         try:
             if self._tls is not None:
-                # Before its first byte a connection costs a descriptor, and not the buffers of TLS.
+                # TLS buffers are allocated after the first byte only; until then a connection costs one descriptor.
                 async with asyncio.timeout(self._limits.handshake):
                     await _readable(connection)
                 context = await self._tls()
                 limits = {"ssl_handshake_timeout": self._limits.handshake, "ssl_shutdown_timeout": _SHUTDOWN}
             loop = asyncio.get_running_loop()
-            await loop.connect_accepted_socket(lambda: _Greeter(self, held), connection, ssl=context, **limits)
+            await loop.connect_accepted_socket(
+                lambda: _HandoverProtocol(self, record), connection, ssl=context, **limits
+            )
         except (OSError, PykubeletError, TimeoutError) as error:
-            self._connections.drop(held, Closed.HANDSHAKE)
-            _log.debug("connection not taken", extra={"error": str(error)})
+            self._connections.drop(record, CloseReason.HANDSHAKE)
+            _log.debug("connection handshake failed", extra={"error": str(error)})
             return False
         return True
 
-    def hand_over(self, transport: asyncio.Transport, held: Held) -> None:
-        """A connection is up: aiohttp's from here on."""
+    def hand_over(self, transport: asyncio.Transport, record: ConnectionRecord) -> None:
+        """Hand a connection that is up over to aiohttp."""
         server = self._server
         assert server is not None, "run has begun"
         handler = server()
-        self._by_handler[handler] = held
-        held.close = transport.abort
-        timer = asyncio.get_running_loop().call_later(self._limits.first_request, self._silenced, held)
-        self._silent[held] = timer
+        self._by_handler[handler] = record
+        record.close = transport.abort
+        timer = asyncio.get_running_loop().call_later(self._limits.first_request, self._request_timed_out, record)
+        self._request_timers[record] = timer
         transport.set_protocol(handler)
         handler.connection_made(transport)
 
     def _forget_ended(self) -> None:
         alive = set(self._server.connections) if self._server is not None else set()
         for handler in [each for each in self._by_handler if each not in alive]:
-            held = self._by_handler.pop(handler)
-            self._heard(held)
-            self._connections.forget(held)
+            record = self._by_handler.pop(handler)
+            self._stop_request_timer(record)
+            self._connections.forget(record)
 
-    def _heard(self, held: Held) -> None:
-        timer = self._silent.pop(held, None)
+    def _stop_request_timer(self, record: ConnectionRecord) -> None:
+        timer = self._request_timers.pop(record, None)
         if timer is not None:
             timer.cancel()
 
-    def _silenced(self, held: Held) -> None:
-        self._silent.pop(held, None)
-        self._connections.drop(held, Closed.SILENT)
+    def _request_timed_out(self, record: ConnectionRecord) -> None:
+        self._request_timers.pop(record, None)
+        self._connections.drop(record, CloseReason.SILENT)
 
 
 async def _readable(connection: socket.socket) -> None:
-    """Wait until something has come, or the other side has closed."""
+    """Wait until data has arrived or the peer has closed."""
     loop = asyncio.get_running_loop()
     come = asyncio.Event()
     loop.add_reader(connection, come.set)
@@ -189,13 +191,13 @@ async def _readable(connection: socket.socket) -> None:
         loop.remove_reader(connection)
 
 
-class _Greeter(asyncio.Protocol):
-    """What a connection talks to until it is handed over, which is at once."""
+class _HandoverProtocol(asyncio.Protocol):
+    """The protocol of a connection until it is handed over, which happens at once."""
 
-    def __init__(self, listener: Listener, held: Held) -> None:
+    def __init__(self, listener: Listener, record: ConnectionRecord) -> None:
         self._listener = listener
-        self._held = held
+        self._record = record
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._listener.hand_over(transport, self._held)
+        self._listener.hand_over(transport, self._record)

@@ -1,12 +1,12 @@
-"""The local API server: the agent's pods, events and logs over a unix socket, readable by kubectl and our own CLI."""
+"""The local API server: pods, events and logs over a unix socket, for kubectl and this project's CLI."""
 
 import asyncio
 import logging
 
+from pykubelet.kubelet.report.server.agent_routes import AgentRoutes
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
+from pykubelet.kubelet.report.server.interfaces import LocalConfig, LocalDeps
 from pykubelet.kubelet.report.server.kube_routes import KubeRoutes
-from pykubelet.kubelet.report.server.own_routes import OwnRoutes
-from pykubelet.kubelet.report.server.ports import LocalConfig, LocalDeps
 from pykubelet.kubelet.report.server.serving import ServerConfig, application
 from pykubelet.kubelet.report.server.unix_socket import listening
 
@@ -14,7 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class LocalServer:
-    """Serves until cancelled. Only the agent's user gets at the socket, so there is no further authentication."""
+    """The local API server; serves until cancelled.
+
+    Only the agent's user can open the socket, so there is no further authentication.
+    """
 
     def __init__(self, config: LocalConfig, deps: LocalDeps) -> None:
         self._config = config
@@ -23,7 +26,7 @@ class LocalServer:
         """Set while requests are answered."""
 
     async def run(self) -> None:
-        """Serve. Conflict: another agent serves this socket."""
+        """Serve until cancelled. Conflict: another agent serves this socket."""
         with listening(self._config.socket) as server:
             async with asyncio.TaskGroup() as group:
                 watcher = DirWatcher(self._deps.clock)
@@ -31,7 +34,7 @@ class LocalServer:
                 config = ServerConfig("local", self._config.connections, self._config.slots)
                 routes = [
                     *KubeRoutes(self._config, self._deps, watcher).routes(),
-                    *OwnRoutes(self._deps).routes(),
+                    *AgentRoutes(self._deps).routes(),
                 ]
                 try:
                     async with application(config, routes, self._deps.meter, self._deps.clock) as local:

@@ -1,4 +1,4 @@
-"""The answer to a request for a container's log, the same on every server."""
+"""Answers requests for a container's log, for all servers."""
 
 import logging
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Where logs are read, and what tells that there is more of them."""
+    """Where logs are read, and what signals new content."""
 
     root: Path
     """``podLogsDir``."""
@@ -31,9 +31,10 @@ class LogSource:
 
 
 async def log_response(request: web.Request, pod: Pod, options: LogOptions, source: LogSource) -> web.StreamResponse:
-    """Stream the log of ``options.container``, which must be one of the pod's.
+    """Stream the log of ``options.container``, which must be one of the pod's containers.
 
-    Errors before the first byte: Invalid, NotFound, Transient. Later the connection is closed without the answer's end.
+    Errors before the first byte: Invalid, NotFound, Transient. Later errors close the connection without the end of the
+    answer.
     """
     name, ref = options.container, ref_of(pod)
     target = LogTarget(ref.uid, name, LogDirectory(source.root, ref, name))
@@ -55,8 +56,8 @@ async def log_response(request: web.Request, pod: Pod, options: LogOptions, sour
 
 
 def _broken_off(request: web.Request, group: BaseExceptionGroup[BaseException]) -> None:
-    """Too late for a Status."""
+    """Abort the connection: it is too late to send a Status."""
     if group.subgroup(ConnectionError) is None:
-        _log.warning("log broken off", extra={"path": request.path, "error": str(group.exceptions[0])})
+        _log.warning("sending a log failed", extra={"path": request.path, "error": str(group.exceptions[0])})
     if request.transport is not None:
         request.transport.abort()

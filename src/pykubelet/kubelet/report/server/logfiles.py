@@ -1,7 +1,7 @@
-"""Reading the log files of containers from the disk. Blocks: called in threads.
+"""Reads log files of containers. Blocks: called in threads.
 
-The directory is the runtime's, but what is in it must not be trusted: a log file that is a symbolic link, or anything
-but a regular file, is refused, and so are links on the way to it.
+The directory belongs to the runtime, but its content is not trusted: a log file that is a symbolic link, or anything
+but a regular file, is rejected, and so are links on the path to it.
 """
 
 import errno
@@ -22,7 +22,7 @@ from pykubelet.kubelet.types.ids import PodRef
 CHUNK_BYTES: Final = 256 * 1024
 _BLOCK: Final = 64 * 1024
 _MAX_LINE_BYTES: Final = 1 << 20
-"""A longer line cannot be one of the format; it is skipped rather than held in memory."""
+"""A longer line is not of the CRI log format; it is skipped rather than held in memory."""
 _NAME: Final = re.compile(r"(\d{1,9})\.log", re.ASCII)
 
 
@@ -35,7 +35,7 @@ class LogDirectory:
 
     @contextmanager
     def opened(self) -> Iterator[str]:
-        """A path to the directory that is valid within the block, whatever happens to its name. NotFound, Invalid."""
+        """Yield a path to the directory that stays valid within the block even if it is renamed. NotFound, Invalid."""
         fd = open_beneath_no_symlinks(self._root, self._relative, os.O_PATH | os.O_DIRECTORY)
         try:
             yield proc_path(fd)
@@ -43,16 +43,16 @@ class LogDirectory:
             os.close(fd)
 
     def attempts(self) -> list[int]:
-        """The numbers N that there are, the newest first; empty if there is no directory."""
+        """Return the existing attempt numbers N, newest first; empty if there is no directory."""
         try:
             with self.opened() as path:
-                names = os.listdir(path)  # noqa: PTH208 - the path is one of a descriptor
+                names = os.listdir(path)  # noqa: PTH208 - the path refers to a descriptor
         except NotFound:
             return []
         return sorted((int(match[1]) for name in names if (match := _NAME.fullmatch(name))), reverse=True)
 
     def open(self, attempt: int) -> "LogFile":
-        """The file of one attempt. NotFound; Invalid if it is not a regular file, or a link."""
+        """Open the log file of one attempt. NotFound; Invalid: a link, or not a regular file."""
         name = f"{attempt}.log"
         pinned = open_beneath_no_symlinks(self._root, f"{self._relative}/{name}", os.O_PATH)
         try:
@@ -63,7 +63,7 @@ class LogDirectory:
             os.close(pinned)
 
     def is_rotated(self, attempt: int, file: "LogFile") -> bool:
-        """Whether another file has taken the name of this one."""
+        """Return whether another file has taken this file's name."""
         try:
             with closing(self.open(attempt)) as newer:
                 return newer.identity != file.identity
@@ -87,21 +87,21 @@ class LogFile:
         self.close()
 
     def close(self) -> None:
-        """Repeatable."""
+        """Close the file. Idempotent."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Device and inode."""
+        """Device and inode number."""
         found = os.fstat(self._fd)
         return found.st_dev, found.st_ino
 
     def seek_tail(self, lines: int) -> None:
         """Go to the beginning of the last ``lines`` lines, reading backwards from the end.
 
-        Pieces of a long line count as one line; where the streams mix, a line may lose its first pieces.
+        The parts of a partial line count as one line; where streams are interleaved, a line may lose its first parts.
         """
         position = start = os.fstat(self._fd).st_size
         data, found = b"", 0
@@ -123,7 +123,7 @@ class LogFile:
         self._position = start
 
     def read(self) -> list[LogRecord]:
-        """The records of the next piece of the file; empty at its present end. Starts anew if it was truncated."""
+        """Return the records of the next chunk; empty at the present end. Starts over after a truncation."""
         if os.fstat(self._fd).st_size < self._position:
             self._position, self._rest, self._skipping = 0, b"", False
         records: list[LogRecord] = []
@@ -132,7 +132,7 @@ class LogFile:
                 data = os.pread(self._fd, CHUNK_BYTES, self._position)
             except OSError as error:
                 if error.errno in (errno.EIO, errno.ESTALE):
-                    raise NotFound("the log file cannot be read any more") from error
+                    raise NotFound("the log file can no longer be read") from error
                 raise
             if not data:
                 return records
@@ -155,7 +155,7 @@ class LogFile:
 
 
 def _ends_line(line: bytes) -> bool:
-    """Whether a line of the file is the last piece of a line of the container; an unfinished one is none yet."""
+    """Return whether a line of the file is the last part of a container's line; False for an unfinished one."""
     if not line.endswith(b"\n"):
         return False
     fields = line.split(b" ", 3)

@@ -1,7 +1,7 @@
-"""From a container's log files to a client: the present content, and with ``follow`` what comes.
+"""Sends a container's log to a client: the present content and, with ``follow``, what is appended.
 
-Following waits for the kernel's events on the directory and for changes of the pod's status, never for a time. It
-goes on through rotations and restarts of the container, and ends when the container cannot write any more.
+Following waits for inotify events on the directory and for changes of the pod's status; it does not poll. It continues
+through log rotations and container restarts, and ends when the container cannot write any more.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.report.broadcast import Subscription
 from pykubelet.kubelet.report.server.compute_lines import LineWriter
-from pykubelet.kubelet.report.server.compute_logs import may_go_on
+from pykubelet.kubelet.report.server.compute_logs import may_write_more
 from pykubelet.kubelet.report.server.dirwatch import DirWatcher
 from pykubelet.kubelet.report.server.logfiles import LogDirectory, LogFile
 from pykubelet.kubelet.report.server.pods_view import PodsView
@@ -26,7 +26,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class LogTarget:
-    """Whose log is read."""
+    """The container whose log is read."""
 
     uid: PodUID
     container: str
@@ -34,12 +34,12 @@ class LogTarget:
 
     @property
     def owner(self) -> str:
-        """Whose threads the log is read in."""
+        """The owner (see ``base/blocking.py``) whose threads read the log."""
         return f"pod/{self.uid}/logs"
 
 
 class LogSession:
-    """One reading of a log. The methods block; they are called in threads, one at a time."""
+    """Reads one log for one client. The methods block; they are called in threads, one at a time."""
 
     def __init__(self, target: LogTarget, options: LogOptions) -> None:
         self._target = target
@@ -49,11 +49,11 @@ class LogSession:
         self._file: LogFile | None = None
         self._attempt = 0
         self._successor: int | None = None
-        self._ahead = b""
+        self._pending = b""
 
     @property
     def owner(self) -> str:
-        """Whose threads the methods are called in."""
+        """The owner whose threads run the methods."""
         return self._target.owner
 
     @property
@@ -62,37 +62,41 @@ class LogSession:
 
     @property
     def full(self) -> bool:
-        """The client's limit of bytes is reached."""
+        """Whether the client's byte limit is reached."""
         return self._writer.full
 
     def open(self, attempt: int) -> None:
-        """Begin with that attempt's file, at its beginning or its last lines. NotFound, Invalid."""
+        """Open an attempt's file, at its beginning or its last lines. NotFound, Invalid."""
         self._attempt = attempt
         self._file = self._target.directory.open(attempt)
         if self._tail is not None:
             self._file.seek_tail(self._tail)
 
     def advance(self) -> bytes | None:
-        """The next bytes for the client, perhaps none; None at the present end of all files."""
+        """Return the next bytes for the client, possibly empty; None at the present end of all files."""
         assert self._file is not None, "open comes first"
         while True:
             records = self._file.read()
             if records:
-                return self._taken() + self._writer.feed(records)
-            if not self._follow or not self._move_on():
-                return self._taken() or None
+                return self._take_pending() + self._writer.feed(records)
+            if not self._follow or not self._next_file():
+                return self._take_pending() or None
 
     def finish(self) -> bytes:
-        """What is left of lines that were not ended."""
-        return self._taken() + self._writer.flush()
+        """Return the lines that are unfinished at the end."""
+        return self._take_pending() + self._writer.flush()
 
     def close(self) -> None:
-        """Repeatable."""
+        """Close the log file. Idempotent."""
         if self._file is not None:
             self._file.close()
 
-    def _move_on(self) -> bool:
-        """Whether to read on: a file that has a successor is read to its end once more, then comes the successor."""
+    def _next_file(self) -> bool:
+        """Switch to the next file if there is one; return whether to read on.
+
+        A file that has a successor is first read to its end again, since it may have grown until the successor was
+        created.
+        """
         assert self._file is not None
         if self._successor is None:
             self._successor = self._find_successor(self._file)
@@ -105,7 +109,7 @@ class LogSession:
         self._file.close()
         self._file = file
         if successor != self._attempt:
-            self._ahead += self._writer.flush()
+            self._pending += self._writer.flush()
         self._attempt = successor
         return True
 
@@ -115,13 +119,13 @@ class LogSession:
         newer = [n for n in self._target.directory.attempts() if n > self._attempt]
         return min(newer) if newer else None
 
-    def _taken(self) -> bytes:
-        data, self._ahead = self._ahead, b""
+    def _take_pending(self) -> bytes:
+        data, self._pending = self._pending, b""
         return data
 
 
 async def copy_log(session: LogSession, target: LogTarget, pods: PodsView, watcher: DirWatcher, write: Write) -> None:
-    """Write an opened session's log to the client; with ``follow`` until the container can write no more."""
+    """Write an opened session's log to the client; with ``follow`` until the container cannot write any more."""
     if not session.follow:
         await _drain(session, write)
         await write(session.finish())
@@ -136,12 +140,12 @@ async def copy_log(session: LogSession, target: LogTarget, pods: PodsView, watch
 async def _follow(session: LogSession, target: LogTarget, pods: PodsView, changed: asyncio.Event, write: Write) -> None:
     while True:
         changed.clear()
-        # Asked before reading: what was written before the end is read after it is known.
-        goes_on = may_go_on(pods.get(target.uid), target.container)
+        # Checked before reading, so that everything written before the container ended is read.
+        may_grow = may_write_more(pods.get(target.uid), target.container)
         await _drain(session, write)
         if session.full:
             return
-        if not goes_on:
+        if not may_grow:
             await write(session.finish())
             return
         await changed.wait()

@@ -1,4 +1,4 @@
-"""The pods as the local API shows them: what the sources want, merged with what the status manager knows."""
+"""The pods as the servers show them: desired pods merged with the statuses of the status manager."""
 
 from collections.abc import Callable, Iterable
 
@@ -14,9 +14,9 @@ _NEW = PodStatus(phase="Pending")
 
 
 class PodsView:
-    """A watchable table of pods by uid. A pod is in it as long as it is wanted or has a status.
+    """A watchable table of pods by uid. A pod is in it while it is desired or has a status.
 
-    ``desired`` gives the pods that the sources want.
+    ``desired`` returns the pods that the sources want.
     """
 
     def __init__(self, statuses: StatusManager, desired: Callable[[], Iterable[Pod]], clock: Clock) -> None:
@@ -27,22 +27,22 @@ class PodsView:
         statuses.subscribe(self._on_change)
 
     def list(self) -> tuple[Pod, ...]:
-        """All pods by namespace and name."""
+        """Return all pods by namespace and name."""
         pods = (change.value for change in self.table.changes())
         return tuple(sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name)))
 
     def get(self, uid: PodUID) -> Pod | None:
-        """The pod of a uid."""
+        """Return the pod of a uid; None if it is unknown."""
         return self.table.get(uid)
 
     def find(self, namespace: str, name: str) -> Pod | None:
-        """The pod of that name; of several incarnations the one that has not been stopped, else the newest."""
+        """Return the pod of that name; of several incarnations one that is not stopped, else the newest."""
         found = [c for c in self.table.changes() if _key(c.value) == (namespace, name)]
         found.sort(key=lambda c: (c.value.metadata.deletion_timestamp is None, c.created))
         return found[-1].value if found else None
 
     def refresh(self) -> None:
-        """The set of wanted pods has changed: show those that have no status yet. Cheap enough for every change."""
+        """Update the table after a change of the desired pods. Cheap enough to call for every change."""
         wanted = {ref_of(pod).uid: pod for pod in self._desired()}
         for uid in self._without_status - wanted.keys():
             self._without_status.discard(uid)

@@ -1,4 +1,4 @@
-"""Answers of the servers: JSON, Status objects for errors, and the border where every error becomes one."""
+"""Responses of the servers: JSON, Status objects, and the outermost middleware, which turns errors into Status."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler, Middleware
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.report.server.api_status import error_status, failure
 from pykubelet.kubelet.report.server.decide_path import check_target
-from pykubelet.kubelet.report.server.ports import HttpMeter
+from pykubelet.kubelet.report.server.interfaces import HttpMeter
 from pykubelet.models import codec
 from pykubelet.models.meta_v1 import Status, StatusDetails
 
@@ -24,12 +24,12 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 def json_response(value: object, status: int = 200) -> web.Response:
-    """An object, or plain values with objects in them, as JSON."""
+    """Return a JSON response of an object, or of plain values that contain objects."""
     return web.Response(body=codec.encode(value), status=status, content_type="application/json")
 
 
 def status_response(status: Status) -> web.Response:
-    """A Status as the answer, with its code."""
+    """Return a Status as the response, with its HTTP code."""
     response = json_response(status, status.code or 500)
     if status.details is not None and status.details.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(status.details.retry_after_seconds)
@@ -37,35 +37,35 @@ def status_response(status: Status) -> web.Response:
 
 
 def matched_pattern(request: web.Request) -> str | None:
-    """The pattern of the route whose handler answers the request; None: no route matches, an error answers it."""
+    """Return the pattern of the matched route; None: no route matches, an error answers the request."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else None
 
 
 def route_pattern(request: web.Request) -> str:
-    """The pattern of the route: never the path itself, or everybody could make series without end."""
+    """Return the route's pattern as metric label; never the path, of which clients could make up any number."""
     return matched_pattern(request) or "other"
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How a server tells of errors, and under which names it counts requests."""
+class ResponseStyle:
+    """How a server formats errors, and which path label it uses for metrics."""
 
     show: Callable[[Status], web.Response] = status_response
     path: Callable[[web.Request], str] = route_pattern
 
 
-class Requests:
-    """The requests that a server is answering: measured, ended together.
+class RequestTracker:
+    """The active requests of a server: measured, and cancelled together at the end.
 
-    ``middleware`` is the outermost one, round all handlers and the door. It refuses paths that are not in their normal
-    form, and whatever goes wrong further in becomes a Status.
+    ``middleware`` is the outermost one, around the access check and all handlers. It rejects paths that are not in
+    normal form and turns every error into a Status.
     """
 
-    def __init__(self, server_type: str, meter: HttpMeter, manner: Manner) -> None:
+    def __init__(self, server_type: str, meter: HttpMeter, style: ResponseStyle) -> None:
         self._server_type = server_type
         self._meter = meter
-        self._manner = manner
+        self._style = style
         self._active: set[asyncio.Task[object]] = set()
         self._closed = False
 
@@ -79,7 +79,7 @@ class Requests:
         return len(self._active)
 
     async def end(self) -> None:
-        """Take no more requests and cancel those that run (watches and followed logs never end by themselves)."""
+        """Reject further requests and cancel active ones (watches and followed logs never end by themselves)."""
         self._closed = True
         for task in self._active:
             task.cancel()
@@ -88,20 +88,18 @@ class Requests:
 
     async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._closed:
-            return self._manner.show(
-                failure(503, "the agent is stopping", details=StatusDetails(retry_after_seconds=1))
-            )
+            return self._style.show(failure(503, "the agent is stopping", details=StatusDetails(retry_after_seconds=1)))
         task = asyncio.current_task()
         assert task is not None
         self._active.add(task)
         try:
             with self._measured(request):
-                return await _answer(request, handler, self._manner.show)
+                return await _answer(request, handler, self._style.show)
         finally:
             self._active.discard(task)
 
     def _measured(self, request: web.Request) -> AbstractContextManager[None]:
-        path = self._manner.path(request)
+        path = self._style.path(request)
         method = request.method if request.method in _METHODS else "other"
         long_running = path.endswith(_LONG_RUNNING) or request.query.get("watch") in ("1", "true")
         return self._meter.http_request(method, path, self._server_type, long_running=long_running)

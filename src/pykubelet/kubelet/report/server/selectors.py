@@ -1,4 +1,4 @@
-"""Label and field selectors of list and watch requests. Pure; the syntax is the Kubernetes API's."""
+"""Label and field selectors of list and watch requests, in the syntax of the Kubernetes API. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -42,23 +42,23 @@ EVENT_FIELDS: Final[Mapping[str, Callable[[Event], str]]] = {
 
 
 def label_test(selector: str) -> LabelTest:
-    """A test of labels from ``a=b,c!=d,e in (f,g),!h``. Invalid names the part that is wrong."""
+    """Parse a label selector such as ``a=b,c!=d,e in (f,g),!h``. Invalid names the part that is wrong."""
     tests = [_label_part(part.strip()) for part in _SEPARATOR.split(selector) if part.strip()]
     return lambda labels: all(test(labels) for test in tests)
 
 
 def field_test(selector: str, fields: Mapping[str, Callable[[T], str]]) -> Callable[[T], bool]:
-    """A test of objects from ``metadata.name=x,status.phase!=Running``. Invalid: a field that is not offered."""
+    """Parse a field selector such as ``metadata.name=x,status.phase!=Running``. Invalid: syntax or unknown field."""
     tests: list[tuple[Callable[[T], str], bool, str]] = []
     for part in (p.strip() for p in selector.split(",")):
         if not part:
             continue
         match = _FIELD.fullmatch(part)
         if match is None:
-            raise Invalid(f"field selector {part!r} is none: write FIELD=VALUE or FIELD!=VALUE")
+            raise Invalid(f"invalid field selector {part!r}: write FIELD=VALUE or FIELD!=VALUE")
         name, operator, value = match.groups()
         if name not in fields:
-            raise Invalid(f"field label not supported: {name}; there are: {', '.join(fields)}")
+            raise Invalid(f"field label not supported: {name}; supported: {', '.join(fields)}")
         tests.append((fields[name], operator != "!=", value))
     return lambda value: all((read(value) == wanted) is equal for read, equal, wanted in tests)
 
@@ -78,4 +78,4 @@ def _label_part(part: str) -> LabelTest:
     if match := _EXISTS.fullmatch(part):
         absent, key = match.groups()
         return lambda labels: (key in labels) != bool(absent)
-    raise Invalid(f"label selector {part!r} is none: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY")
+    raise Invalid(f"invalid label selector {part!r}: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY")

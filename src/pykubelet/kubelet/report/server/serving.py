@@ -1,4 +1,4 @@
-"""What all servers have in common: an application behind a listener, with limits, ended together."""
+"""Puts a server together: an application behind a listener, with limits, access check and orderly shutdown."""
 
 import logging
 import socket
@@ -15,36 +15,36 @@ from aiohttp.typedefs import Handler, Middleware
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import KIB, Seconds
+from pykubelet.kubelet.report.server.interfaces import HttpMeter
 from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.report.server.listener import Listener, Tls
-from pykubelet.kubelet.report.server.ports import HttpMeter
-from pykubelet.kubelet.report.server.responses import Manner, Requests
+from pykubelet.kubelet.report.server.responses import RequestTracker, ResponseStyle
 from pykubelet.kubelet.report.server.slots import Slots
 
 _MAX_BODY: Final = 64 * KIB
 _MAX_LINE: Final = 128 * KIB
-"""Commands of an exec are in the request line."""
+"""Maximum request line in bytes; an exec's command is part of it."""
 _MAX_FIELD: Final = 16 * KIB
 _MAX_HEADERS: Final = 64
 _IDLE: Final[Seconds] = 90.0
 _SHUTDOWN: Final[Seconds] = 0.1
-Prove: TypeAlias = Callable[[web.BaseRequest], None]
-"""Tells that the client of a request has rights here."""
-Door: TypeAlias = Callable[[Prove], Middleware]
-"""Makes the middleware that lets requests in."""
+MarkTrusted: TypeAlias = Callable[[web.BaseRequest], None]
+"""Marks the connection of a request as trusted: its client has access to this server."""
+AccessCheck: TypeAlias = Callable[[MarkTrusted], Middleware]
+"""Builds the middleware that authenticates and authorizes requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server."""
+    """Configuration of one server."""
 
     server_type: str
-    """In metrics."""
+    """Label value in the HTTP metrics."""
     connections: ConnectionLimits
     slots: SlotLimits
-    manner: Manner = field(default_factory=Manner)
-    door: Door | None = None
-    """None: every client that can connect is let in."""
+    style: ResponseStyle = field(default_factory=ResponseStyle)
+    access_check: AccessCheck | None = None
+    """None: every client that can connect has access."""
     tls: Tls | None = None
 
 
@@ -64,22 +64,22 @@ class Server:
 async def application(
     config: ServerConfig, routes: Sequence[web.AbstractRouteDef], meter: HttpMeter, clock: Clock
 ) -> AsyncIterator[Server]:
-    """The application of these routes. At the end requests that still run are cancelled."""
+    """Yield a server with these routes. At the end of the block active requests are cancelled."""
     closed = partial(meter.http_connection_closed, config.server_type)
     listener = Listener(config.connections, clock, config.tls, closed)
-    requests = Requests(config.server_type, meter, config.manner)
-    slots = Slots(config.slots, config.manner.show)
-    presence = _presence(listener, proven=config.door is None)
-    door = [config.door(listener.prove)] if config.door is not None else []
+    requests = RequestTracker(config.server_type, meter, config.style)
+    slots = Slots(config.slots, config.style.show)
+    tracking = _tracking(listener, trusted=config.access_check is None)
+    access_check = [config.access_check(listener.mark_trusted)] if config.access_check is not None else []
     app = web.Application(
-        middlewares=(presence, requests.middleware, *door, slots.middleware), client_max_size=_MAX_BODY
+        middlewares=(tracking, requests.middleware, *access_check, slots.middleware), client_max_size=_MAX_BODY
     )
     app.add_routes(routes)
-    # Handlers are cancelled when their client leaves, or watches of clients long gone would pile up.
+    # Handlers are cancelled when their client disconnects; otherwise watches of former clients would pile up.
     runner = web.AppRunner(
         app,
         access_log=None,
-        logger=_quiet(),
+        logger=_server_logger(),
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN,
         keepalive_timeout=_IDLE,
@@ -96,8 +96,8 @@ async def application(
         await runner.cleanup()
 
 
-def _quiet() -> logging.Logger:
-    """aiohttp's logger without what clients cause: any client could fill the log with bad requests."""
+def _server_logger() -> logging.Logger:
+    """Return aiohttp's logger without errors that clients cause: any client could fill the log with bad requests."""
     logger = logging.getLogger(f"{__name__}.aiohttp")
     logger.addFilter(_is_defect)
     return logger
@@ -108,10 +108,10 @@ def _is_defect(record: logging.LogRecord) -> bool:
     return not isinstance(error, HttpProcessingError | ConnectionError | ssl.SSLError)
 
 
-def _presence(listener: Listener, *, proven: bool) -> Middleware:
+def _tracking(listener: Listener, *, trusted: bool) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with listener.serving(request, proven=proven):
+        with listener.serving(request, trusted=trusted):
             return await handler(request)
 
     return middleware

@@ -1,4 +1,4 @@
-"""Values that the server shows or reads from requests."""
+"""Views that the local API returns, and options that it reads from requests."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,25 +9,25 @@ from pykubelet.base.units import Bytes
 
 
 class ImageView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An image of the runtime."""
+    """An image that the runtime has."""
 
     id: str
     repo_tags: tuple[str, ...] = ()
     repo_digests: tuple[str, ...] = ()
     size: Bytes = Bytes(0)
     pinned: bool = False
-    """The runtime keeps it whatever happens."""
+    """The runtime never removes it as unused."""
 
 
 class ProblemView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Something that is wrong now and that a person may want to mend."""
+    """A present problem that a person may want to fix."""
 
     subject: str
-    """A file, a pod (``NAMESPACE/NAME``), the runtime."""
+    """What has the problem: a file, a pod (``NAMESPACE/NAME``) or the runtime."""
     reason: str
-    """One word."""
+    """One CamelCase word."""
     message: str
-    """What is wrong and what to do."""
+    """What is wrong, and what to do about it."""
     since: float = 0.0
     """Unix time."""
 
@@ -42,29 +42,29 @@ class JournalView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ObjectView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A ConfigMap or Secret that manifests define; never its content."""
+    """A ConfigMap or Secret that a manifest defines, without its content."""
 
     kind: str
     namespace: str
     name: str
     keys: tuple[str, ...] = ()
     source: str = ""
-    """The file it comes from."""
+    """The file that defines it."""
 
 
 class VersionView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who is running."""
+    """Versions and names of the agent and its runtime."""
 
     agent: str
     kubernetes: str = ""
-    """The Kubernetes version whose kubelet this one stands for (``v1.36.0``)."""
+    """The Kubernetes version that the agent implements (``v1.36.0``)."""
     runtime_name: str = ""
     runtime_version: str = ""
     node_name: str = ""
 
 
 class LogStreams(StrEnum):
-    """Which of a container's streams to read; values of the query parameter ``stream``."""
+    """Streams of a container to read; values of the query parameter ``stream``."""
 
     ALL = "All"
     STDOUT = "Stdout"
@@ -73,7 +73,7 @@ class LogStreams(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What of a log to read, as in the API's PodLogOptions."""
+    """Which part of a log to read, as in the API's PodLogOptions."""
 
     container: str = ""
     follow: bool = False
@@ -81,14 +81,14 @@ class LogOptions:
     timestamps: bool = False
     tail_lines: int | None = None
     since_ns: int | None = None
-    """Unix nanoseconds; only lines from then on."""
+    """Unix nanoseconds; earlier lines are left out."""
     limit_bytes: int | None = None
     streams: LogStreams = LogStreams.ALL
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """An exec or attach: of what, and which streams."""
+    """Options of an exec or attach: container, command and streams."""
 
     container: str = ""
     command: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The unix socket of the local API: private to the agent's user, and one agent to a socket."""
+"""The unix socket of the local API: private to the agent's user, and served by one agent at a time."""
 
 import fcntl
 import os
@@ -11,16 +11,16 @@ from typing import Final
 from pykubelet.base.errors import Conflict, Invalid
 
 _MAX_PATH: Final = 107
-"""What fits into ``sockaddr_un``."""
+"""Maximum length of a path in ``sockaddr_un``."""
 _BACKLOG: Final = 128
 
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A listening socket at the path, removed at the end; what a dead agent left there is replaced.
+    """Yield a listening socket at the path, removed at the end; a stale socket of a dead agent is replaced.
 
-    Conflict: another agent serves this path. Invalid: the path cannot be used. The proof is a lock on a file beside the
-    socket, which the kernel drops with the process, so neither a crash nor a kill leaves it taken.
+    Conflict: another agent serves this path. Invalid: the path cannot be used. Exclusiveness comes from a lock on a
+    file beside the socket; the kernel releases it when the process ends, even after a crash.
     """
     if len(os.fsencode(path)) > _MAX_PATH:
         raise Invalid(f"the socket path {path} is longer than {_MAX_PATH} bytes; choose a shorter directory")
@@ -42,11 +42,11 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Invalid(f"cannot make the directory {directory} for the local socket: {error.strerror}") from error
+        raise Invalid(f"cannot create the directory {directory} for the local socket: {error.strerror}") from error
     found = directory.stat()
     if found.st_uid != os.geteuid():
         raise Invalid(
-            f"the directory {directory} of the local socket belongs to user {found.st_uid}, not to the agent's"
+            f"the directory {directory} of the local socket belongs to user {found.st_uid}, not to the agent's user"
         )
     if found.st_mode & 0o077:
         directory.chmod(0o700)
@@ -61,7 +61,7 @@ def _locked(lock: Path, path: Path) -> Iterator[None]:
         except BlockingIOError as error:
             holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
             raise Conflict(
-                f"another agent (process {holder}) serves {path}; stop it, or give this one a directory of its own"
+                f"another agent (process {holder}) serves {path}; stop it, or start this agent with another --run-dir"
             ) from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -1,4 +1,4 @@
-"""Lists and watches of a table of objects, as the Kubernetes API serves them: JSON, one event a line."""
+"""List and watch requests on a table of objects, as the Kubernetes API serves them: one JSON event per line."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -24,34 +24,34 @@ _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 @dataclass(slots=True)
 class _View(Generic[T]):
-    """What one watcher has been told."""
+    """The objects that one watcher knows of."""
 
     matches: Callable[[T], bool]
     known: set[str] = field(default_factory=set)
 
     def event(self, change: Change[T]) -> tuple[ChangeType, T] | None:
-        """The event that tells of a change; None if the watcher never heard of the object and need not."""
+        """Return the watch event for a change; None if the watcher does not know the object and need not."""
         was_known = change.key in self.known
         if change.deleted or not self.matches(change.value):
-            # An object that does not match any more is gone, as far as this watcher is concerned.
+            # For this watcher, an object that no longer matches is deleted.
             self.known.discard(change.key)
             return (ChangeType.DELETED, change.value) if was_known else None
         self.known.add(change.key)
         return (ChangeType.MODIFIED if was_known else ChangeType.ADDED), change.value
 
     def lines(self, changes: Iterable[Change[T]]) -> bytes:
-        """The lines for these changes."""
+        """Return the lines for these changes."""
         events = (self.event(change) for change in changes)
         return b"".join(_line(str(event[0]), event[1]) for event in events if event is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Collection(Generic[T]):
-    """A table of objects of one kind with the way to list it."""
+    """A table of objects of one kind, served as list and watch."""
 
     table: WatchTable[T]
     kind: str
-    """Of one object; that of the list is ``KINDList``."""
+    """Kind of one object; the list's kind is ``KINDList``."""
 
     async def respond(self, request: web.Request, matches: Callable[[T], bool]) -> web.StreamResponse:
         """Answer a list or watch request for the objects that match."""
@@ -81,7 +81,7 @@ class Collection(Generic[T]):
                 view.known = _known_at(version, self.table.changes(), first or (), matches)
             if first is None:
                 return status_response(failure(410, f"too old resource version: {version} ({self.table.version})"))
-            # Bytes are made now, while nothing can change in between.
+            # The bytes are built now, before the first await, so that no change comes in between.
             opening = view.lines(first) + (self._bookmark() if initial else b"")
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
@@ -102,8 +102,10 @@ class Collection(Generic[T]):
 def _known_at(
     version: int, present: Iterable[Change[T]], later: Iterable[Change[T]], matches: Callable[[T], bool]
 ) -> set[str]:
-    """The objects that a list at that version may have shown. What an object was before it changed is not kept, so one
-    that does not match now counts as shown: its client must not be left with it.
+    """Return the keys of the objects that a list at that version may have shown.
+
+    Earlier states of objects are not kept, so an object that does not match now counts as shown: the client must not
+    keep it as a stale object.
     """
     known = {c.key for c in present if c.created <= version and (c.version > version or matches(c.value))}
     return known | {c.key for c in later if c.created <= version}
@@ -112,7 +114,7 @@ def _known_at(
 async def _tell(view: _View[T], subscription: Subscription[str, Change[T]], response: web.StreamResponse) -> None:
     while True:
         for change in await subscription.take():
-            # One write a change: a slow client must not make us hold the text of all of them.
+            # One write per change: the text of all pending changes of a slow client must not be held in memory.
             line = view.lines((change,))
             if line:
                 await response.write(line)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.report.status.compute_guard import final_status, guarded
 from pykubelet.kubelet.report.status.decide import compute_pod_status, disruption_target, rejected_status
-from pykubelet.kubelet.report.status.ports import NodeFacts, StatusSource
+from pykubelet.kubelet.report.status.interfaces import NodeFacts, StatusSource
 from pykubelet.kubelet.report.status.types import StatusChange, StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction

@@ -1,8 +1,8 @@
-"""exec, attach and port-forward: a client's upgraded connection joined to the runtime's streaming server.
+"""exec, attach and port-forward: joins a client's upgraded connection to the runtime's streaming server.
 
-Used by all servers of the agent. Where client and runtime speak the same protocol no byte is looked at; where the
-client's is too new for the runtime (``v5.channel.k8s.io``, SPDY in a WebSocket), it is translated to SPDY, which
-every runtime speaks.
+All servers of the agent use it. Where client and runtime speak the same protocol, bytes are passed on unread. Where the
+client's protocol is too new for the runtime (``v5.channel.k8s.io``, SPDY in a WebSocket), it is translated to SPDY,
+which every runtime speaks. Start reading in ``proxy.py``.
 """
 
 from pykubelet.kubelet.report.streamproxy.backend import check_upgrade

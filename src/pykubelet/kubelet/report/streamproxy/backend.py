@@ -1,4 +1,4 @@
-"""The runtime's side: connections to its streaming URLs, and the handshake there."""
+"""Connections to the runtime's streaming URLs, and the upgrade handshake with them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -18,11 +18,11 @@ Headers: TypeAlias = Sequence[tuple[str, str]]
 _CONNECT: Final[Seconds] = 10.0
 _BUFFER: Final = 64 * KIB
 _NOT_PASSED: Final = frozenset({"host", "authorization", "cookie", "content-length", "transfer-encoding"})
-"""Headers that concern us and not the runtime."""
+"""Headers meant for this server, not for the runtime."""
 
 
 def check_upgrade(request: web.Request) -> None:
-    """Invalid: the request asks for no other protocol."""
+    """Check that the request asks for a protocol upgrade. Invalid: it does not, or it has a body."""
     tokens = {token.strip().lower() for token in request.headers.get("Connection", "").split(",")}
     if "upgrade" not in tokens or not request.headers.get("Upgrade"):
         raise Invalid("unable to upgrade: the request lacks the headers Connection: Upgrade and Upgrade")
@@ -32,43 +32,43 @@ def check_upgrade(request: web.Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A connection to one streaming URL."""
+    """A connection to one streaming URL of the runtime."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     target: SplitResult
 
     async def handshake(self, method: str, headers: Headers) -> Answer:
-        """Ask for an upgrade. Transient: no answer."""
+        """Request an upgrade; return the runtime's answer. Transient: no answer."""
         path = (self.target.path or "/") + (f"?{self.target.query}" if self.target.query else "")
         return await ask(self.reader, self.writer, asking(method, path, [("Host", self.target.netloc), *headers]))
 
     async def spdy(self, protocol: str) -> Answer:
-        """Ask for SPDY."""
+        """Request an upgrade to SPDY."""
         headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)]
         return await self.handshake("POST", headers)
 
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Backend]:
-    """A connection for the time of the block. Permanent: such a URL cannot be used; Transient: nobody answers."""
+    """Connect to a streaming URL for the ``with`` block. Permanent: unsupported URL; Transient: not responding."""
     target = _parse(url)
     try:
         async with asyncio.timeout(_CONNECT):
             reader, writer = await asyncio.open_connection(target.hostname, target.port or 80, limit=_BUFFER)
     except (OSError, TimeoutError) as error:
-        raise Transient(f"the runtime's streaming server at {target.netloc} does not answer: {error}") from error
+        raise Transient(f"the runtime's streaming server at {target.netloc} is not responding: {error}") from error
     async with closing(writer, within=1.0):
         yield Backend(reader, writer, target)
 
 
 def passed_on(request: web.Request) -> Headers:
-    """The client's headers that the runtime is to see, as they came."""
+    """Return the client's headers to pass on to the runtime, unchanged."""
     return [(name, value) for name, value in request.headers.items() if name.lower() not in _NOT_PASSED]
 
 
 def refusal(answer: Answer) -> web.Response:
-    """The runtime's refusal, for the client."""
+    """Return the runtime's refusal as the answer to the client."""
     status = answer.status if answer.status >= 400 else 502
     return web.Response(status=status, text=answer.text)
 
@@ -76,7 +76,7 @@ def refusal(answer: Answer) -> web.Response:
 def _parse(url: str) -> SplitResult:
     target = urlsplit(url)
     if target.scheme != "http" or not target.hostname:
-        raise Permanent(f"the runtime's streaming URL begins with {target.scheme}://; only http:// is supported")
+        raise Permanent(f"unsupported streaming URL from the runtime: it has scheme {target.scheme}, not http")
     if any(c.isspace() or not c.isprintable() for c in url):
-        raise Permanent("the runtime's streaming URL contains white space")
+        raise Permanent("unsupported streaming URL from the runtime: it contains white space")
     return target

@@ -1,4 +1,4 @@
-"""Joins a client's request to the runtime."""
+"""Joins a client's exec, attach or port-forward request to the runtime's streaming server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,15 +16,15 @@ from pykubelet.kubelet.report.streamproxy.translate import translate
 from pykubelet.kubelet.report.streamproxy.types import FORWARD, TUNNEL, V5, StreamSet
 
 GetUrl: TypeAlias = Callable[[], Awaitable[str]]
-"""Asks the runtime for a new one-time URL."""
+"""Requests a new one-time URL from the runtime."""
 
 _AFTER_EOF: Final[Seconds] = 30.0
-"""A client that sends no more may wait so long for the rest."""
+"""Seconds that a client which has closed its sending side may wait for the rest of the output."""
 _PROTOCOLS: Final = "Sec-WebSocket-Protocol"
 
 
 class StreamProxy:
-    """One for each runtime: remembers what that speaks."""
+    """The proxy to one runtime; remembers whether the runtime speaks ``v5.channel.k8s.io``."""
 
     def __init__(self) -> None:
         self._speaks_v5 = True
@@ -32,14 +32,14 @@ class StreamProxy:
     async def command(self, request: web.Request, get_url: GetUrl, streams: StreamSet) -> web.StreamResponse:
         """Serve an exec or attach to its end.
 
-        Invalid: the request is no upgrade. Permanent: the URL is of a kind that is not supported. Transient: the
-        streaming server does not answer. All before the client was told anything; so are the errors of ``get_url``.
+        Invalid: the request is not an upgrade. Permanent: unsupported URL. Transient: the streaming server is not
+        responding. These, and the errors of ``get_url``, are raised before anything is sent to the client.
         """
         check_upgrade(request)
         if V5 not in _offered(request):
             return await _pass(request, await get_url(), passed_on(request), lambda _: True) or web.Response()
         if self._speaks_v5:
-            # Only v5 is offered, because runtimes that do not know it would choose an older one.
+            # Only v5 is offered, because a runtime that does not know v5 would choose an older protocol.
             others = [pair for pair in passed_on(request) if pair[0].lower() != _PROTOCOLS.lower()]
             headers = [*others, (_PROTOCOLS, V5)]
             done = await _pass(request, await get_url(), headers, _chose_v5)
@@ -59,7 +59,10 @@ class StreamProxy:
 async def _pass(
     request: web.Request, url: str, headers: Headers, suits: Callable[[Answer], bool]
 ) -> web.StreamResponse | None:
-    """Pass everything on as it is. None, and nothing sent to the client, when the answer does not suit."""
+    """Pass the connection on unchanged.
+
+    Returns None, with nothing sent to the client, when ``suits`` rejects the runtime's answer.
+    """
     async with connected(url) as backend:
         answer = await backend.handshake(request.method, headers)
         if not suits(answer):
@@ -69,12 +72,12 @@ async def _pass(
         async with taken_over(request) as (reader, writer):
             writer.write(answer.head)
             await _join(StreamLink(reader, writer), StreamLink(backend.reader, backend.writer))
-    # The connection is gone; aiohttp knows and does not try to send this.
+    # The connection is closed; aiohttp knows that and does not send this response.
     return web.Response()
 
 
 async def _untunnel(request: web.Request, url: str) -> web.StreamResponse:
-    """SPDY inside a WebSocket on the client's side, bare on the runtime's."""
+    """Unwrap SPDY from the client's WebSocket and send it plain to the runtime."""
     async with connected(url) as backend:
         answer = await backend.spdy(FORWARD)
         if answer.status != SWITCHED:
@@ -92,11 +95,11 @@ def _link(backend: Backend) -> Link:
 
 
 async def _join(client: Link, runtime: Link) -> None:
-    """Copy both ways until the runtime ends, or the client has gone."""
+    """Copy in both directions until the runtime ends or the client disconnects."""
     to_runtime, to_client = _Copy(client, runtime), _Copy(runtime, client)
     upstream = asyncio.create_task(to_runtime.run(), name="stream-to-runtime")
     downstream = asyncio.create_task(to_client.run(), name="stream-to-client")
-    # While the runtime takes nothing, nothing is read from the client, and its end would not be seen.
+    # While the runtime does not read, nothing is read from the client either, and its disconnect would go unnoticed.
     gone = asyncio.create_task(until_stuck(lambda: to_runtime.pieces, client.hung_up), name="stream-client-gone")
     try:
         await asyncio.wait({upstream, downstream, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,16 +113,16 @@ async def _join(client: Link, runtime: Link) -> None:
 
 
 class _Copy:
-    """One direction."""
+    """Copies one direction."""
 
     def __init__(self, source: Link, sink: Link) -> None:
         self._source = source
         self._sink = sink
         self.pieces = 0
-        """What has been read."""
+        """Number of pieces read."""
 
     async def run(self) -> None:
-        """Until one end has gone."""
+        """Copy until one end closes."""
         with suppress(OSError):
             while data := await self._source.read():
                 self.pieces += 1
@@ -133,7 +136,7 @@ def _offered(request: web.Request) -> set[str]:
 
 
 def _chose_v5(answer: Answer) -> bool:
-    """Whether the runtime took v5, or refuses for another reason than that."""
+    """Return whether the runtime chose v5, or refused for a reason other than the protocol."""
     if answer.status == SWITCHED:
         return answer.headers.get(_PROTOCOLS.lower()) == V5
     return answer.status not in (400, 403)

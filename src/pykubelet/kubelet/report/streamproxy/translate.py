@@ -1,4 +1,4 @@
-"""A client that speaks ``v5.channel.k8s.io``, and a runtime that knows SPDY with ``v4.channel.k8s.io``."""
+"""Translation between a client that speaks ``v5.channel.k8s.io`` and a runtime that speaks SPDY ``v4``."""
 
 import asyncio
 from contextlib import suppress
@@ -21,7 +21,10 @@ _MESSAGE: Final = 4 * MIB
 
 
 async def translate(request: web.Request, url: str, streams: StreamSet) -> web.StreamResponse:
-    """Serve the request to its end. Transient: the runtime does not answer, before the client was told anything."""
+    """Serve the request to its end.
+
+    Transient: the runtime is not responding; raised before anything is sent to the client.
+    """
     async with connected(url) as backend:
         answer = await backend.spdy(V4)
         if answer.status != SWITCHED:
@@ -30,7 +33,7 @@ async def translate(request: web.Request, url: str, streams: StreamSet) -> web.S
             try:
                 runtime = await _open(connection, streams)
             except (OSError, TimeoutError) as error:
-                raise Transient(f"the runtime refuses the streams: {error}") from error
+                raise Transient(f"the runtime refused to open the streams: {error}") from error
             socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=_MESSAGE, compress=False)
             await socket.prepare(request)
             keep_alive(socket)
@@ -50,7 +53,7 @@ async def _open(connection: SpdyConnection, streams: StreamSet) -> dict[int, Spd
 
 @dataclass(slots=True)
 class _Translation:
-    """One client, with its streams by their WebSocket channels."""
+    """One session: the client's WebSocket, and the runtime's streams by WebSocket channel."""
 
     socket: web.WebSocketResponse
     streams: dict[int, SpdyStream]
@@ -58,7 +61,7 @@ class _Translation:
     _received: int = field(default=0, init=False)
 
     async def run(self) -> None:
-        """Copy until the runtime has told the command's status, or one side has gone."""
+        """Copy until the runtime has sent the command's status, or one side disconnects."""
         outputs = [channel for channel in (_STDOUT, _STDERR) if channel in self.streams]
         # An empty message tells the client that it is connected.
         await self.socket.send_bytes(bytes([*outputs, _ERROR][:1]))
@@ -76,7 +79,7 @@ class _Translation:
             await asyncio.gather(work, listen, gone, return_exceptions=True)
 
     async def _outputs(self, outputs: list[int]) -> None:
-        """Ends when all have ended, the status among them."""
+        """Copy all outputs; return when all of them, including the status stream, have ended."""
         async with asyncio.TaskGroup() as group:
             for channel in outputs:
                 group.create_task(self._output(channel), name=f"translate-{_NAMES[channel]}")

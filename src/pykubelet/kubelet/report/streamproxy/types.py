@@ -1,4 +1,4 @@
-"""Which streams a client wants."""
+"""Protocol names, and the set of streams that a client requests."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ TUNNEL: Final = f"SPDY/3.1+{FORWARD}"
 
 @dataclass(frozen=True, slots=True)
 class StreamSet:
-    """The streams of an exec or attach."""
+    """The streams of an exec or attach session."""
 
     stdin: bool = False
     stdout: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.node import CsiNodeKeeper
+from pykubelet.kubelet.report.node import CsiNodeReporter
 from pykubelet.kubelet.report.node.compute_csi_node import NODE_IDS, new_csi_node, node_patch, with_drivers
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.codec import from_builtins
@@ -99,7 +99,7 @@ def test_the_node_s_own_object(
 @dataclass
 class Rig:
     api: Api
-    keeper: CsiNodeKeeper
+    reporter: CsiNodeReporter
     registered: asyncio.Event
     nodes: list[Node] = field(default_factory=list)
 
@@ -109,9 +109,9 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         nodes: list[Node] = []
         registered = asyncio.Event()
-        keeper = CsiNodeKeeper(api.client, lambda: nodes[-1] if nodes else None, registered, api.clock)
-        async with running(keeper.run()):
-            yield Rig(api, keeper, registered, nodes)
+        reporter = CsiNodeReporter(api.client, lambda: nodes[-1] if nodes else None, registered, api.clock)
+        async with running(reporter.run()):
+            yield Rig(api, reporter, registered, nodes)
 
 
 def drivers(rig: Rig) -> list[str]:
@@ -121,7 +121,7 @@ def drivers(rig: Rig) -> list[str]:
 
 async def test_drivers_come_and_go(rig: Rig) -> None:
     made = rig.api.put("nodes", "n", namespace="")
-    rig.keeper.installed("d", INFO)
+    rig.reporter.installed("d", INFO)
     rig.nodes.append(from_builtins(made, Node))
     rig.registered.set()
     await until(lambda: drivers(rig) == ["d"])
@@ -129,6 +129,6 @@ async def test_drivers_come_and_go(rig: Rig) -> None:
     assert json.loads(there["annotations"][NODE_IDS]) == {"d": "node-1"} and there["labels"]["zone"] == "z"
     rig.nodes.append(from_builtins(rig.api.get("nodes", "n", namespace=""), Node))
     rig.api.fake.faults.append(Fault("PUT .*csinodes", status=500))
-    rig.keeper.removed("d")
+    rig.reporter.removed("d")
     await until(lambda: not drivers(rig))
     await until(lambda: NODE_IDS not in rig.api.get("nodes", "n", namespace="")["metadata"].get("annotations", {}))

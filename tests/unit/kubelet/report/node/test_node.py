@@ -11,7 +11,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.node import (
     Image,
-    LeaseKeeper,
+    LeaseRenewer,
     NodeConfig,
     NodeDeps,
     NodeFacts,
@@ -160,7 +160,7 @@ async def test_a_node_that_goes_while_it_is_reported_is_registered_again(
         if not lost:
             lost.append(node)
             api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
-            rig.reporter.gone()
+            rig.reporter.node_deleted()
         return node
 
     monkeypatch.setattr(api.client, method, answered_late)
@@ -178,8 +178,8 @@ async def test_cordons_are_told(api: Api) -> None:
         await until(lambda: rig.is_ready())
         for cordoned in (True, False):
             api.change("nodes", "n", "", spec={"unschedulable": cordoned})
-            rig.reporter.learn(rig.node)
-            rig.reporter.learn(rig.node)
+            rig.reporter.node_updated(rig.node)
+            rig.reporter.node_updated(rig.node)
     assert rig.events.reasons == [*STARTING, "NodeNotSchedulable", "NodeSchedulable"]
 
 
@@ -192,7 +192,7 @@ async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
         assert [t.key for t in rig.node.spec.taints] == ["k", "node.cloudprovider.kubernetes.io/uninitialized"]
         assert rig.node.status.addresses == (host,)
         api.change("nodes", "n", "", status={"addresses": [{"type": "ExternalIP", "address": "192.0.2.9"}]})
-        rig.reporter.learn(rig.node)
+        rig.reporter.node_updated(rig.node)
         rig.machine.facts = replace(rig.machine.facts, pressure=Pressure(pids=True))
         rig.reporter.poke()
         await until(lambda: (found := rig.condition("PIDPressure")) is not None and found.status == "True")
@@ -229,7 +229,7 @@ async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api
         await until(lambda: rig.is_ready())
         lost = [{"type": "Ready", "status": "Unknown"}, {"type": "theirs", "status": "True"}]
         api.change("nodes", "n", "", status={"conditions": lost})
-        rig.reporter.learn(rig.node)
+        rig.reporter.node_updated(rig.node)
         await until(lambda: rig.is_ready())
     assert rig.condition("theirs") is not None
 
@@ -243,7 +243,7 @@ async def test_what_is_told_while_an_answer_is_under_way_is_put_right(
     async def slowly(target: Target[core.Node], node: core.Node) -> core.Node:
         answer = await create(target, node)
         api.change("nodes", "n", "", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
-        rig.reporter.learn(rig.node)
+        rig.reporter.node_updated(rig.node)
         return answer
 
     monkeypatch.setattr(api.client, "create", slowly)
@@ -257,7 +257,7 @@ async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
         await until(lambda: rig.is_ready())
         first = rig.node.metadata.uid
         api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
-        rig.reporter.gone()
+        rig.reporter.node_deleted()
         await until(lambda: bool(api.all("nodes")))
     assert rig.node.metadata.uid != first
 
@@ -320,48 +320,48 @@ def test_labels_that_a_node_may_have(label: str, allowed: bool) -> None:
             check_labels([label])
 
 
-async def test_a_lease_is_made_and_renewed(api: Api) -> None:
+async def test_lease_is_created_and_renewed(api: Api) -> None:
     api.put("nodes", "n", "")
-    keeper = LeaseKeeper(api.client, "n", 40, api.clock)
-    assert await keeper.renew()
+    renewer = LeaseRenewer(api.client, "n", 40, api.clock)
+    assert await renewer.renew()
     lease = api.get("leases", "n", "kube-node-lease", LEASES)
     assert lease["spec"]["holderIdentity"] == "n" and lease["spec"]["leaseDurationSeconds"] == 40
     assert lease["metadata"]["ownerReferences"][0]["uid"] == api.get("nodes", "n", "")["metadata"]["uid"]
-    assert await keeper.renew()
+    assert await renewer.renew()
     assert api.get("leases", "n", "kube-node-lease", LEASES)["spec"]["renewTime"] > lease["spec"]["renewTime"]
     assert api.fake.count("PUT") == 1
 
 
 async def test_a_lease_always_belongs_to_its_node(api: Api) -> None:
-    keeper = LeaseKeeper(api.client, "n", 40, api.clock)
-    async with running(keeper.run()):
+    renewer = LeaseRenewer(api.client, "n", 40, api.clock)
+    async with running(renewer.run()):
         await until(lambda: api.fake.count("GET /api/v1/nodes") > 0)
         assert api.all("leases", LEASES) == []
         api.put("nodes", "n", "")
         await until(lambda: api.all("leases", LEASES) != [])
     api.change("leases", "n", "kube-node-lease", LEASES, metadata={"ownerReferences": None})
-    assert await LeaseKeeper(api.client, "n", 40, api.clock).renew()
+    assert await LeaseRenewer(api.client, "n", 40, api.clock).renew()
     (owner,) = api.get("leases", "n", "kube-node-lease", LEASES)["metadata"]["ownerReferences"]
     assert owner["uid"] == api.get("nodes", "n", "")["metadata"]["uid"]
 
 
-async def test_a_lease_that_others_changed_or_took_away_is_found_again(api: Api) -> None:
+async def test_lease_changed_or_deleted_by_others_is_recovered(api: Api) -> None:
     api.put("nodes", "n", "")
-    keeper = LeaseKeeper(api.client, "n", 40, api.clock)
-    assert await keeper.renew()
+    renewer = LeaseRenewer(api.client, "n", 40, api.clock)
+    assert await renewer.renew()
     api.change("leases", "n", "kube-node-lease", LEASES, spec={"holderIdentity": "other"})
-    assert await keeper.renew()
+    assert await renewer.renew()
     assert api.get("leases", "n", "kube-node-lease", LEASES)["spec"]["holderIdentity"] == "n"
     api.fake.store.delete(Place(LEASES, "leases", "kube-node-lease", "n"), "", None)
-    assert await keeper.renew()
+    assert await renewer.renew()
     assert api.get("leases", "n", "kube-node-lease", LEASES)
 
 
-async def test_a_clock_that_jumps_misses_no_renewal(api: Api) -> None:
+async def test_lease_is_renewed_on_time_when_the_wall_clock_jumps(api: Api) -> None:
     clock = VirtualClock()
     api.put("nodes", "n", "")
-    keeper = LeaseKeeper(api.client, "n", 40, clock)
-    async with running(keeper.run()):
+    renewer = LeaseRenewer(api.client, "n", 40, clock)
+    async with running(renewer.run()):
         for jump in (0.0, 86400.0, -200000.0):
             before = api.fake.count("PUT") + api.fake.count("POST")
             clock.jump_wall(jump)

@@ -1,4 +1,4 @@
-"""Who gets through the door, for each route, whatever the spelling of its path."""
+"""Access to every route by user, whatever the spelling of its path."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from pykubelet.kubelet.report.nodeserver import AuthConfig
-from pykubelet.kubelet.report.nodeserver.access import guarded
+from pykubelet.kubelet.report.nodeserver.access import access_middleware
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator
 from pykubelet.kubelet.report.nodeserver.authz import Authorizer
 from pykubelet.kubelet.report.nodeserver.debug_routes import DebugRoutes
@@ -209,7 +209,7 @@ async def test_other_spelling_is_refused_on_the_read_only_port(world: NodeWorld)
 
 @pytest.mark.parametrize("path", ["/%65xec/ns/web/app", "/e%78ec/ns/web/app", "/exec/ns/web/app", "/exec/n%73/web/app"])
 async def test_door_authorizes_the_route_that_matched_whatever_was_sent(path: str) -> None:
-    """The door alone, without the refusal of other spellings in front of it."""
+    """The access check alone, without the rejection of other spellings in front of it."""
     asked: list[Attributes] = []
     served: list[str] = []
 
@@ -225,7 +225,9 @@ async def test_door_authorizes_the_route_that_matched_whatever_was_sent(path: st
     config = AuthConfig(anonymous=True)
     clock = VirtualClock()
     app = web.Application(
-        middlewares=[guarded(Authenticator(config, None, clock), Asked("node-1", config, None, clock), lambda _: None)]
+        middlewares=[
+            access_middleware(Authenticator(config, None, clock), Asked("node-1", config, None, clock), lambda _: None)
+        ]
     )
     app.add_routes([web.get("/exec/{namespace}/{pod}/{container}", handler)])
     async with TestServer(app) as server, ClientSession(server.make_url("/")) as session:

@@ -5,7 +5,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.nodeserver.authn import Authenticator, bearer_token, certificate_user
-from pykubelet.kubelet.report.nodeserver.budget import IN_ALL, PER_SOURCE, Overloaded, ReviewBudget
+from pykubelet.kubelet.report.nodeserver.budget import PER_SOURCE, TOTAL, Overloaded, ReviewBudget
 from pykubelet.kubelet.report.nodeserver.types import AuthConfig, User
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.clock import VirtualClock
@@ -38,7 +38,7 @@ async def test_a_token_is_asked_of_the_api_server_once_in_its_time() -> None:
     assert len(reviews.token_reviews) == 2
 
 
-async def test_an_unknown_token_is_nobody_even_with_anonymous_access() -> None:
+async def test_unknown_token_is_rejected_even_with_anonymous_access() -> None:
     reviews = with_tokens()
     authenticator = Authenticator(AuthConfig(anonymous=True), reviews, VirtualClock())
     assert await asked(authenticator, "bad") is None
@@ -97,10 +97,10 @@ async def test_made_up_tokens_cost_few_reviews_and_are_told_to_come_back() -> No
 
 async def test_token_that_is_refused_after_all_is_limited_like_made_up_ones() -> None:
     budget = ReviewBudget(VirtualClock())
-    budget.learn(b"a", confirmed=True)
-    for _ in range(2 * IN_ALL[1]):
+    budget.record(b"a", confirmed=True)
+    for _ in range(2 * TOTAL[1]):
         budget.spend("10.0.0.1", b"a")
-    budget.learn(b"a", confirmed=False)
+    budget.record(b"a", confirmed=False)
     with pytest.raises(Overloaded, match=r"from 10\.0\.0\.1"):
         for _ in range(PER_SOURCE[1] + 1):
             budget.spend("10.0.0.1", b"a")
@@ -136,7 +136,7 @@ def test_a_certificate_names_user_and_groups(subject: object, user: User | None)
     assert certificate_user({"subject": subject}) == user
 
 
-def test_no_certificate_is_nobody() -> None:
+def test_missing_certificate_gives_no_user() -> None:
     assert certificate_user(None) is None
     assert certificate_user({}) is None
 

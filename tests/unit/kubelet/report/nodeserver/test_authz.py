@@ -56,7 +56,7 @@ async def test_one_users_answer_is_not_anothers() -> None:
     assert not await authorizer.allowed(PROM, Attributes("create", ("metrics",)))
 
 
-async def test_always_allow_asks_nobody_and_no_api_server_allows_nothing() -> None:
+async def test_always_allow_sends_no_review_and_missing_api_server_denies() -> None:
     clock = VirtualClock()
     assert await Authorizer("n", AuthConfig(always_allow=True), None, clock).allowed(PROM, METRICS)
     assert not await Authorizer("n", AuthConfig(), None, clock).allowed(PROM, METRICS)

@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 
 from pykubelet.kubelet.report.nodeserver.certificate import ServingCertificate
-from pykubelet.kubelet.report.nodeserver.ports import NodeServerConfig
+from pykubelet.kubelet.report.nodeserver.interfaces import NodeServerConfig
 from pykubelet.kubelet.report.nodeserver.selfsigned import ensure_self_signed
 from pykubelet.kubelet.report.nodeserver.types import CertFiles
 from pykubelet.testing.clock import VirtualClock

@@ -24,7 +24,7 @@ from tests.unit.kubelet.report.server.flood import silent_connections
 from tests.unit.kubelet.report.server.records import raw
 from tests.unit.kubelet.report.server.world import running
 
-FEW = ConnectionLimits(total=24, strangers=12, strangers_per_source=8)
+FEW = ConnectionLimits(total=24, untrusted=12, untrusted_per_source=8)
 FOLLOW = "/containerLogs/ns/web/app?follow=true"
 
 
@@ -77,7 +77,7 @@ async def test_silent_tcp_connections_do_not_lock_out_an_admin(world: NodeWorld)
         async with silent_connections(("127.0.0.1", server.port), many):
             assert await status(client, "/pods") == 200
             assert await status(client, "/healthz") == 200
-    assert closed(world, "evicted") >= many - world.server_config.connections.strangers
+    assert closed(world, "evicted") >= many - world.server_config.connections.untrusted
 
 
 async def test_silent_tls_connections_do_not_lock_out_an_admin(world: NodeWorld) -> None:
@@ -89,12 +89,10 @@ async def test_silent_tls_connections_do_not_lock_out_an_admin(world: NodeWorld)
         assert await status(client, "/pods") == 200
 
 
-@pytest.mark.parametrize(("token", "code"), [("unknown", b"401"), ("stranger", b"403")])
-async def test_refused_connections_that_stay_do_not_lock_out_an_admin(
-    world: NodeWorld, token: str, code: bytes
-) -> None:
+@pytest.mark.parametrize(("token", "code"), [("unknown", b"401"), ("outsider", b"403")])
+async def test_lingering_rejected_clients_do_not_lock_out_an_admin(world: NodeWorld, token: str, code: bytes) -> None:
     """Each asks, without credentials or without rights, and stays."""
-    world.reviews.users["stranger"] = UserInfo(username="stranger")
+    world.reviews.users["outsider"] = UserInfo(username="outsider")
     world.change(connections=FEW)
     issued = world.admin()
     request = f"GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
@@ -107,7 +105,7 @@ async def test_refused_connections_that_stay_do_not_lock_out_an_admin(
             assert await status(client, path) == 200
 
 
-async def test_strangers_do_not_close_the_connection_of_an_admin(world: NodeWorld) -> None:
+async def test_untrusted_connections_do_not_evict_the_connection_of_an_admin(world: NodeWorld) -> None:
     world.change(connections=FEW)
     issued = world.admin()
     async with running_server(world) as server, AsyncExitStack() as stack:
@@ -221,7 +219,7 @@ async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: 
         assert found == 200
 
 
-async def test_request_that_takes_too_long_is_told_so(world: NodeWorld) -> None:
+async def test_request_beyond_its_deadline_gets_an_error(world: NodeWorld) -> None:
     world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=0.05))
 
     async def hangs() -> None:
@@ -231,7 +229,7 @@ async def test_request_that_takes_too_long_is_told_so(world: NodeWorld) -> None:
     async with running_server(world) as server, client_of(world, server) as client:
         async with client.get("/runningpods/", "first") as response:
             assert response.status == 503
-            assert "GET /runningpods/ was not answered within 0.05 s" in await response.text()
+            assert "GET /runningpods/ timed out after 0.05 s" in await response.text()
         assert await status(client, "/pods", "second") == 200
 
 

@@ -50,12 +50,12 @@ async def test_who_has_no_credentials_gets_nothing_anywhere(world: NodeWorld) ->
 
 
 async def test_who_has_no_rights_gets_nothing_anywhere(world: NodeWorld) -> None:
-    stranger = world.authority.issue("stranger")
-    async with running_server(world) as server, client_of(world, server, stranger) as client:
+    outsider = world.authority.issue("outsider")
+    async with running_server(world) as server, client_of(world, server, outsider) as client:
         for path in (*PATHS, *STREAMS, "/nowhere"):
             async with client.get(path) as response:
                 assert response.status == 403, path
-                assert (await response.text()).startswith("Forbidden (user=stranger, verb="), path
+                assert (await response.text()).startswith("Forbidden (user=outsider, verb="), path
     assert not world.runtime.asked
 
 
@@ -167,12 +167,12 @@ async def test_what_an_administrator_reads(world: NodeWorld) -> None:
         ("/portForward/ns/web?port=x", 400, "not port numbers"),
         ("/stats/summary?only_cpu_and_memory=perhaps", 400, "neither true nor false"),
         ("/logs/nope", 404, "nope"),
-        ("/healthz/nope", 404, "there is no health check"),
+        ("/healthz/nope", 404, "no health check"),
         ("/run/ns/web/app?cmd=ls", 405, ""),
         ("/nowhere", 404, "/nowhere"),
     ],
 )
-async def test_errors_are_plain_text_with_the_references_codes(
+async def test_errors_are_plain_text_with_the_go_kubelets_codes(
     world: NodeWorld, path: str, status: int, text: str
 ) -> None:
     async with as_admin(world) as client, client.get(path) as response:

@@ -16,7 +16,7 @@ def files(tmp_path: Path) -> CertFiles:
     return CertFiles(issued.certificate, issued.key)
 
 
-def test_a_context_is_kept_as_long_as_the_files_are_the_same(files: CertFiles) -> None:
+def test_context_is_reused_while_files_are_unchanged(files: CertFiles) -> None:
     contexts = TlsContexts(TlsConfig())
     first = contexts.current(files)
     assert contexts.current(files) is first
@@ -24,7 +24,7 @@ def test_a_context_is_kept_as_long_as_the_files_are_the_same(files: CertFiles) -
     assert first.verify_mode is ssl.CERT_NONE
 
 
-def test_a_changed_certificate_is_taken_up(files: CertFiles, tmp_path: Path) -> None:
+def test_changed_certificate_is_reloaded(files: CertFiles, tmp_path: Path) -> None:
     contexts = TlsContexts(TlsConfig())
     first = contexts.current(files)
     other = Authority(tmp_path / "other").issue("node", ["127.0.0.1"])
@@ -33,7 +33,7 @@ def test_a_changed_certificate_is_taken_up(files: CertFiles, tmp_path: Path) -> 
     assert contexts.current(files) is not first
 
 
-def test_a_half_written_certificate_leaves_the_former_in_force_with_one_warning(
+def test_half_written_certificate_keeps_the_previous_one_with_one_warning(
     files: CertFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     contexts = TlsContexts(TlsConfig())
@@ -48,7 +48,7 @@ def test_a_half_written_certificate_leaves_the_former_in_force_with_one_warning(
     assert contexts.current(files) is not None
 
 
-def test_the_client_ca_is_taken_up_anew_too(files: CertFiles, tmp_path: Path) -> None:
+def test_changed_client_ca_is_reloaded(files: CertFiles, tmp_path: Path) -> None:
     authority = tmp_path / "clients.pem"
     authority.write_bytes(Authority(tmp_path / "one").ca.read_bytes())
     contexts = TlsContexts(TlsConfig(client_ca=authority))
@@ -60,12 +60,12 @@ def test_the_client_ca_is_taken_up_anew_too(files: CertFiles, tmp_path: Path) ->
     assert second.get_ca_certs()[0]["subject"] == ((("commonName", "another"),),)
 
 
-def test_files_that_are_not_there_are_named(files: CertFiles, tmp_path: Path) -> None:
+def test_missing_files_are_named_in_the_error(files: CertFiles, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="nowhere"):
         TlsContexts(TlsConfig(client_ca=tmp_path / "nowhere")).current(files)
 
 
-def test_versions_and_suites_are_those_configured(files: CertFiles) -> None:
+def test_configured_tls_version_and_suites_are_in_force(files: CertFiles) -> None:
     config = TlsConfig("VersionTLS13", ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",))
     context = TlsContexts(config).current(files)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3

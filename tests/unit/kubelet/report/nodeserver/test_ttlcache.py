@@ -25,7 +25,7 @@ class Source:
         return mine
 
 
-async def test_an_answer_is_kept_for_its_time() -> None:
+async def test_answer_is_cached_for_its_ttl() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
     assert [await cache.get("a", source.ask) for _ in range(2)] == [1, 1]
@@ -35,13 +35,13 @@ async def test_an_answer_is_kept_for_its_time() -> None:
     assert await cache.get("a", source.ask) == 2
 
 
-async def test_the_answer_decides_how_long_it_is_kept() -> None:
+async def test_ttl_depends_on_the_answer() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda value: 0.0 if value == 1 else 5.0)
     assert [await cache.get("a", source.ask) for _ in range(3)] == [1, 2, 2]
 
 
-async def test_many_who_want_the_same_ask_once() -> None:
+async def test_concurrent_callers_share_one_call() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
     source.gate.clear()
@@ -55,7 +55,7 @@ async def test_many_who_want_the_same_ask_once() -> None:
     assert source.asked == 2
 
 
-async def test_errors_are_not_kept() -> None:
+async def test_errors_are_not_cached() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
     source.error = Transient("away")
@@ -65,7 +65,7 @@ async def test_errors_are_not_kept() -> None:
     assert await cache.get("a", source.ask) == 2
 
 
-async def test_error_is_told_to_all_who_wait_and_asked_once() -> None:
+async def test_error_is_raised_to_all_waiting_callers_after_one_call() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
     source.gate.clear()
@@ -80,7 +80,7 @@ async def test_error_is_told_to_all_who_wait_and_asked_once() -> None:
     assert await cache.get("a", source.ask) == 2
 
 
-async def test_one_who_asked_and_left_leaves_the_question_to_the_next() -> None:
+async def test_cancelled_caller_leaves_the_call_to_the_next() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
     source.gate.clear()
@@ -91,7 +91,7 @@ async def test_one_who_asked_and_left_leaves_the_question_to_the_next() -> None:
     assert await second == 2
 
 
-async def test_false_answers_do_not_push_out_true_ones() -> None:
+async def test_falsy_answers_do_not_evict_truthy_ones() -> None:
     clock, answers = VirtualClock(), {"good": 1}
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0, size=3)
     asked: list[str] = []
@@ -111,7 +111,7 @@ async def test_false_answers_do_not_push_out_true_ones() -> None:
     assert (await get("good"), asked) == (1, [])
 
 
-async def test_it_does_not_grow_without_end() -> None:
+async def test_cache_is_bounded() -> None:
     clock, source = VirtualClock(), Source()
     cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0, size=3)
     for name in "abcde":

@@ -94,7 +94,7 @@ class Pki:
 
 
 class NodeWorld(World):
-    """Everything behind the server; nobody is allowed anything until ``reviews.rights`` says so."""
+    """Everything behind the server; no user is allowed anything until ``reviews.rights`` grants it."""
 
     def __init__(self, base: Path, pki: Pki) -> None:
         super().__init__(base)

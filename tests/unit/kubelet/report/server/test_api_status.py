@@ -23,10 +23,10 @@ def test_errors(error: PykubeletError, code: int, reason: str) -> None:
     assert (status.api_version, status.kind, status.status, status.details) == ("v1", "Status", "Failure", None)
 
 
-def test_the_time_to_come_back() -> None:
+def test_retry_after_becomes_a_status_detail() -> None:
     assert error_status(Transient("m", retry_after=2.6)).details == StatusDetails(retry_after_seconds=3)
     assert error_status(Transient("m", retry_after=0.1)).details == StatusDetails(retry_after_seconds=1)
 
 
-def test_an_unheard_of_code() -> None:
+def test_unknown_code_has_no_reason() -> None:
     assert failure(418, "teapot").reason == ""

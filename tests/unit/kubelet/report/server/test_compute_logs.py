@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.kubelet.report.server.compute_logs import choose_attempt, container_name, may_go_on
+from pykubelet.kubelet.report.server.compute_logs import choose_attempt, container_name, may_write_more
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, container, pod, sidecar, with_meta
@@ -59,7 +59,7 @@ def test_the_only_container_need_not_be_named() -> None:
         ("wait<1", [4, 3], True, 4),
     ],
 )
-def test_the_attempt(word: str, attempts: list[int], previous: bool, expected: int) -> None:
+def test_choose_attempt_by_container_state(word: str, attempts: list[int], previous: bool, expected: int) -> None:
     assert choose_attempt(with_status(pod(), word), "app", attempts, previous=previous) == expected
 
 
@@ -68,11 +68,13 @@ def test_the_attempt(word: str, attempts: list[int], previous: bool, expected: i
     [
         ("wait", [], False, Invalid, 'container "app" in pod "web" is waiting to start: ErrImagePull'),
         ("run", [0], True, Invalid, 'previous terminated container "app" in pod "web" not found'),
-        ("run<1", [3], True, NotFound, "not there any more"),
-        ("run", [], False, NotFound, "not there any more"),
+        ("run<1", [3], True, NotFound, "no longer exists"),
+        ("run", [], False, NotFound, "no longer exists"),
     ],
 )
-def test_no_attempt(word: str, attempts: list[int], previous: bool, error: type[Exception], match: str) -> None:
+def test_choose_attempt_without_a_log_raises(
+    word: str, attempts: list[int], previous: bool, error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         choose_attempt(with_status(pod(), word), "app", attempts, previous=previous)
 
@@ -90,17 +92,17 @@ def test_no_attempt(word: str, attempts: list[int], previous: bool, error: type[
         ("", "Always", True),
     ],
 )
-def test_more_is_to_come(word: str, policy: str, expected: bool) -> None:
-    assert may_go_on(with_status(pod(restart_policy=policy), word), "app") is expected
+def test_may_write_more_by_container_state(word: str, policy: str, expected: bool) -> None:
+    assert may_write_more(with_status(pod(restart_policy=policy), word), "app") is expected
 
 
-def test_an_end_that_is_no_end_of_the_container() -> None:
-    assert not may_go_on(None, "app")
-    assert not may_go_on(with_status(pod(), "run", phase="Failed"), "app")
+def test_may_write_more_of_ended_and_deleted_pods() -> None:
+    assert not may_write_more(None, "app")
+    assert not may_write_more(with_status(pod(), "run", phase="Failed"), "app")
     deleted = with_meta(pod(), deletion_timestamp=time_from_unix(NOW))
-    assert may_go_on(with_status(deleted, "run"), "app")
-    assert not may_go_on(with_status(deleted, "1"), "app")
-    assert not may_go_on(pod(), "stranger")
+    assert may_write_more(with_status(deleted, "run"), "app")
+    assert not may_write_more(with_status(deleted, "1"), "app")
+    assert not may_write_more(pod(), "unknown")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_an_end_that_is_no_end_of_the_container() -> None:
         ("debug", "run", True),
     ],
 )
-def test_other_kinds(name: str, word: str, expected: bool) -> None:
+def test_may_write_more_of_init_and_ephemeral_containers(name: str, word: str, expected: bool) -> None:
     debug = core.EphemeralContainer(name="debug", image="busybox")
     value = pod(init=[container("i"), sidecar("s")], ephemeral=[debug])
-    assert may_go_on(with_status(value, word, name), name) is expected
+    assert may_write_more(with_status(value, word, name), name) is expected

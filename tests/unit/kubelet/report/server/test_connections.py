@@ -4,40 +4,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.report.server.connections import Closed, Connections, Held, source_of
+from pykubelet.kubelet.report.server.connections import CloseReason, ConnectionRecord, Connections, source_of
 from pykubelet.kubelet.report.server.limits import ConnectionLimits
 
 
 class Rig:
     """Connections by name, and what became of them."""
 
-    def __init__(self, total: int = 6, strangers: int = 4, per_source: int = 3) -> None:
-        self.reasons: list[Closed] = []
+    def __init__(self, total: int = 6, untrusted: int = 4, per_source: int = 3) -> None:
+        self.reasons: list[CloseReason] = []
         self.closed: list[str] = []
-        self.connections = Connections(ConnectionLimits(total, strangers, per_source), self.reasons.append)
+        self.connections = Connections(ConnectionLimits(total, untrusted, per_source), self.reasons.append)
 
-    def come(self, name: str, source: str = "10.0.0.1", *, proven: bool = False, busy: bool = False) -> Held:
-        held = Held(source, lambda: self.closed.append(name))
-        if self.connections.admit(held):
-            held.proven = proven
+    def come(
+        self, name: str, source: str = "10.0.0.1", *, trusted: bool = False, busy: bool = False
+    ) -> ConnectionRecord:
+        record = ConnectionRecord(source, lambda: self.closed.append(name))
+        if self.connections.admit(record):
+            record.trusted = trusted
             if busy:
-                self.connections.begin(held)
-            elif proven:
-                self.connections.begin(held)
-                self.connections.end(held)
+                self.connections.begin(record)
+            elif trusted:
+                self.connections.begin(record)
+                self.connections.end(record)
         else:
             self.closed.append(f"{name} refused")
-        return held
+        return record
 
 
-def test_one_more_from_a_source_with_too_many_closes_its_oldest() -> None:
+def test_connection_beyond_the_source_limit_closes_the_oldest_of_that_source() -> None:
     rig = Rig()
     for name in ("a", "b", "c", "d"):
         rig.come(name)
-    assert (rig.closed, rig.reasons) == (["a"], [Closed.EVICTED])
+    assert (rig.closed, rig.reasons) == (["a"], [CloseReason.EVICTED])
 
 
-def test_one_more_stranger_closes_the_oldest_of_the_source_with_most() -> None:
+def test_connection_beyond_the_untrusted_limit_closes_the_oldest_of_the_busiest_source() -> None:
     rig = Rig()
     rig.come("admin", "10.0.0.9")
     for name in ("a", "b", "c"):
@@ -46,7 +48,7 @@ def test_one_more_stranger_closes_the_oldest_of_the_source_with_most() -> None:
     assert rig.closed == ["a"]
 
 
-def test_stranger_that_is_being_served_is_closed_after_the_idle_ones() -> None:
+def test_busy_untrusted_connection_is_closed_after_the_idle_ones() -> None:
     rig = Rig()
     rig.come("a", busy=True)
     for name in ("b", "c", "d"):
@@ -54,21 +56,21 @@ def test_stranger_that_is_being_served_is_closed_after_the_idle_ones() -> None:
     assert rig.closed == ["b"]
 
 
-def test_strangers_never_close_a_proven_connection_while_there_is_room() -> None:
+def test_untrusted_connections_below_the_total_limit_evict_no_trusted_one() -> None:
     rig = Rig()
     for name in ("x", "y"):
-        rig.come(name, proven=True)
+        rig.come(name, trusted=True)
     for number in range(20):
         rig.come(f"s{number}", source=f"10.0.1.{number}")
     assert rig.closed == [f"s{number}" for number in range(16)]
 
 
-def test_full_server_closes_the_proven_connection_that_was_idle_longest() -> None:
+def test_full_server_closes_the_longest_idle_trusted_connection() -> None:
     rig = Rig()
-    first = rig.come("first", proven=True)
-    rig.come("busy", proven=True, busy=True)
+    first = rig.come("first", trusted=True)
+    rig.come("busy", trusted=True, busy=True)
     for name in ("c", "d", "e", "f"):
-        rig.come(name, proven=True)
+        rig.come(name, trusted=True)
     rig.connections.begin(first)
     rig.connections.end(first)
     rig.come("new")
@@ -76,15 +78,15 @@ def test_full_server_closes_the_proven_connection_that_was_idle_longest() -> Non
     assert len(rig.connections) == 6
 
 
-def test_full_server_without_an_idle_connection_refuses() -> None:
+def test_full_server_without_an_idle_connection_rejects() -> None:
     rig = Rig()
     for number in range(6):
-        rig.come(f"{number}", proven=True, busy=True)
+        rig.come(f"{number}", trusted=True, busy=True)
     rig.come("new")
-    assert (rig.closed, rig.reasons) == (["new refused"], [Closed.REFUSED])
+    assert (rig.closed, rig.reasons) == (["new refused"], [CloseReason.REFUSED])
 
 
-def test_connection_that_ended_by_itself_makes_room() -> None:
+def test_ended_connection_frees_its_place() -> None:
     rig = Rig()
     ended = rig.come("a")
     for name in ("b", "c"):
@@ -97,41 +99,43 @@ def test_connection_that_ended_by_itself_makes_room() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["come", "prove", "begin", "end", "forget"]), st.integers(0, 30), st.integers(0, 3)),
+        st.tuples(
+            st.sampled_from(["come", "mark_trusted", "begin", "end", "forget"]), st.integers(0, 30), st.integers(0, 3)
+        ),
         max_size=200,
     )
 )
-def test_limits_hold_and_proven_busy_connections_are_never_closed(steps: list[tuple[str, int, int]]) -> None:
+def test_limits_hold_and_busy_trusted_connections_are_never_closed(steps: list[tuple[str, int, int]]) -> None:
     limits = ConnectionLimits(8, 4, 3)
     connections = Connections(limits, lambda _: None)
-    held: list[Held] = []
+    records: list[ConnectionRecord] = []
     closed: set[int] = set()
     for what, index, source in steps:
         if what == "come":
-            number = len(held)
-            held.append(Held(f"10.0.0.{source}", lambda number=number: closed.add(number)))  # type: ignore[misc]
-            if not connections.admit(held[-1]):
+            number = len(records)
+            records.append(ConnectionRecord(f"10.0.0.{source}", lambda number=number: closed.add(number)))  # type: ignore[misc]
+            if not connections.admit(records[-1]):
                 closed.add(number)
                 assert len(connections) == limits.total
-        elif held:
-            chosen = index % len(held)
+        elif records:
+            chosen = index % len(records)
             if chosen in closed:
                 continue
             match what:
-                case "prove":
-                    held[chosen].proven = True
+                case "mark_trusted":
+                    records[chosen].trusted = True
                 case "begin":
-                    connections.begin(held[chosen])
+                    connections.begin(records[chosen])
                 case "end":
-                    connections.end(held[chosen])
+                    connections.end(records[chosen])
                 case _:
-                    connections.forget(held[chosen])
+                    connections.forget(records[chosen])
                     closed.add(chosen)
-        protected = {n for n, each in enumerate(held) if each.proven and each.busy and n not in closed}
+        protected = {n for n, each in enumerate(records) if each.trusted and each.busy and n not in closed}
         before = set(closed)
         assert len(connections) <= limits.total
-        strangers = [each for n, each in enumerate(held) if n not in closed and not each.proven]
-        assert len(strangers) <= limits.strangers
+        untrusted = [each for n, each in enumerate(records) if n not in closed and not each.trusted]
+        assert len(untrusted) <= limits.untrusted
         assert not protected & (closed - before)
 
 
@@ -148,5 +152,5 @@ def test_limits_hold_and_proven_busy_connections_are_never_closed(steps: list[tu
         (("nonsense", 1), "local"),
     ],
 )
-def test_source_is_what_one_client_cannot_choose(peer: object, source: str) -> None:
+def test_source_ignores_address_bits_that_a_client_can_choose(peer: object, source: str) -> None:
     assert source_of(peer) == source

@@ -1,39 +1,40 @@
 import pytest
 
-from pykubelet.kubelet.report.server.decide_kind import Kind, request_kind
+from pykubelet.kubelet.report.server.decide_kind import RequestKind, request_kind
 
 
 @pytest.mark.parametrize(
     ("pattern", "watch", "kind"),
     [
-        ("/healthz", False, Kind.HEALTH),
-        ("/healthz/{name}", False, Kind.HEALTH),
-        ("/pykubelet/v1/healthz", False, Kind.HEALTH),
-        ("/exec/{namespace}/{pod}/{container}", False, Kind.STREAM),
-        ("/attach/{namespace}/{pod}/{uid}/{container}", False, Kind.STREAM),
-        ("/portForward/{namespace}/{pod}", False, Kind.STREAM),
-        ("/run/{namespace}/{pod}/{container}", False, Kind.COMMAND),
-        ("/containerLogs/{namespace}/{pod}/{container}", False, Kind.STREAM),
-        ("/logs/{path}", False, Kind.STREAM),
-        ("/checkpoint/{namespace}/{pod}/{container}", False, Kind.COMMAND),
-        ("/api/v1/namespaces/{namespace}/pods/{name}/log", False, Kind.STREAM),
-        ("/api/v1/namespaces/{namespace}/pods/{name}/portforward", False, Kind.STREAM),
-        ("/api/v1/pods", True, Kind.STREAM),
-        ("/api/v1/pods", False, Kind.SHORT),
-        ("/pods", True, Kind.SHORT),
-        ("/healthzx", False, Kind.SHORT),
-        ("/metrics/cadvisor", False, Kind.SHORT),
-        ("/stats/summary", False, Kind.SHORT),
-        ("/debug/pprof/{name}", False, Kind.SHORT),
-        (None, True, Kind.SHORT),
+        ("/healthz", False, RequestKind.HEALTH),
+        ("/healthz/{name}", False, RequestKind.HEALTH),
+        ("/pykubelet/v1/healthz", False, RequestKind.HEALTH),
+        ("/exec/{namespace}/{pod}/{container}", False, RequestKind.STREAM),
+        ("/attach/{namespace}/{pod}/{uid}/{container}", False, RequestKind.STREAM),
+        ("/portForward/{namespace}/{pod}", False, RequestKind.STREAM),
+        ("/run/{namespace}/{pod}/{container}", False, RequestKind.COMMAND),
+        ("/containerLogs/{namespace}/{pod}/{container}", False, RequestKind.STREAM),
+        ("/logs/{path}", False, RequestKind.STREAM),
+        ("/checkpoint/{namespace}/{pod}/{container}", False, RequestKind.COMMAND),
+        ("/api/v1/namespaces/{namespace}/pods/{name}/log", False, RequestKind.STREAM),
+        ("/api/v1/namespaces/{namespace}/pods/{name}/portforward", False, RequestKind.STREAM),
+        ("/api/v1/pods", True, RequestKind.STREAM),
+        ("/api/v1/pods", False, RequestKind.SHORT),
+        ("/pods", True, RequestKind.SHORT),
+        ("/healthzx", False, RequestKind.SHORT),
+        ("/metrics/cadvisor", False, RequestKind.SHORT),
+        ("/stats/summary", False, RequestKind.SHORT),
+        ("/debug/pprof/{name}", False, RequestKind.SHORT),
+        (None, True, RequestKind.SHORT),
     ],
 )
-def test_kind_of_a_request_by_its_route(pattern: str | None, watch: bool, kind: Kind) -> None:
+def test_kind_of_a_request_by_its_route(pattern: str | None, watch: bool, kind: RequestKind) -> None:
     assert request_kind(pattern, watch=watch) is kind
 
 
 @pytest.mark.parametrize(
-    ("pattern", "kind"), [("/logs/", Kind.COMMAND), ("/logs/{path}", Kind.COMMAND), ("/pods", Kind.SHORT)]
+    ("pattern", "kind"),
+    [("/logs/", RequestKind.COMMAND), ("/logs/{path}", RequestKind.COMMAND), ("/pods", RequestKind.SHORT)],
 )
-def test_kind_of_a_log_query(pattern: str, kind: Kind) -> None:
+def test_kind_of_a_log_query(pattern: str, kind: RequestKind) -> None:
     assert request_kind(pattern, log_query=True) is kind

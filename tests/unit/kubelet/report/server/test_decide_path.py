@@ -32,9 +32,9 @@ def test_target_in_normal_form_is_accepted(target: str) -> None:
 @pytest.mark.parametrize(
     ("target", "fault"),
     [
-        ("/%65xec/ns/web/app", "%65 is the encoding of 'e'"),
-        ("/ex%45c/ns/web/app", "%45 is the encoding of 'E'"),
-        ("/logs/%2e%2e/exec", "%2e is the encoding of '.'"),
+        ("/%65xec/ns/web/app", "%65, the encoding of 'e'"),
+        ("/ex%45c/ns/web/app", "%45, the encoding of 'E'"),
+        ("/logs/%2e%2e/exec", "%2e, the encoding of '.'"),
         ("/%2Fpods", "encoded slash"),
         ("/x%2fpods", "encoded slash"),
         ("/x%5Cpods", "encoded slash"),

@@ -12,7 +12,7 @@ from aiohttp import web
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.report.server.binding import bind
-from pykubelet.kubelet.report.server.connections import Closed
+from pykubelet.kubelet.report.server.connections import CloseReason
 from pykubelet.kubelet.report.server.limits import ConnectionLimits
 from pykubelet.kubelet.report.server.listener import Listener
 from pykubelet.testing.wait import until
@@ -20,14 +20,14 @@ from pykubelet.testing.wait import until
 
 @asynccontextmanager
 async def listening(
-    strangers: int = 10, first_request: float = 10.0, closed: list[Closed] | None = None
+    untrusted: int = 10, first_request: float = 10.0, closed: list[CloseReason] | None = None
 ) -> AsyncIterator[tuple[Listener, int]]:
     """A server that says hello, for the block."""
-    limits = ConnectionLimits(strangers * 2, strangers, strangers, first_request=first_request)
+    limits = ConnectionLimits(untrusted * 2, untrusted, untrusted, first_request=first_request)
     listener = Listener(limits, SystemClock(), None, (closed if closed is not None else []).append)
 
     async def hello(request: web.BaseRequest) -> web.Response:
-        with listener.serving(request, proven=True):
+        with listener.serving(request, trusted=True):
             return web.Response(text="hello")
 
     server = web.Server(hello)
@@ -67,13 +67,13 @@ async def test_a_request_is_answered() -> None:
         assert (await answer(reader)).startswith(b"HTTP/1.1 200")
 
 
-async def test_who_sends_nothing_is_closed() -> None:
+async def test_silent_connection_is_closed() -> None:
     async with listening(first_request=0.05) as (listener, port), connected(port) as (reader, _):
         assert await answer(reader) == b""
         assert listener.connections == 0
 
 
-async def test_who_sends_a_header_byte_by_byte_is_closed() -> None:
+async def test_slow_first_request_is_closed() -> None:
     async with listening(first_request=0.1) as (_, port), connected(port) as (reader, writer):
         waiting = asyncio.get_running_loop().create_task(answer(reader))
         for byte in b"GET / HTTP/1.1\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaa":
@@ -84,7 +84,7 @@ async def test_who_sends_a_header_byte_by_byte_is_closed() -> None:
         assert await waiting == b""
 
 
-async def test_who_has_sent_a_request_may_stay() -> None:
+async def test_connection_after_its_first_request_stays_open() -> None:
     async with listening(first_request=0.1) as (listener, port), connected(port) as (reader, writer):
         for _ in range(2):
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -93,15 +93,15 @@ async def test_who_has_sent_a_request_may_stay() -> None:
         assert listener.connections == 1
 
 
-async def test_listener_for_one_connection_more_closes_the_oldest_silent_one() -> None:
-    closed: list[Closed] = []
-    async with listening(strangers=2, closed=closed) as (listener, port), connected(port) as (oldest, _):
+async def test_connection_beyond_the_limit_closes_the_oldest_silent_one() -> None:
+    closed: list[CloseReason] = []
+    async with listening(untrusted=2, closed=closed) as (listener, port), connected(port) as (oldest, _):
         await until(lambda: listener.connections == 1)
         async with connected(port), connected(port) as (reader, writer):
             assert await answer(oldest) == b""
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await answer(reader)).startswith(b"HTTP/1.1 200")
-            assert (listener.connections, closed) == (2, [Closed.EVICTED])
+            assert (listener.connections, closed) == (2, [CloseReason.EVICTED])
 
 
 async def test_listener_forgets_connections_that_ended() -> None:
@@ -171,12 +171,12 @@ class Pauses(SystemClock):
         self.pauses += 1
 
 
-def test_an_address_that_cannot_be_had_is_named() -> None:
+def test_unavailable_address_is_named_in_the_error() -> None:
     with bind("127.0.0.1", 0, "a test", "set port") as taken, pytest.raises(Permanent, match=r"for a test .* set port"):
         bind("127.0.0.1", taken.getsockname()[1], "a test", "set port")
 
 
-def test_the_address_of_everything_takes_ipv6_too() -> None:
+def test_wildcard_address_includes_ipv6() -> None:
     with bind("0.0.0.0", 0, "a test", "set port") as taken:
         port = taken.getsockname()[1]
         families = [(socket.AF_INET, "127.0.0.1")]

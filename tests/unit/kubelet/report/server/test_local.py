@@ -146,7 +146,7 @@ async def test_a_watch_goes_on_from_a_list(world: World) -> None:
             assert await watch.next() == ("MODIFIED", "c")
 
 
-async def test_a_version_of_an_agent_before(world: World) -> None:
+async def test_watch_from_a_version_of_an_earlier_agent_is_expired(world: World) -> None:
     async with serving(world) as served, served.get(f"{PODS}?watch=true&resourceVersion=5") as response:
         assert (response.status, (await response.json())["reason"]) == (410, "Expired")
 
@@ -230,7 +230,7 @@ async def test_the_timeline(world: World) -> None:
             assert response.status == 404
 
 
-async def test_what_other_stages_tell(world: World) -> None:
+async def test_problems_images_and_objects_of_other_stages_are_served(world: World) -> None:
     world.set(running())
     async with serving(world) as served:
         (image,) = (await answer(served, "/pykubelet/v1/images"))["items"]
@@ -292,7 +292,7 @@ async def test_errors_are_status_objects(world: World, method: str, path: str, c
     assert status["message"]
 
 
-async def test_a_runtime_that_is_away(world: World) -> None:
+async def test_unavailable_runtime_gives_503(world: World) -> None:
     world.node.runtime_down = True
     async with serving(world) as served, served.get("/pykubelet/v1/images") as response:
         assert (response.status, response.headers["Retry-After"]) == (503, "2")
@@ -329,7 +329,7 @@ async def test_requests_are_measured_by_route(world: World) -> None:
         assert f"kubelet_http_inflight_requests{{{labels.replace('{}', path)}}} 0.0" in text
 
 
-async def test_a_second_agent_on_the_socket(world: World) -> None:
+async def test_second_agent_on_the_same_socket_is_rejected(world: World) -> None:
     async with serving(world) as served:
         with pytest.raises(Conflict, match="another agent"):
             await LocalServer(world.config, world.deps).run()

@@ -38,7 +38,7 @@ def test_attempts(tmp_path: Path, directory: Path) -> None:
     assert logs(tmp_path).attempts() == [10, 2, 0]
 
 
-def test_there_is_no_directory(tmp_path: Path) -> None:
+def test_missing_directory_has_no_attempts(tmp_path: Path) -> None:
     (tmp_path / "pods").mkdir()
     assert logs(tmp_path).attempts() == []
     with pytest.raises(NotFound):
@@ -56,7 +56,7 @@ def test_reading(tmp_path: Path, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["secret", "other pod", "inside", "fifo", "directory", "device"])
-def test_what_is_no_regular_file_is_refused(tmp_path: Path, directory: Path, kind: str) -> None:
+def test_non_regular_file_is_rejected(tmp_path: Path, directory: Path, kind: str) -> None:
     target = directory / "0.log"
     other = tmp_path / "pods" / "ns_db_uid-2" / "app"
     other.mkdir(parents=True)
@@ -79,7 +79,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path, directory: Path, kin
         logs(tmp_path).open(0)
 
 
-def test_a_link_on_the_way_is_refused(tmp_path: Path) -> None:
+def test_symlink_in_the_path_is_rejected(tmp_path: Path) -> None:
     real = tmp_path / "elsewhere" / "app"
     real.mkdir(parents=True)
     (real / "0.log").write_bytes(raw("a"))
@@ -133,7 +133,9 @@ def test_the_tail_of_an_empty_or_unfinished_file(tmp_path: Path, directory: Path
     sizes=st.lists(st.one_of(st.integers(0, 50), st.sampled_from([70_000, 140_000])), max_size=20),
     lines=st.integers(0, 25),
 )
-def test_the_tail_is_that_of_the_whole(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], lines: int) -> None:
+def test_tail_equals_the_end_of_the_whole_log(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], lines: int
+) -> None:
     base = tmp_path_factory.mktemp("tail")
     path = base / "pods" / "ns_web_uid-1" / "app"
     path.mkdir(parents=True)
@@ -152,7 +154,7 @@ def test_a_hostile_line_without_end_is_skipped(tmp_path: Path, directory: Path) 
         assert texts(file) == ["b"]
 
 
-def test_a_truncated_file_is_read_anew(tmp_path: Path, directory: Path) -> None:
+def test_truncated_file_is_read_from_the_start(tmp_path: Path, directory: Path) -> None:
     path = directory / "0.log"
     path.write_bytes(raw("a") + raw("long" * 50))
     with logs(tmp_path).open(0) as file:

@@ -71,7 +71,7 @@ async def test_the_run_before(tmp_path: Path) -> None:
         ("", "/api/v1/namespaces/ns/pods/none/log", 404, 'pods "none" not found'),
         ("container=x", LOG, 400, "container x is not valid for pod web"),
         ("tailLines=x", LOG, 400, "tailLines"),
-        ("", LOG, 404, "not there any more"),
+        ("", LOG, 404, "no longer exists"),
     ],
 )
 async def test_refusals(tmp_path: Path, query: str, path: str, code: int, message: str) -> None:

@@ -23,7 +23,7 @@ class World:
         return [(p.metadata.name, p.status.phase) for p in self.view.list()]
 
 
-def test_a_wanted_pod_is_pending_until_it_has_a_status() -> None:
+def test_desired_pod_without_status_is_pending() -> None:
     world = World()
     world.wanted = [pod()]
     world.view.refresh()
@@ -39,7 +39,7 @@ def test_a_wanted_pod_is_pending_until_it_has_a_status() -> None:
     assert world.shown() == []
 
 
-def test_a_pod_that_was_never_taken_up_goes_when_it_is_not_wanted() -> None:
+def test_undesired_pod_without_status_is_removed() -> None:
     world = World()
     world.wanted = [pod()]
     world.view.refresh()
@@ -62,7 +62,7 @@ async def test_changes_can_be_watched_and_carry_versions() -> None:
         assert [c.deleted for c in await watch.take()] == [True]
 
 
-def test_versions_do_not_begin_anew_with_the_agent() -> None:
+def test_versions_keep_growing_across_agent_restarts() -> None:
     world = World()
     assert world.view.table.version == int(NOW * 1000)
 
@@ -78,7 +78,7 @@ def test_pods_are_sorted_and_found_by_name() -> None:
     assert world.view.get(PodUID("none")) is None
 
 
-def test_of_two_incarnations_the_one_that_lives_is_found() -> None:
+def test_find_prefers_the_running_incarnation() -> None:
     world = World()
     world.statuses.set(with_meta(pod(), uid="new"), RUNNING)
     dying = with_meta(pod(), uid="old", deletion_timestamp=time_from_unix(NOW))

@@ -23,7 +23,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_it_listens_in_a_private_directory_and_goes_away(tmp_path: Path) -> None:
+def test_socket_is_in_a_private_directory_and_removed_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "run" / "agent.sock"
     with listening(path):
         assert connects(path)
@@ -31,14 +31,14 @@ def test_it_listens_in_a_private_directory_and_goes_away(tmp_path: Path) -> None
     assert not path.exists()
 
 
-def test_an_open_directory_is_closed(tmp_path: Path) -> None:
+def test_directory_permissions_are_restricted(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     directory.mkdir(mode=0o755)
     with listening(directory / "agent.sock"):
         assert mode(directory) == 0o700
 
 
-def test_what_a_dead_agent_left_is_replaced(tmp_path: Path) -> None:
+def test_stale_socket_of_a_dead_agent_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "agent.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -57,15 +57,15 @@ def test_two_agents_cannot_share_a_socket(tmp_path: Path) -> None:
         assert connects(path)
 
 
-def test_paths_that_cannot_be(tmp_path: Path) -> None:
+def test_unusable_socket_paths_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="longer than"), listening(tmp_path / ("x" * 120)):
         raise AssertionError
     (tmp_path / "file").touch()
-    with pytest.raises(Invalid, match="cannot make the directory"), listening(tmp_path / "file" / "sub" / "a.sock"):
+    with pytest.raises(Invalid, match="cannot create the directory"), listening(tmp_path / "file" / "sub" / "a.sock"):
         raise AssertionError
 
 
-def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+def test_symlinked_lock_file_is_rejected(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("keep me")
     directory = tmp_path / "run"

@@ -14,8 +14,8 @@ from pykubelet.apiclient import ApiClient, ClusterConfig, PatchKind
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.status import StatusManager
-from pykubelet.kubelet.report.status.apiserver import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.report.status.decide_delivery import PATIENCE
+from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins

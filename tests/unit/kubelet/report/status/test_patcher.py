@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from pykubelet.apiclient.resources import PODS
 from pykubelet.kubelet.report.status import StatusManager
-from pykubelet.kubelet.report.status.apiserver import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.report.status.compute_patch import ours, status_patch
+from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins

@@ -1,4 +1,4 @@
-"""What the node's server needs of others."""
+"""Configuration of the kubelet API server, and the interfaces that it needs from others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from typing import Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.nodeserver.types import AuthConfig, CertFiles, TlsConfig
+from pykubelet.kubelet.report.server.interfaces import HealthCheck, HttpMeter, Streams
 from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.report.server.pods_view import PodsView
-from pykubelet.kubelet.report.server.ports import HealthCheck, HttpMeter, Streams
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.usage import Readings
@@ -20,62 +20,62 @@ from pykubelet.models.core_v1 import Pod
 
 
 class ReviewApi(Protocol):
-    """Two calls of the API server. Raise the errors of ``base.errors``; Transient ones are tried again."""
+    """Review calls of the API server. Raise the errors of ``base.errors``; Transient ones are retried."""
 
     async def create_token_review(self, review: TokenReview) -> TokenReview:
-        """Whose token it is."""
+        """Ask which user a token belongs to."""
 
     async def create_subject_access_review(self, review: SubjectAccessReview) -> SubjectAccessReview:
-        """Whether somebody may do something."""
+        """Ask whether a user may perform an action."""
 
 
 class NodeRuntime(Streams, Protocol):
-    """The container runtime, as far as the server reaches it. All raise the errors of ``base.errors``."""
+    """The container runtime, as far as this server uses it. All methods raise the errors of ``base.errors``."""
 
     async def run(self, container: ContainerID, command: Sequence[str]) -> tuple[int, bytes]:
-        """The exit code and the output of a command."""
+        """Run a command; return its exit code and output."""
 
     async def checkpoint(self, container: ContainerID, archive: Path, timeout: Seconds) -> None:
-        """Write the container's state into an archive; Unsupported by most runtimes."""
+        """Write a checkpoint of the container into an archive; most runtimes raise Unsupported."""
 
     async def running_pods(self) -> Sequence[Pod]:
-        """What runs, by the runtime alone: names, uids, container names and images."""
+        """Return the running pods as only the runtime knows them: names, uids, container names and images."""
 
 
 class StatsSource(Protocol):
-    """Usage figures, measured when they are asked for."""
+    """Usage figures, measured at each call."""
 
     async def summary(self, *, only_cpu_and_memory: bool = False) -> Summary:
-        """The Summary API's answer."""
+        """Return the answer of the Summary API."""
 
     async def readings(self, *, full: bool = True) -> Readings:
-        """Every cgroup; ``full`` with limits, I/O, processes and file systems."""
+        """Return the usage of every cgroup; ``full`` adds limits, I/O, processes and file systems."""
 
 
-class OwnMetrics(Protocol):
+class AgentMetrics(Protocol):
     """The agent's own metrics."""
 
     def render(self) -> bytes:
-        """The text of /metrics."""
+        """Return the text of /metrics."""
 
     def render_probes(self) -> bytes:
-        """The text of /metrics/probes."""
+        """Return the text of /metrics/probes."""
 
     def websocket_streamed(self, subresource: str) -> None:
-        """An exec, attach or port-forward came over a WebSocket of the newest protocol."""
+        """Count an exec, attach or port-forward over a WebSocket of the newest protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeServerConfig:
-    """Where the server listens and what it offers; names and defaults of KubeletConfiguration."""
+    """Where the server listens and what it serves; names and defaults are those of KubeletConfiguration."""
 
     node_name: str
     address: str = "0.0.0.0"
     port: int = 10250
     read_only_port: int = 0
-    """Plain HTTP, without authentication, for reading only; 0: off."""
+    """Plain HTTP without authentication, for reading only; 0: off."""
     addresses: tuple[str, ...] = ()
-    """The node's own, for the certificate that it signs itself where it is given none."""
+    """The node's addresses, for the self-signed certificate that is used where no other is configured."""
     pki_dir: Path = Path("/var/lib/pykubelet/pki")
     tls: TlsConfig = field(default_factory=TlsConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
@@ -83,34 +83,34 @@ class NodeServerConfig:
     node_logs_dir: Path = Path("/var/log")
     checkpoints_dir: Path = Path("/var/lib/pykubelet/checkpoints")
     debugging_handlers: bool = True
-    """Logs, exec, attach, port-forward and run; without: 405."""
+    """Serve logs, exec, attach, port-forward and run; if False they answer 405."""
     system_log_handler: bool = True
-    """Files below ``node_logs_dir``."""
+    """Serve files below ``node_logs_dir``."""
     system_log_query: bool = False
-    """Queries for the logs of services there, and in the journal."""
+    """Serve queries for the logs of services, from that directory and the journal."""
     profiling_handler: bool = True
     debug_flags_handler: bool = True
-    connections: ConnectionLimits = ConnectionLimits(total=512, strangers=128, strangers_per_source=96)
+    connections: ConnectionLimits = ConnectionLimits(total=512, untrusted=128, untrusted_per_source=96)
     slots: SlotLimits = SlotLimits(short=96, short_per_user=64, streams=256, streams_per_user=224)
-    """Fewer in all than the connections beside strangers, so that a proven client can always open one more."""
+    """Fewer streams in total than trusted connections, so that a trusted client can always open one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeServerDeps:
-    """All that the server acts through."""
+    """Everything that the server acts through."""
 
     pods: PodsView
     runtime: NodeRuntime
     stats: StatsSource
-    metrics: OwnMetrics
+    metrics: AgentMetrics
     meter: HttpMeter
     checks: Mapping[str, HealthCheck]
     configuration: Callable[[], Mapping[str, object]]
     """The KubeletConfiguration in force, as plain values."""
     flags: Callable[[], Mapping[str, str]]
-    """The command line's, with their defaults."""
+    """The command line flags, with their defaults."""
     certificate: Callable[[], CertFiles | None]
-    """The files of the serving certificate now, asked at each connection; None: there is none (yet)."""
+    """Returns the serving certificate's files, called for each connection; None: there is none (yet)."""
     reviews: ReviewApi | None
-    """None: no API server."""
+    """None: there is no API server."""
     clock: Clock

@@ -8,7 +8,7 @@ import pytest
 from pykubelet.apiclient import RateLimit
 from pykubelet.apiclient.resources import EVENTS
 from pykubelet.kubelet.report.events import EventLog
-from pykubelet.kubelet.report.events.apiserver import EventSink
+from pykubelet.kubelet.report.events.sink import EventSink
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault

@@ -7,7 +7,7 @@ from pykubelet.kubelet.types.work import StoragePlugin
 _STATUS = {False: "success", True: "fail-unknown"}
 
 
-class WorkCounts:
+class OperationMetrics:
     """Called from any thread; the instruments have locks of their own."""
 
     def __init__(self, instruments: Instruments) -> None:

@@ -1,4 +1,4 @@
-"""Endpoints that the configuration has switched off."""
+"""Handlers of endpoints that the configuration disables."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -18,13 +18,13 @@ _OFF: Final = (
 
 
 def disabled_routes() -> Sequence[web.RouteDef]:
-    """Instead of all that ``enableDebuggingHandlers`` switches off."""
-    handler = refuse("Debug endpoints are disabled.")
+    """Return routes that replace everything that ``enableDebuggingHandlers`` disables."""
+    handler = disabled_handler("Debug endpoints are disabled.")
     return [web.route("*", f"{path}{{rest:.*}}", handler) for path in _OFF]
 
 
-def refuse(text: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """A handler that answers 405."""
+def disabled_handler(text: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Return a handler that answers 405 with a text."""
 
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.Response(status=405, text=f"{text}\n")

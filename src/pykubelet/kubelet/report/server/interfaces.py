@@ -1,4 +1,4 @@
-"""What the servers need of others."""
+"""Configurations of the local API and health servers, and the interfaces that they need from others."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,60 +23,62 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.stats import Summary
 
 HealthCheck = Callable[[], str | None]
-"""Gives what is wrong, or None."""
+"""Returns the reason of a failure; None: healthy."""
 
 
 class Node(Protocol):
-    """What the other stages know, for the agent's own paths."""
+    """State of other stages, for the agent's own paths (``/pykubelet/v1``)."""
 
     async def images(self) -> Sequence[ImageView]:
-        """Images of the runtime; raises Transient when it does not answer."""
+        """Return the images of the runtime. Transient: the runtime is not responding."""
 
     def problems(self) -> Sequence[ProblemView]:
-        """What is wrong now: manifests that could not be read, pods that cannot start, a runtime that is away."""
+        """Return present problems: unreadable manifests, pods that cannot start, an unavailable runtime."""
 
     def journal(self, uid: PodUID) -> Sequence[JournalView]:
-        """Decisions about a pod, oldest first."""
+        """Return the decisions about a pod, oldest first."""
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
-        """The pod's starts; None if none was seen."""
+        """Return the pod's starts; None if none was recorded."""
 
     def objects(self) -> Sequence[ObjectView]:
-        """ConfigMaps and Secrets that manifests define."""
+        """Return the ConfigMaps and Secrets that manifests define."""
 
     def version(self) -> VersionView:
-        """Who is running."""
+        """Return the versions of the agent and the runtime."""
 
 
 class Streams(Protocol):
-    """The runtime's streaming server. All raise the errors of ``base.errors``."""
+    """The runtime's streaming server. All methods raise the errors of ``base.errors``."""
 
     async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
-        """A one-time URL that runs the command when it is connected to."""
+        """Return a one-time URL that runs the command when a client connects."""
 
     async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
-        """A one-time URL that is connected to the container's first process."""
+        """Return a one-time URL that attaches to the container's first process."""
 
     async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
-        """A one-time URL that leads to ports of the pod; ``ports`` for clients that cannot name them themselves.
-        NotFound: the pod has no sandbox that runs."""
+        """Return a one-time URL that forwards to ports of the pod. NotFound: the pod has no running sandbox.
+
+        ``ports`` is for clients whose protocol cannot name ports.
+        """
 
 
 class HttpMeter(Protocol):
-    """Measures requests (report/metrics)."""
+    """Measures HTTP requests (implemented in ``report/metrics``)."""
 
     def http_request(
         self, method: str, path: str, server_type: str, *, long_running: bool = False
     ) -> AbstractContextManager[None]:
-        """A request is served within the block."""
+        """Measure a request that is served within the block."""
 
     def http_connection_closed(self, server_type: str, reason: str) -> None:
-        """A server closed a connection, or did not take it, to keep its limits."""
+        """Count a connection that a server closed or rejected to keep its limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalDeps:
-    """All that the local API server acts through."""
+    """Everything that the local API server acts through."""
 
     pods: PodsView
     events: EventLog
@@ -86,23 +88,23 @@ class LocalDeps:
     meter: HttpMeter
     clock: Clock
     usage: Callable[[], Awaitable[Summary]]
-    """CPU and memory of the node and its pods, measured now."""
+    """Measures CPU and memory of the node and its pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalConfig:
-    """Where the local API server listens and reads."""
+    """Where the local API server listens, where it reads logs, and its limits."""
 
     socket: Path
-    """Its directory is made with mode 0700 if it is not there."""
+    """Path of the socket; its directory is created with mode 0700 if missing."""
     pod_logs_dir: Path
-    connections: ConnectionLimits = ConnectionLimits(total=640, strangers=64, strangers_per_source=64)
+    connections: ConnectionLimits = ConnectionLimits(total=640, untrusted=64, untrusted_per_source=64)
     slots: SlotLimits = SlotLimits(short=96, short_per_user=96, streams=448, streams_per_user=448)
 
 
 @dataclass(frozen=True, slots=True)
 class HealthDeps:
-    """All that the health server acts through."""
+    """Everything that the health server acts through."""
 
     checks: Mapping[str, HealthCheck]
     render_metrics: Callable[[], bytes]
@@ -113,11 +115,11 @@ class HealthDeps:
 
 @dataclass(frozen=True, slots=True)
 class HealthConfig:
-    """Where the health server listens (``healthzBindAddress``, ``healthzPort``)."""
+    """Where the health server listens (``healthzBindAddress``, ``healthzPort``), and its limits."""
 
     address: str = "127.0.0.1"
     port: int = 10248
     connections: ConnectionLimits = ConnectionLimits(
-        total=128, strangers=64, strangers_per_source=64, first_request=10.0
+        total=128, untrusted=64, untrusted_per_source=64, first_request=10.0
     )
     slots: SlotLimits = SlotLimits(short=32, short_per_user=32, streams=0, streams_per_user=0, deadline=10.0)

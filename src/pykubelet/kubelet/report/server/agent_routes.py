@@ -1,4 +1,4 @@
-"""The agent's own part of the local API: what the Kubernetes API has no words for."""
+"""Routes of the local API below ``/pykubelet/v1``: data that the Kubernetes API has no objects for."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from aiohttp import web
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.own_files import damaged_files
-from pykubelet.kubelet.report.server.ports import LocalDeps
+from pykubelet.kubelet.report.server.interfaces import LocalDeps
 from pykubelet.kubelet.report.server.responses import json_response
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 
@@ -16,14 +16,14 @@ _BASE: Final = "/pykubelet/v1"
 _NAMED: Final = "{namespace}/{name}"
 
 
-class OwnRoutes:
-    """The handlers."""
+class AgentRoutes:
+    """Handlers of the agent's own paths."""
 
     def __init__(self, deps: LocalDeps) -> None:
         self._deps = deps
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """What is served."""
+        """Return the routes."""
         return [
             web.get(f"{_BASE}/timeline/{_NAMED}", self._timeline),
             web.get(f"{_BASE}/journal/{_NAMED}", self._journal),
@@ -39,7 +39,7 @@ class OwnRoutes:
     async def _timeline(self, request: web.Request) -> web.Response:
         view = self._deps.node.timeline(self._uid(request))
         if view is None:
-            raise NotFound(f"no start of pod {_name(request)} was recorded by this run of the agent")
+            raise NotFound(f"no start recorded for pod {_name(request)} since the agent started")
         return json_response(view)
 
     async def _journal(self, request: web.Request) -> web.Response:
@@ -72,7 +72,7 @@ class OwnRoutes:
     def _uid(self, request: web.Request) -> PodUID:
         pod = self._deps.pods.find(request.match_info["namespace"], request.match_info["name"])
         if pod is None:
-            raise NotFound(f"there is no pod {_name(request)}")
+            raise NotFound(f"pod {_name(request)} not found")
         return ref_of(pod).uid
 
 
