@@ -95,7 +95,7 @@ class Kubelet:
         self.metrics = KubeletMetrics(settings.node_name, self._counts, clock, *asked)
         self.access = open_access(settings, self.objects, self.metrics, clock)
         self.reader: Objects = self.access.objects if self.access is not None else self.objects
-        options = replace(options, observe=self.metrics.runtime_operation, meter=self.metrics.works)
+        options = replace(options, observe=self.metrics.runtime_operation, meter=self.metrics.operations)
         self.cri = CriClient.connect(settings.runtime_endpoint, options)
         self.image_cri = CriClient.connect(settings.image_endpoint or settings.runtime_endpoint, options)
         self.http = HttpGetter()
@@ -104,7 +104,7 @@ class Kubelet:
         cluster = self.access.objects if self.access is not None else None
         hooks, pulled, collected = HookHttp(self.http), self.metrics.image_pulled, self.metrics.image_collected
         told = self.events, self.timeline, clock
-        works = self.metrics.works
+        works = self.metrics.operations
         deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster, works)
         self.actuators = build_actuators(settings, deps)
         self.metrics.cgroup_version(cgroups.detect().version)

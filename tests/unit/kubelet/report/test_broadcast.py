@@ -18,7 +18,7 @@ async def test_values_come_in_order() -> None:
         assert await subscription.take() == [3]
 
 
-async def test_a_newer_value_takes_the_place_of_the_older() -> None:
+async def test_newer_value_replaces_the_pending_one() -> None:
     broadcast: Broadcast[str, int] = Broadcast()
     with broadcast.subscribe() as slow, broadcast.subscribe() as fast:
         broadcast.publish("a", 1)
@@ -29,7 +29,7 @@ async def test_a_newer_value_takes_the_place_of_the_older() -> None:
         assert await fast.take() == [2, 3]
 
 
-async def test_taking_waits() -> None:
+async def test_take_waits_for_a_value() -> None:
     broadcast: Broadcast[str, int] = Broadcast()
     with broadcast.subscribe() as subscription:
         taking = asyncio.ensure_future(subscription.take())
@@ -48,7 +48,7 @@ async def test_unsubscribed_queues_get_nothing() -> None:
 
 
 @given(keys=st.lists(st.integers(0, 20), max_size=60), limit=st.integers(1, 10))
-def test_a_queue_is_bounded_and_has_the_newest(keys: list[int], limit: int) -> None:
+def test_queue_is_bounded_and_keeps_the_newest(keys: list[int], limit: int) -> None:
     subscription: Subscription[int, int] = Subscription(limit)
     for position, key in enumerate(keys):
         subscription.put(key, position)

@@ -25,7 +25,7 @@ def test_values_and_versions() -> None:
     assert [c.created for c in made.changes()] == [102, 101]
 
 
-async def test_deletions_are_told_once_with_the_last_value() -> None:
+async def test_deletion_is_notified_once_with_the_last_value() -> None:
     made = table()
     made.put("a", str)
     with made.subscribe() as watch:
@@ -39,7 +39,7 @@ async def test_deletions_are_told_once_with_the_last_value() -> None:
     assert (made.watchers, made.stalest()) == (0, None)
 
 
-async def test_what_is_forgotten_is_not_told() -> None:
+async def test_forget_does_not_notify() -> None:
     made = table()
     made.put("a", str)
     made.put("b", str)
@@ -70,7 +70,7 @@ def test_changes_since() -> None:
     assert (since(99), since(105)) == (None, None)
 
 
-def test_forgotten_deletions_make_versions_too_old() -> None:
+def test_versions_before_forgotten_deletions_are_too_old() -> None:
     made = table()
     for i in range(600):
         made.put(str(i), str)
@@ -110,5 +110,5 @@ def test_a_list_and_its_watch_give_the_present_state(steps: list[tuple[str, bool
 
 
 @pytest.mark.parametrize("version", [0, -5, 10**12])
-def test_versions_of_others_are_refused(version: int) -> None:
+def test_versions_of_another_run_are_too_old(version: int) -> None:
     assert table().since(version) is None

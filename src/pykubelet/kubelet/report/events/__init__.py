@@ -1,6 +1,7 @@
-"""Events: recorded by all stages, combined and counted, kept in memory for the local API.
+"""Events: recorded by all stages, combined and counted, kept in memory and sent to the API server.
 
-Implements :class:`pykubelet.kubelet.types.events.EventRecorder`; read by the local API server.
+Implements :class:`pykubelet.kubelet.types.events.EventRecorder`; read by the local API server. Start reading in
+``manager.py``.
 """
 
 from pykubelet.kubelet.report.events.manager import EventLog

@@ -1,8 +1,8 @@
-"""Which occurrences become one event, and which are too many. No effects; the time comes in as an argument.
+"""Combines, counts and rate-limits events. No effects; the time is an argument.
 
 Three stages, as in client-go's event correlator, so that an event storm looks the same with every kubelet: many
-different messages of one kind are told as one ("combined from similar events"), equal ones are counted, and an object
-that sends too many falls silent.
+different messages of one kind become one event ("combined from similar events"), equal events are counted, and an
+object that sends too many is silenced.
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class _Group:
-    """The different messages of one kind seen lately."""
+    """The different messages of one kind seen recently."""
 
     last_at: Seconds
     messages: OrderedDict[str, None] = field(default_factory=OrderedDict)
@@ -28,7 +28,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Known:
-    """An event that was told before."""
+    """An event that was recorded before."""
 
     name: str
     first_at: Seconds
@@ -37,14 +37,14 @@ class _Known:
 
 @dataclass(slots=True)
 class _Bucket:
-    """Tokens of one object."""
+    """The token bucket of one object."""
 
     tokens: float
     at: Seconds
 
 
 class _Latest(Generic[V]):
-    """A dict that forgets what was not used for longest."""
+    """A dict that drops the least recently used entry beyond its limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -68,7 +68,7 @@ class _Latest(Generic[V]):
 
 
 class Correlator:
-    """Remembers what was told lately. One per event log."""
+    """Remembers recent events. One per event log."""
 
     def __init__(self, config: EventConfig) -> None:
         self._config = config
@@ -78,7 +78,7 @@ class Correlator:
         self._buckets: _Latest[_Bucket] = _Latest(config.max_tracked)
 
     def correlate(self, occurrence: Occurrence) -> Correlated:
-        """What is to be told of this occurrence."""
+        """Return the event to record for this occurrence."""
         shown, key = self._aggregate(occurrence)
         known = self._known.get(key)
         if known is None:
@@ -88,12 +88,12 @@ class Correlator:
         return Correlated(shown, known.name, known.count, known.first_at, suppressed)
 
     def _name(self, occurrence: Occurrence) -> str:
-        """The object and the time in nanoseconds; a clock that stands still or goes back makes no equal names."""
+        """Return a unique name: the object's name and the time in nanoseconds, made to grow if the clock does not."""
         self._last_name = max(int(occurrence.at * 1e9), self._last_name + 1)
         return f"{occurrence.involved.name}.{self._last_name:x}"
 
     def _aggregate(self, occurrence: Occurrence) -> tuple[Occurrence, Hashable]:
-        """The occurrence and the key of its event, or those of the one that stands for many like it."""
+        """Return the occurrence and its key, or those of the combined event that stands for many like it."""
         kind = (*_identity(occurrence), occurrence.type, occurrence.reason)
         group = self._groups.get(kind)
         if group is None or occurrence.at - group.last_at > self._config.aggregate_window:

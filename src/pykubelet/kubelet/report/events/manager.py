@@ -1,4 +1,4 @@
-"""The event log: what happened to pods, for people. The last step of the way of everything worth telling."""
+"""The event log: records, combines and keeps events about pods and the node."""
 
 import logging
 from collections.abc import Callable
@@ -29,9 +29,9 @@ FindPod = Callable[[PodUID], Pod | None]
 
 
 class EventLog:
-    """An EventRecorder that keeps the newest events in memory, logs them and lets others watch them.
+    """An EventRecorder that keeps the newest events in memory, logs them and makes them watchable.
 
-    ``find_pod`` gives the pod of a uid, if it is known, to tell the kind of a container.
+    ``find_pod`` returns the pod of a uid if it is known; it tells the kind of a container.
     """
 
     def __init__(self, clock: Clock, node_name: str, find_pod: FindPod, config: EventConfig = _DEFAULT) -> None:
@@ -41,40 +41,40 @@ class EventLog:
         self._config = config
         self._correlator = Correlator(config)
         self.table: WatchTable[Event] = WatchTable(int(clock.now() * 1000), config.capacity)
-        """What is kept, to be listed and watched; the event told last comes last."""
+        """The kept events, to be listed and watched; the most recently recorded one is last."""
         self._told_at: dict[str, Seconds] = {}
-        """Monotonic time at which each of them was told last."""
+        """Monotonic time at which each event was last recorded."""
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         """Record an event of a pod, or with None of the node."""
         now = self._clock.now()
         involved = self._reference(pod, container)
-        told = self._correlator.correlate(Occurrence(involved, event_type, reason, message, now))
+        correlated = self._correlator.correlate(Occurrence(involved, event_type, reason, message, now))
         fields = {"pod": str(pod) if pod else "", "container": container, "reason": reason, "event": message}
-        if told.suppressed:
+        if correlated.suppressed:
             _log.debug("event suppressed", extra=fields)
             return
         level = logging.WARNING if event_type == WARNING else logging.INFO
-        _log.log(level, "event", extra=fields | {"count": told.count})
-        self._keep(told)
+        _log.log(level, "event", extra=fields | {"count": correlated.count})
+        self._keep(correlated)
 
     def list(self, namespace: str | None = None) -> tuple[Event, ...]:
-        """The events that are kept, the one told longest ago first; of one namespace if given."""
+        """Return the kept events, the least recently recorded first; of one namespace if given."""
         self.expire()
         events = (change.value for change in self.table.changes())
         return tuple(e for e in events if namespace in (None, e.metadata.namespace))
 
     def expire(self) -> None:
-        """Forget the events that were not repeated for long."""
+        """Forget events that were not repeated for the configured time."""
         oldest = self._clock.monotonic() - self._config.keep_for
         while (stalest := self.table.stalest()) is not None and self._told_at.get(stalest.key, oldest - 1) < oldest:
             self._forget(stalest.key)
 
-    def _keep(self, told: Correlated) -> None:
+    def _keep(self, correlated: Correlated) -> None:
         self.expire()
-        namespace = told.occurrence.involved.namespace or "default"
-        key = f"{namespace}/{told.name}"
-        self.table.put(key, lambda version: self._object(told, namespace, version))
+        namespace = correlated.occurrence.involved.namespace or "default"
+        key = f"{namespace}/{correlated.name}"
+        self.table.put(key, lambda version: self._object(correlated, namespace, version))
         self._told_at[key] = self._clock.monotonic()
         stalest = self.table.stalest()
         if stalest is not None and len(self.table) > self._config.capacity:
@@ -84,16 +84,16 @@ class EventLog:
         self.table.forget(key)
         self._told_at.pop(key, None)
 
-    def _object(self, told: Correlated, namespace: str, version: int) -> Event:
-        shown = told.occurrence
-        first, last = time_from_unix(told.first_at), time_from_unix(shown.at)
+    def _object(self, correlated: Correlated, namespace: str, version: int) -> Event:
+        shown = correlated.occurrence
+        first, last = time_from_unix(correlated.first_at), time_from_unix(shown.at)
         return Event(
             api_version="v1",
             kind="Event",
             metadata=ObjectMeta(
-                name=told.name,
+                name=correlated.name,
                 namespace=namespace,
-                uid=f"{namespace}/{told.name}",
+                uid=f"{namespace}/{correlated.name}",
                 creation_timestamp=first,
                 resource_version=str(version),
             ),
@@ -101,7 +101,7 @@ class EventLog:
             type=shown.type,
             reason=shown.reason,
             message=shown.message,
-            count=told.count,
+            count=correlated.count,
             first_timestamp=first,
             last_timestamp=last,
             source=EventSource(component=COMPONENT, host=self._node),

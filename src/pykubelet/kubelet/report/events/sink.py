@@ -1,8 +1,8 @@
-"""Brings events to the API server, beside everything else: nobody waits for it, and it is never in a hurry.
+"""Sends events to the API server, in the background and with low priority.
 
-The event log has combined and counted them already. What happens while one is sent is told by its newest state; while
-the API server is away, events wait in the log's own bounds. They are sent a moment later than they happen, when the
-pod they tell about has started more likely than not: until then, the machine and the API server have better to do.
+The event log has combined and counted them already. Repetitions during a request are sent as the event's newest state;
+while the API server is unavailable, events wait within the event log's own bounds. Events are sent with a small delay,
+by when the pod they are about has probably started: until then the machine and the API server have more urgent work.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ _MAX_DELAY: Final = 10.0
 _REMEMBERED: Final = 4096
 _LATER: Final = 0.5
 _FLUSH_SECONDS: Final = 1.0
-"""For what has not been sent when the agent ends."""
+"""Time limit for pending events when the agent stops."""
 
 
 class EventSink:
-    """Follows the event log."""
+    """Sends the event log's events, and their repetitions, to the API server."""
 
     def __init__(self, client: ApiClient, table: WatchTable[Event], limit: RateLimit, clock: Clock) -> None:
         self._client = client
@@ -45,11 +45,11 @@ class EventSink:
         self._clock = clock
         self._guard = Guard("events.delivery", clock.monotonic)
         self._sent: OrderedDict[str, None] = OrderedDict()
-        """Keys of events that the API server has had."""
+        """Keys of events that the API server has accepted."""
 
     async def run(self) -> None:
-        """Send what there is and what comes, until cancelled."""
-        with self._table.subscribe() as news:
+        """Send present and future events until cancelled."""
+        with self._table.subscribe() as changes:
             waiting = deque(self._table.changes())
             try:
                 while True:
@@ -58,11 +58,11 @@ class EventSink:
                             if not waiting[0].deleted:
                                 await self._deliver(waiting[0])
                         waiting.popleft()
-                    await news.wait()
+                    await changes.wait()
                     await self._clock.sleep(_LATER)
-                    waiting.extend(news.drain())
+                    waiting.extend(changes.drain())
             finally:
-                await self._flush((*waiting, *news.drain()))
+                await self._flush((*waiting, *changes.drain()))
 
     async def _flush(self, changes: Iterable[Change[Event]]) -> None:
         with contextlib.suppress(TimeoutError, PykubeletError):
@@ -72,7 +72,7 @@ class EventSink:
                         await self._send(change)
 
     async def _deliver(self, change: Change[Event]) -> None:
-        """Send one; an API server that is away is waited for, one that refuses is not asked again."""
+        """Send one event; wait while the API server is unavailable, give up when it rejects the event."""
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
         while True:
             await self._limit.take()
@@ -80,11 +80,11 @@ class EventSink:
                 await self._send(change)
             except Transient as error:
                 delay = max(backoff.next("", self._clock.monotonic()), error.retry_after or 0.0)
-                _log.debug("event not delivered, trying again", extra={"event": change.key, "error": str(error)})
+                _log.debug("event not delivered; retrying", extra={"event": change.key, "error": str(error)})
                 await self._clock.sleep(delay)
                 continue
             except PykubeletError as error:
-                _log.warning("event refused by the API server", extra={"event": change.key, "error": str(error)})
+                _log.warning("event rejected by the API server", extra={"event": change.key, "error": str(error)})
             return
 
     async def _send(self, change: Change[Event]) -> None:
@@ -107,7 +107,7 @@ class EventSink:
 
 
 def _repetition(event: Event) -> object:
-    """What a repetition changes."""
+    """Return the fields that a repetition changes, as a patch."""
     plain = to_builtins(event)
     assert isinstance(plain, dict)
     return {name: plain.get(name) for name in ("count", "lastTimestamp", "message")}

@@ -1,4 +1,4 @@
-"""Settings of the event log and what an event is before it becomes an object of the API."""
+"""Settings of the event log, and events before they become API objects."""
 
 from dataclasses import dataclass
 
@@ -8,26 +8,26 @@ from pykubelet.models.core_v1 import ObjectReference
 
 @dataclass(frozen=True, slots=True)
 class EventConfig:
-    """Limits. Those of aggregation and rate are client-go's defaults, so that counts look as people know them."""
+    """Limits of the event log. Those of aggregation and rate are client-go's defaults, so that counts look familiar."""
 
     capacity: int = 1000
-    """Events kept in memory."""
+    """Maximum number of events kept in memory."""
     keep_for: Seconds = 3600.0
-    """An event that was not repeated for so long is forgotten."""
+    """Seconds after which an event without repetition is forgotten."""
     aggregate_after: int = 10
-    """So many different messages of one reason and object within `aggregate_window` are told one by one."""
+    """Different messages of one reason and object recorded singly within `aggregate_window`."""
     aggregate_window: Seconds = 600.0
     burst: int = 25
-    """So many events an object may send at once…"""
+    """Burst: events that an object may send at once."""
     refill_every: Seconds = 300.0
-    """…and one more each time this has passed."""
+    """Seconds after which an object may send one more event."""
     max_tracked: int = 4096
-    """Objects and kinds of events of which counts are kept; the stalest is forgotten."""
+    """Maximum number of objects and event kinds that are counted; the least recently used is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something that happened."""
+    """One occurrence of an event, as a stage reports it."""
 
     involved: ObjectReference
     type: str
@@ -39,13 +39,13 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Correlated:
-    """What the correlator makes of an occurrence."""
+    """The correlator's verdict on an occurrence."""
 
     occurrence: Occurrence
-    """As it is to be shown: its message may stand for several."""
+    """The occurrence to record; its message may stand for several."""
     name: str
-    """The event's name; that of an earlier event if this is a repetition."""
+    """The event's name; the earlier event's name if this is a repetition."""
     count: int
     first_at: Seconds
     suppressed: bool
-    """The object has sent too many; it counts but is not shown."""
+    """The object has sent too many events: the occurrence is counted but not recorded."""

@@ -1,4 +1,8 @@
-"""Metrics under the reference's names. Told by all stages through callbacks; scraped through the health server."""
+"""Prometheus metrics under the Go kubelet's names.
+
+All stages report to :class:`KubeletMetrics` (``manager.py``) through callbacks; the servers of this stage render the
+text. Start reading in ``instruments.py`` for names, labels and buckets.
+"""
 
 from pykubelet.kubelet.report.metrics.compute_cadvisor import cadvisor_text
 from pykubelet.kubelet.report.metrics.compute_disks import disks_text

@@ -1,7 +1,7 @@
-"""/metrics/cadvisor: cgroups, pods and containers under the names and labels that dashboards and alerts expect. Pure.
+"""/metrics/cadvisor: cgroups, pods and containers, with the names and labels that dashboards and alerts expect. Pure.
 
 The labels of a series are always ``container``, ``id``, ``image``, ``name``, ``namespace`` and ``pod``, empty where
-they do not apply; those of a pod's network are on the pod's own cgroup.
+they do not apply. The network series of a pod are on the pod's cgroup.
 """
 
 from collections.abc import Callable, Iterable
@@ -84,7 +84,7 @@ _PRESSURE: Final = (("cpu", "cpu"), ("memory", "memory"), ("io", "io"))
 
 
 def cadvisor_text(found: Readings) -> bytes:
-    """The whole text."""
+    """Return the text of /metrics/cadvisor."""
     out = Exposition()
     for reading in found.readings:
         labels = label_text(
@@ -163,7 +163,7 @@ def _by_part(
     millis: int,
     kind: str = "counter",
 ) -> None:
-    """Series of each interface or device."""
+    """Add the series of each interface or device."""
     for part, values in parts:
         extra = label_text({label: part})
         for name, text, attribute in rows:

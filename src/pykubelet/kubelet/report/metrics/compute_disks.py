@@ -1,4 +1,4 @@
-"""What of the Summary API is on /metrics too: sizes of containers' logs, and volumes of claims. Pure."""
+"""Disk series of /metrics, taken from the Summary API: container logs, and volumes of claims. Pure."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _VOLUMES: Final = (
 
 
 def disks_text(found: Summary) -> bytes:
-    """The text; empty if there is nothing to tell. A claim that several pods mount is told of once."""
+    """Return the text; empty without series. A claim that several pods mount appears once."""
     out = Exposition()
     out.family(_LOGS, "gauge", "Bytes used by the container's logs on the filesystem.")
     for name, text, _ in _VOLUMES:

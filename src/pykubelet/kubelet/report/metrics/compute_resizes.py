@@ -1,4 +1,4 @@
-"""What changes of size a pod's new spec asks for, as the reference counts them. Pure."""
+"""Counts the resizes that a new pod spec requests, with the Go kubelet's labels. Pure."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from pykubelet.models.core_v1 import Container, Pod
 
 
 def requested_resizes(before: Pod, after: Pod) -> Iterator[tuple[str, str, str]]:
-    """The resource, ``requests`` or ``limits``, and what becomes of it, for every container that can be resized.
+    """Yield resource, ``requests`` or ``limits``, and operation for every change of a resizable container.
 
-    What becomes of it is add, remove, increase or decrease. Raises Invalid for what is no quantity.
+    The operation is add, remove, increase or decrease. Raises Invalid for invalid quantities.
     """
     wanted = {container.name: container for container in _resizable(after)}
     for old in _resizable(before):

@@ -1,4 +1,4 @@
-"""/metrics/resource: what metrics-server reads (KEP-1748 names), from cgroups. Pure."""
+"""/metrics/resource for metrics-server, from cgroup readings. Pure; names of KEP-1748."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ _FAMILIES: Final = (
 
 
 def resource_text(found: Readings | None) -> bytes:
-    """The whole text; None: nothing could be read."""
+    """Return the text of /metrics/resource; None: reading failed."""
     out = Exposition()
     for name, kind, text in _FAMILIES:
         out.family(name, kind, text)

@@ -1,4 +1,4 @@
-"""How the agent's process itself is doing, as metrics of the project's own: failing items, hung calls, tasks."""
+"""Metrics of the agent's own process, specific to this project: failed items, hung calls, tasks."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ class FailuresCollector(Collector):
     """Reads the counters of this process at each scrape."""
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing: the registry need not scrape to register."""
+        """Return nothing: registration must not trigger a scrape."""
         return []
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
@@ -28,7 +28,7 @@ class FailuresCollector(Collector):
         for owner, number in sorted(hung_total().items()):
             calls.add_metric((owner,), number)
         yield calls
-        yield GaugeMetricFamily("pykubelet_hung_blocking_calls_now", "Blocking calls that hang now.", value=len(hung()))
+        yield GaugeMetricFamily("pykubelet_hung_blocking_calls_now", "Blocking calls hung now.", value=len(hung()))
         yield GaugeMetricFamily("pykubelet_asyncio_tasks", "Tasks of the event loop.", value=_tasks())
 
 

@@ -1,4 +1,4 @@
-"""The instruments of /metrics: names, labels and buckets of the reference, so that its dashboards and alerts work."""
+"""Instruments of /metrics; names, labels and buckets are upstream's, so that existing dashboards and alerts work."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ PLAIN_COUNTERS: Final = (
     "kubelet_evented_pleg_connection_error_count",
     "kubelet_evented_pleg_connection_success_count",
 )
-"""Counters whose names lack the suffix that the library gives to counters: kept as gauges, shown as counters."""
+"""Counters without the suffix ``_total``, which the library would add: kept as gauges, rendered as counters."""
 _HTTP: Final = ("method", "path", "server_type", "long_running")
 
 
@@ -57,38 +57,38 @@ class Instruments:
         self.started_pods = self._counter("started_pods_total", "Pods started.")
         self.started_pods_errors = self._counter("started_pods_errors_total", "Errors when starting pods.")
         self.restarted_pods = self._counter(
-            "restarted_pods_total", "Pods that came back under their uid while they were being stopped.", "static"
+            "restarted_pods_total", "Pods added again with the same uid while they were terminating.", "static"
         )
         self.orphaned_pods = self._counter(
-            "orphaned_runtime_pods_total", "Pods found in the runtime that nobody wanted any more."
+            "orphaned_runtime_pods_total", "Pods found in the runtime that no source wants."
         )
-        self.admission_rejections = self._counter("admission_rejections_total", "Pods turned away.", "reason")
-        self.preemptions = self._gauge("preemptions", "Pods pushed out by critical pods.", "preemption_signal")
-        self.evictions = self._gauge("evictions", "Pods evicted, by what was short.", "eviction_signal")
-        text = "Seconds from measuring what was short until a pod was evicted for it."
+        self.admission_rejections = self._counter("admission_rejections_total", "Pods rejected at admission.", "reason")
+        self.preemptions = self._gauge("preemptions", "Pods preempted by critical pods.", "preemption_signal")
+        self.evictions = self._gauge("evictions", "Pods evicted, by eviction signal.", "eviction_signal")
+        text = "Age in seconds of the measurement that a pod's eviction was based on."
         self.eviction_age = self._histogram("eviction_stats_age_seconds", text, _DEFAULT, "eviction_signal")
-        text = "Like pod_start_sli_duration_seconds, of the first pod with a network of its own."
+        text = "pod_start_sli_duration_seconds of the first pod with its own network."
         self.first_network_start = self._gauge("first_network_pod_start_sli_duration_seconds", text)
         self.started_containers = self._counter("started_containers_total", "Containers started.", "container_type")
         self.started_containers_errors = self._counter(
             "started_containers_errors_total", "Errors when starting containers.", "container_type", "code"
         )
         self.terminated_containers = self._counter(
-            "terminated_containers_total", "Containers that ended.", "container_type", "exit_code", "reason"
+            "terminated_containers_total", "Containers that terminated.", "container_type", "exit_code", "reason"
         )
 
     def _resizes(self) -> None:
-        self.pending_resizes = self._gauge("pod_pending_resizes", "Pods that wait for another size.", "reason")
-        self.resizes_in_progress = self._gauge("pod_in_progress_resizes", "Pods that are being given another size.")
-        text = "Sizes that pods wished for and the node can never give."
+        self.pending_resizes = self._gauge("pod_pending_resizes", "Pods with a pending resize.", "reason")
+        self.resizes_in_progress = self._gauge("pod_in_progress_resizes", "Pods with a resize in progress.")
+        text = "Resizes that the node can never grant."
         self.infeasible_resizes = self._counter("pod_infeasible_resizes_total", text, "reason_detail")
-        text = "Sizes that containers asked for: each resource, each of requests and limits, counts by itself."
+        text = "Requested container resizes; resources, requests and limits count separately."
         self.requested_resizes = self._counter(
             "container_requested_resizes_total", text, "resource", "requirement", "operation"
         )
-        text = "Sizes that were given after they had to wait, by what the wait ended with."
+        text = "Deferred resizes that were accepted later, by the trigger of the retry."
         self.accepted_resizes = self._counter("pod_deferred_accepted_resizes_total", text, "retry_trigger")
-        text = "Milliseconds to give what runs another size."
+        text = "Milliseconds to resize running containers."
         self.resize_duration = self._histogram("pod_resize_duration_milliseconds", text, _RESIZE, "success")
         text = "Pods with a user namespace of their own that were started."
         self.started_user_namespaced = self._counter("started_user_namespaced_pods_total", text)
@@ -105,40 +105,40 @@ class Instruments:
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
         self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")
-        text = "Seconds to make, change or remove a cgroup."
+        text = "Seconds to create, update or remove a cgroup."
         self.cgroup_duration = self._histogram("cgroup_manager_duration_seconds", text, _DEFAULT, "operation_type")
-        text = "Seconds to make a pod's sandbox."
+        text = "Seconds to create a pod's sandbox."
         self.sandbox_duration = self._histogram("run_podsandbox_duration_seconds", text, _DEFAULT, "runtime_handler")
-        text = "Sandboxes that could not be made."
+        text = "Failed sandbox creations."
         self.sandbox_errors = self._counter("run_podsandbox_errors_total", text, "runtime_handler")
         self.hook_fallbacks = self._counter(
-            "lifecycle_handler_http_fallbacks_total", "Hooks asked for by https that were answered by http."
+            "lifecycle_handler_http_fallbacks_total", "HTTPS lifecycle hooks that fell back to HTTP."
         )
-        text = "Sleeping hooks that were ended before their time."
+        text = "Sleep hooks that were interrupted early."
         self.hook_sleeps_ended = self._counter("sleep_action_terminated_early_total", text)
         self.cgroup_version = self._gauge("cgroup_version", "The cgroup version of the host.")
 
     def _storage(self) -> None:
-        """Volumes; the names of their operations have no prefix."""
+        """Create the instruments for volumes; names of storage operations have no ``kubelet_`` prefix."""
         text, labels = "Seconds that calls to CSI drivers took.", ("driver_name", "method_name", "grpc_status_code")
         name = "csi_operations_seconds"
         self.csi_duration = Histogram(name, text, (*labels, "migrated"), buckets=_CSI, registry=self._registry)
         name, text = "storage_operation_duration_seconds", "Seconds that operations on volumes took."
         labels = ("volume_plugin", "operation_name", "status")
         self.storage_duration = Histogram(name, text, (*labels, "migrated"), buckets=_CSI, registry=self._registry)
-        name, text = "volume_operation_total_seconds", "Seconds from the first wish for an operation until it was done."
+        name, text = "volume_operation_total_seconds", "Seconds from requesting an operation until it is done."
         two = ("plugin_name", "operation_name")
         self.volume_duration = Histogram(name, text, two, buckets=_CSI, registry=self._registry)
-        self.image_volumes_requested = self._counter("image_volume_requested_total", "Image volumes asked for.")
+        self.image_volumes_requested = self._counter("image_volume_requested_total", "Image volumes requested.")
         self.image_volumes_mounted = self._counter("image_volume_mounted_succeed_total", "Image volumes mounted.")
         self.image_volumes_failed = self._counter("image_volume_mounted_errors_total", "Image volumes not mounted.")
-        text = "Pods that were gone and whose directories the last sweep removed, or tried to."
+        text = "Orphaned pods whose directories the last cleanup removed or tried to remove."
         self.orphans_cleaned = self._gauge("orphan_pod_cleaned_volumes", text)
         text = "Those of them whose directories could not be removed."
         self.orphans_left = self._gauge("orphan_pod_cleaned_volumes_errors", text)
 
     def _node(self) -> None:
-        """The steps of a new node's start, by the middle of their names."""
+        """Create the instruments for a new node's start-up, by the middle part of their names."""
         steps = {
             "pre_kubelet_": "Seconds from the machine's boot until the agent began.",
             "pre_registration_": "Seconds from the agent's start until it tried to register the node.",
@@ -151,14 +151,14 @@ class Instruments:
     def _pleg(self) -> None:
         text = "Seconds to list all pods of the runtime and find what changed."
         self.pleg_relist_duration = self._histogram("pleg_relist_duration_seconds", text, _DEFAULT)
-        text = "Seconds between two such lists."
+        text = "Seconds between two relists."
         self.pleg_relist_interval = self._histogram("pleg_relist_interval_seconds", text, _DEFAULT)
         text = "Seconds to read the state of one pod."
         self.pleg_pod_relist_duration = self._histogram("pleg_pod_relist_duration_seconds", text, _DEFAULT)
         self.evented_connections = self._gauge(
             "evented_pleg_connection_success_count", "Connections to the runtime's event stream."
         )
-        text = "Seconds from an event in the runtime until it was taken up."
+        text = "Seconds from a runtime event until the agent handled it."
         self.evented_latency = self._histogram("evented_pleg_connection_latency_seconds", text, _DEFAULT)
         self.evented_errors = self._gauge(
             "evented_pleg_connection_error_count", "Connections to the runtime's event stream that failed."
@@ -172,12 +172,12 @@ class Instruments:
         text = "Exec, attach and port-forward over WebSocket."
         self.websocket_streams = self._counter("websocket_streaming_requests_total", text, "subresource")
         self.http_inflight = self._gauge("http_inflight_requests", "HTTP requests being served.", *_HTTP)
-        text = "Connections that a server closed, or did not take, to keep its limits."
+        text = "Connections that a server closed or rejected to keep its limits."
         name, labels = "pykubelet_http_connections_closed_total", ("server_type", "reason")
         self.http_connections_closed = Counter(name, text, labels, registry=self._registry)
 
     def _api(self) -> None:
-        """Requests to the API server; these names have no prefix."""
+        """Create the instruments for requests to the API server; their names have no prefix."""
         text = "Requests to the API server, by status code."
         self.rest_requests = Counter(
             "rest_client_requests_total", text, ("code", "method", "host"), registry=self._registry
@@ -201,7 +201,7 @@ class Instruments:
 
 
 class ProbeInstruments:
-    """The instruments of /metrics/probes, apart from the others because there are so many series."""
+    """The instruments of /metrics/probes; in a registry of their own because there are so many series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("probe_type", "container", "pod", "namespace")

@@ -1,4 +1,4 @@
-"""Metrics of the agent. Every stage that measures calls a method here, through a callback that ``main`` wires."""
+"""Metrics of the agent. Stages call :class:`KubeletMetrics` through callbacks wired in ``kubelet/main.py``."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +16,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.failures import FailuresCollector
 from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
 from pykubelet.kubelet.report.metrics.operations import OperationMetrics
-from pykubelet.kubelet.report.metrics.resizes import ResizeCounts
+from pykubelet.kubelet.report.metrics.resizes import ResizeGauges
 from pykubelet.kubelet.report.metrics.startup import NodeStartup
 from pykubelet.kubelet.report.metrics.types import (
     CONTAINER_TYPES,
@@ -40,7 +40,7 @@ __all__ = ["CONTENT_TYPE", "KubeletMetrics", "ProbeSample"]
 
 @dataclass(frozen=True, slots=True)
 class ProbeSample:
-    """One run of a probe."""
+    """The result of one run of a probe."""
 
     pod: PodRef
     container: str
@@ -61,25 +61,26 @@ class KubeletMetrics:
         setup_seconds: Callable[[PodUID], Seconds] = lambda _: 0.0,
         booted_at: Callable[[], Seconds] = lambda: 0.0,
     ) -> None:
-        """``setup_seconds`` tells how much of a pod's start went into pulls and init containers.
+        """Create the instruments.
 
-        ``booted_at`` gives the Unix time of the machine's boot, 0 if it is not known.
+        ``setup_seconds`` returns the part of a pod's start spent on image pulls and init containers; ``booted_at``
+        returns the Unix time of the machine's boot, 0 if unknown.
         """
-        # The reference has no series of creation times; the library's switch is for the process and has no types.
+        # Upstream has no ``_created`` series. The library's switch is process-wide and untyped.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._clock = clock
         self._registry = CollectorRegistry()
         self._probe_registry = CollectorRegistry()
         self._own = Instruments(self._registry)
-        self._resizes = ResizeCounts(self._own)
-        self.works = OperationMetrics(self._own)
-        """For the stages whose work is measured."""
+        self._resizes = ResizeGauges(self._own)
+        self.operations = OperationMetrics(self._own)
+        """Recorder of operations, passed to the stages that perform them."""
         self.startup = NodeStartup(self._own, clock, booted_at())
-        """For whoever registers the node."""
+        """Recorder of the node's start-up, passed to the node reporter."""
         self._network_seen = False
         self._probes = ProbeInstruments(self._probe_registry)
         self._pending: dict[PodUID, Seconds] = {}
-        """Since when pods are pending."""
+        """When each pending pod was first seen, by uid."""
         self._probe_labels: dict[PodUID, set[tuple[str, ...]]] = {}
         self._setup_seconds = setup_seconds
         self._own.node_name.labels(node_name).set(1)
@@ -91,20 +92,20 @@ class KubeletMetrics:
         prometheus_client.PlatformCollector(registry=self._registry)
 
     def render(self) -> bytes:
-        """The text of /metrics, of the type :data:`CONTENT_TYPE`."""
+        """Return the text of /metrics, of the type :data:`CONTENT_TYPE`."""
         text = prometheus_client.generate_latest(self._registry)
         for name in PLAIN_COUNTERS:
             text = text.replace(f"# TYPE {name} gauge".encode(), f"# TYPE {name} counter".encode())
         return text
 
     def render_probes(self) -> bytes:
-        """The text of /metrics/probes."""
+        """Return the text of /metrics/probes."""
         return prometheus_client.generate_latest(self._probe_registry)
 
     # -- the runtime ---------------------------------------------------------------------------------------------------
 
     def runtime_operation(self, operation: str, seconds: Seconds, failed: bool) -> None:
-        """A CRI call has ended; fits ``CriOptions.observe``. A sandbox that could not be made is a pod not started."""
+        """Record a CRI call; fits ``CriOptions.observe``. A failed RunPodSandbox also counts as a pod start error."""
         self._own.runtime_operations.labels(operation).inc()
         self._own.runtime_duration.labels(operation).observe(seconds)
         if failed:
@@ -113,75 +114,75 @@ class KubeletMetrics:
                 self._own.started_pods_errors.inc()
 
     def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
-        """A call to a CSI driver has ended; ``code`` is gRPC's, in its spelling for people (``DeadlineExceeded``)."""
+        """Record a call to a CSI driver; ``code`` is the gRPC code's readable name (``DeadlineExceeded``)."""
         self._own.csi_duration.labels(driver, method, code, "false").observe(seconds)
 
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
-        """An image was pulled."""
+        """Record an image pull."""
         self._own.image_pull_duration.labels(image_size_label(size_bytes)).observe(seconds)
 
     def cgroup_version(self, version: int) -> None:
-        """1 or 2."""
+        """Set the cgroup version of the host: 1 or 2."""
         self._own.cgroup_version.set(version)
 
     # -- pods and containers -------------------------------------------------------------------------------------------
 
     def worker_duration(self, operation: str, seconds: Seconds) -> None:
-        """A pod worker took a step; ``operation`` is create, update, sync or terminate."""
+        """Record a pod worker's step; ``operation`` is create, update, sync or terminate."""
         self._own.worker_duration.labels(operation).observe(seconds)
 
     def worker_started(self, seconds: Seconds) -> None:
-        """A pod's worker took it up, that long after it was seen."""
+        """Record the delay from seeing a pod to starting its worker."""
         self._own.worker_start_duration.observe(seconds)
 
     def pod_restarted(self, *, static: bool) -> None:
-        """A pod came back under its uid while it was being stopped."""
+        """Count a pod that was added again with the same uid while it was terminating."""
         self._own.restarted_pods.labels("true" if static else "").inc()
 
     def pod_orphaned(self) -> None:
-        """A pod in the runtime was found that nobody wants."""
+        """Count a pod found in the runtime that no source wants."""
         self._own.orphaned_pods.inc()
 
     def image_collected(self, reason: str) -> None:
-        """An unused image was removed, for ``space`` or for its ``age``."""
+        """Count the removal of an unused image, for ``space`` or for its ``age``."""
         self._own.images_collected.labels(reason).inc()
 
     def evicted(self, signal: str) -> None:
-        """A pod was ended for the node's sake, or for its limits of local storage."""
+        """Count an eviction for node pressure or for exceeding local storage limits."""
         self._own.evictions.labels(signal).inc()
 
     def eviction_decided(self, signal: str, age: Seconds) -> None:
-        """A pod is chosen to go, by figures of that age."""
+        """Record the age of the measurements on which an eviction was decided."""
         self._own.eviction_age.labels(signal).observe(age)
 
     def orphans_swept(self, pods: int, failed: int) -> None:
-        """Housekeeping has removed what pods that are gone have left, or has failed to."""
+        """Record the cleanup of orphaned pod directories by housekeeping: how many, and how many failed."""
         self._own.orphans_cleaned.set(pods)
         self._own.orphans_left.set(failed)
 
     def pod_changed(self, before: Pod, now: Pod) -> None:
-        """A source told of another version of a pod."""
-        self._resizes.wished(before, now)
+        """Count the resizes requested by a new version of a pod."""
+        self._resizes.spec_changed(before, now)
 
     def resize_accepted(self, trigger: str) -> None:
-        """A pod was given a size that it had to wait for; ``trigger`` is what had the node look again."""
+        """Count a deferred resize that was accepted; ``trigger`` is what made the node retry it."""
         self._own.accepted_resizes.labels(trigger).inc()
 
     def admission_rejected(self, reason: str) -> None:
-        """A pod was turned away."""
+        """Count a pod rejected at admission."""
         self._own.admission_rejections.labels(reason).inc()
 
     def preempted(self, signal: str) -> None:
-        """A pod was pushed out for want of that resource."""
+        """Count a pod preempted for that resource."""
         self._own.preemptions.labels(signal).inc()
 
     def status_changed(self, change: StatusChange) -> None:
-        """Subscribe this to the status manager: counts starts and ends of pods and containers, and measures starts.
+        """Count starts and ends of pods and containers, and measure starts; a status manager subscriber.
 
-        What a new agent finds running has no status before, so it does not count as started.
+        Pods that a restarted agent finds running have no status before, so they do not count as started.
         """
         now = change.current
-        self._resizes.changed(change.previous, now)
+        self._resizes.status_changed(change.previous, now)
         if now is None:
             self.forget_pod(change.uid)
             return
@@ -198,7 +199,7 @@ class KubeletMetrics:
             self._measure_from_creation(change.pod)
 
     def _measure_from_creation(self, pod: Pod) -> None:
-        """A static pod is created when its manifest is read, so its start says nothing new."""
+        """Record the start latency; not for static pods, whose creation time is when the manifest was read."""
         created = pod.metadata.creation_timestamp
         if created is not None and not is_static(pod):
             total = self._clock.now() - created.timestamp()
@@ -212,21 +213,21 @@ class KubeletMetrics:
     # -- the API server ------------------------------------------------------------------------------------------------
 
     def api_request(self, method: str, host: str, code: str, seconds: Seconds) -> None:
-        """A request to the API server has been answered, or not (``<error>``); fits ``ApiClient``'s ``observe``."""
+        """Record a request to the API server; code ``<error>`` if unanswered. Fits ``ApiClient``'s ``observe``."""
         self._own.rest_requests.labels(code, method, host).inc()
         self._own.rest_duration.labels(method, host).observe(seconds)
 
     def status_synced(self, seconds: Seconds) -> None:
-        """The API server has a pod's status, that long after it changed."""
+        """Record the delay from a status change until the API server has it."""
         self._own.status_sync.observe(seconds)
 
     def certificate_ttl(self, which: str, seconds: Callable[[], Seconds]) -> None:
-        """Show how long a certificate (``client`` or ``server``) is still valid; infinite: there is none."""
+        """Export how long a certificate (``client`` or ``server``) is valid; infinite: no certificate."""
         text = f"Seconds until the {which}'s certificate expires."
         name = f"kubelet_certificate_manager_{which}_ttl_seconds"
         Gauge(name, text, registry=self._registry).set_function(seconds)
 
-    # -- pods and containers, continued --------------------------------------------------------------------------------
+    # -- starts of pods ------------------------------------------------------------------------------------------------
 
     def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
         for kind in newly_started(before, now):
@@ -245,31 +246,31 @@ class KubeletMetrics:
     # -- PLEG ----------------------------------------------------------------------------------------------------------
 
     def pleg_relist(self, seconds: Seconds, since_last: Seconds | None) -> None:
-        """All pods were listed; ``since_last`` is the time since the list before, None for the first."""
+        """Record a relist; ``since_last`` is the time since the last one, None for the first."""
         self._own.pleg_relist_duration.observe(seconds)
         if since_last is not None:
             self._own.pleg_relist_interval.observe(since_last)
 
     def pleg_pod_read(self, seconds: Seconds) -> None:
-        """The state of one pod was read."""
+        """Record reading the state of one pod."""
         self._own.pleg_pod_relist_duration.observe(seconds)
 
     def event_stream_works(self) -> None:
-        """The first event came over a new stream."""
+        """Count a new event stream on which the first event arrived."""
         self._own.evented_connections.inc()
 
     def event_received(self, age: Seconds) -> None:
-        """An event came, that long after it happened."""
+        """Record the delay from a runtime event until it was received."""
         self._own.evented_latency.observe(max(0.0, age))
 
     def event_stream_failed(self) -> None:
-        """The runtime's event stream broke or could not be opened."""
+        """Count an event stream of the runtime that broke or could not be opened."""
         self._own.evented_errors.inc()
 
     # -- probes --------------------------------------------------------------------------------------------------------
 
     def probe(self, sample: ProbeSample) -> None:
-        """A probe ran."""
+        """Record one run of a probe."""
         ref, kind = sample.pod, str(sample.type)
         labels = (kind, sample.result, sample.container, ref.name, ref.namespace, ref.uid)
         self._probes.results.labels(*labels).inc()
@@ -278,7 +279,7 @@ class KubeletMetrics:
         self._probe_labels.setdefault(ref.uid, set()).add(labels)
 
     def forget_pod(self, uid: PodUID) -> None:
-        """Drop what is kept of a pod, or it would pile up."""
+        """Drop the series and state of a pod, so that they do not accumulate."""
         self._pending.pop(uid, None)
         for kind, result, container, name, namespace, _ in self._probe_labels.pop(uid, set()):
             with suppress(KeyError):
@@ -289,12 +290,12 @@ class KubeletMetrics:
     # -- HTTP ----------------------------------------------------------------------------------------------------------
 
     def websocket_streamed(self, subresource: str) -> None:
-        """An exec, attach or port-forward came over a WebSocket of the newest protocol."""
+        """Count an exec, attach or port-forward over a WebSocket of the newest protocol."""
         self._own.websocket_streams.labels(subresource).inc()
 
     @contextmanager
     def http_request(self, method: str, path: str, server_type: str, *, long_running: bool = False) -> Iterator[None]:
-        """A request is served within the ``with`` block; ``path`` is the route's pattern, never the request's."""
+        """Measure a request served within the block; ``path`` is the route's pattern, never the request's path."""
         labels = (method, path, server_type, "true" if long_running else "false")
         self._own.http_requests.labels(*labels).inc()
         self._own.http_inflight.labels(*labels).inc()
@@ -306,18 +307,18 @@ class KubeletMetrics:
             self._own.http_duration.labels(*labels).observe(self._clock.monotonic() - begun)
 
     def http_connection_closed(self, server_type: str, reason: str) -> None:
-        """A server closed a connection, or did not take it, to keep its limits."""
+        """Count a connection that a server closed or rejected to keep its limits."""
         self._own.http_connections_closed.labels(server_type, reason).inc()
 
 
 class _CountsCollector(Collector):
-    """Asks what is there at each scrape."""
+    """Reads the node's counts at each scrape."""
 
     def __init__(self, counts: Callable[[], NodeCounts]) -> None:
         self._counts = counts
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing: the registry need not scrape to register."""
+        """Return nothing: registration must not trigger a scrape."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -348,7 +349,7 @@ class _CountsCollector(Collector):
         yield containers
         for name, text, label, by_state in (
             ("volume_manager_total_volumes", "Volumes of pods, wanted or set up.", "plugin_name", counts.volumes),
-            ("plugin_manager_total_plugins", "Plugins, there or registered.", "socket_path", counts.plugins),
+            ("plugin_manager_total_plugins", "Plugins, by socket path and state.", "socket_path", counts.plugins),
         ):
             family = GaugeMetricFamily(name, text, labels=(label, "state"))
             for key, number in by_state.items():

@@ -1,4 +1,4 @@
-"""Metrics of the work that other stages do: implements ``types.work.WorkMeter``."""
+"""Metrics of operations of other stages: cgroups, sandboxes, volumes, resizes, hooks."""
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.instruments import Instruments
@@ -8,7 +8,7 @@ _STATUS = {False: "success", True: "fail-unknown"}
 
 
 class OperationMetrics:
-    """Called from any thread; the instruments have locks of their own."""
+    """Implements ``types.work.WorkMeter``. Called from any thread: the instruments lock themselves."""
 
     def __init__(self, instruments: Instruments) -> None:
         self._own = instruments

@@ -1,4 +1,4 @@
-"""/metrics/slis: how the health checks came out, of which availability is computed (KEP-3466)."""
+"""/metrics/slis: results of the health checks, from which availability is computed (KEP-3466)."""
 
 from collections.abc import Mapping
 
@@ -8,20 +8,20 @@ _STATUS = {True: "success", False: "error"}
 
 
 class HealthSlis:
-    """Counts what /healthz has found; nothing is checked for the metrics' sake, as in the reference."""
+    """Counts what /healthz has found. As in the Go kubelet, nothing is checked for the metrics' sake."""
 
     def __init__(self) -> None:
         self._last: dict[str, bool] = {}
         self._totals: dict[tuple[str, bool], int] = {}
 
     def observe(self, outcomes: Mapping[str, bool]) -> None:
-        """The checks ran: whether each found everything well."""
+        """Record a run of the checks: name → healthy."""
         for name, well in outcomes.items():
             self._last[name] = well
             self._totals[name, well] = self._totals.get((name, well), 0) + 1
 
     def render(self) -> bytes:
-        """The text."""
+        """Return the text of /metrics/slis."""
         text = Exposition()
         text.family("kubernetes_healthcheck", "gauge", "The last result of a health check.")
         for name, well in self._last.items():

@@ -1,4 +1,4 @@
-"""How long the machine took from its boot until it was a ready node, told once, for a node that was new."""
+"""Start-up time of a new node, from the machine's boot until the node is ready; recorded once."""
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
@@ -6,10 +6,10 @@ from pykubelet.kubelet.report.metrics.instruments import Instruments
 
 
 class NodeStartup:
-    """Told of the steps as they come; only the first of each kind counts."""
+    """Records the steps of a new node's start-up; only the first call of each method counts."""
 
     def __init__(self, instruments: Instruments, clock: Clock, booted_at: Seconds) -> None:
-        """``booted_at`` is Unix time; 0 if nobody knows."""
+        """Start measuring. ``booted_at`` is Unix time; 0 if unknown."""
         self._own = instruments
         self._clock = clock
         self._booted_at = booted_at
@@ -19,12 +19,12 @@ class NodeStartup:
         self._ready = False
 
     def registering(self) -> None:
-        """The node is about to be registered."""
+        """Note that the node is about to be registered."""
         if self._tried_at is None:
             self._tried_at = self._clock.now()
 
     def registered(self) -> None:
-        """A node that was not there before was registered."""
+        """Note that a new node was registered."""
         if self._tried_at is None or self._registered_at is not None:
             return
         self._registered_at = self._clock.now()
@@ -34,7 +34,7 @@ class NodeStartup:
         self._own.startup["registration_"].set(self._registered_at - self._tried_at)
 
     def ready(self) -> None:
-        """The node was reported as ready."""
+        """Note that the node was reported as ready."""
         if self._registered_at is None or self._ready:
             return
         self._ready = True

@@ -1,4 +1,4 @@
-"""What is counted at the moment of a scrape, and the labels of the reference."""
+"""Values counted at a scrape, and label values, which are upstream's."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ CONTAINER_TYPES: Final[Mapping[ContainerKind, str]] = {
 _NO_FAILURES: Final = frozenset(
     {"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff", "RestartingAllContainers"}
 )
-"""Reasons for which a container waits although nothing went wrong in starting it."""
+"""Waiting reasons that are no start errors."""
 _MB: Final = 1024 * 1024
 _IMAGE_SIZES: Final = (
     (100 * 1024 * _MB, "GT100GB"),
@@ -36,7 +36,7 @@ _IMAGE_SIZES: Final = (
 
 
 class Lifecycle(StrEnum):
-    """Values of the label ``lifecycle``: where a pod's worker is."""
+    """Label ``lifecycle``: the phase of a pod's worker."""
 
     SYNC = "sync"
     TERMINATING = "terminating"
@@ -44,7 +44,7 @@ class Lifecycle(StrEnum):
 
 
 class PodConfig(StrEnum):
-    """Values of the label ``config``: why a pod has a worker."""
+    """Label ``config``: why a pod has a worker."""
 
     DESIRED = "desired"
     ORPHAN = "orphan"
@@ -62,7 +62,7 @@ class WorkingPods:
 
 @dataclass(frozen=True, slots=True)
 class NodeCounts:
-    """What there is on the node now; asked for at each scrape, so that it costs nothing in between."""
+    """What the node has now; computed at each scrape only."""
 
     desired_pods: Mapping[bool, int] = field(default_factory=dict)
     """By whether they are static."""
@@ -70,7 +70,7 @@ class NodeCounts:
     """Desired and not terminated; by whether they are static."""
     working_pods: Mapping[WorkingPods, int] = field(default_factory=dict)
     mirror_pods: int = 0
-    """The API server's pictures of static pods."""
+    """Mirror pods: the API server's copies of static pods."""
     ephemeral_containers: int = 0
     """In the desired pods."""
     running_pods: int = 0
@@ -85,7 +85,7 @@ class NodeCounts:
 
 
 def count_runtime(pods: Iterable[RuntimePod]) -> tuple[int, dict[str, int]]:
-    """Pods with a ready sandbox, and containers by state."""
+    """Count pods with a ready sandbox, and containers by state."""
     running = 0
     states: dict[str, int] = {}
     for pod in pods:
@@ -96,7 +96,7 @@ def count_runtime(pods: Iterable[RuntimePod]) -> tuple[int, dict[str, int]]:
 
 
 def image_size_label(size_bytes: int) -> str:
-    """The label of an image's size class."""
+    """Return the label of an image's size class."""
     return next((label for bound, label in _IMAGE_SIZES if size_bytes >= bound), "0-10MB")
 
 

@@ -1,7 +1,7 @@
-"""The status of every pod: computed as a pure function, kept in memory, told to subscribers.
+"""The status of every pod: computed by a pure function, kept in memory, sent to the API server.
 
-Called by the pod workers at every step (``update``) and by admission (``reject``); read by the local API server and by
-whatever watches pods.
+The pod workers call the status manager at every step (``update``), admission when it rejects a pod (``reject``); the
+servers read it, and ``StatusPatcher`` delivers its changes to the API server. Start reading in ``decide.py``.
 """
 
 from pykubelet.kubelet.report.status.decide import compute_pod_status, rejected_status

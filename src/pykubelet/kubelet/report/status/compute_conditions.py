@@ -1,6 +1,6 @@
 """The conditions of a pod, from its container statuses. Pure.
 
-Reasons and their texts are the reference's, since people and controllers match on them.
+Reasons and messages are the Go kubelet's, since people and controllers match on them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,11 +31,11 @@ class Condition(StrEnum):
     RESIZE_IN_PROGRESS = "PodResizeInProgress"
     RESIZE_PENDING = "PodResizePending"
     DISRUPTION_TARGET = "DisruptionTarget"
-    """Shared: set by whoever ends the pod, the agent included."""
+    """Shared with other controllers: set by the one that disrupts the pod, which may be the agent."""
 
 
 class ConditionReason(StrEnum):
-    """Reasons of conditions that are not true."""
+    """Reasons of conditions whose status is False."""
 
     UNKNOWN_STATUSES = "UnknownContainerStatuses"
     POD_COMPLETED = "PodCompleted"
@@ -48,7 +48,7 @@ class ConditionReason(StrEnum):
 
 _RESIZE: Final = frozenset({Condition.RESIZE_PENDING, Condition.RESIZE_IN_PROGRESS})
 OWNED: Final = frozenset(Condition) - {Condition.DISRUPTION_TARGET}
-"""Conditions that nobody but the agent sets; all others are kept as they are."""
+"""Conditions that only the agent sets; all others are kept as they are."""
 
 _TERMINAL_REASONS: Final = {SUCCEEDED: ConditionReason.POD_COMPLETED, FAILED: ConditionReason.POD_FAILED}
 
@@ -56,7 +56,7 @@ Statuses = Mapping[str, ContainerStatus]
 
 
 def ready_to_start(pod: Pod, runtime: PodRuntimeStatus) -> PodCondition:
-    """True while the pod has exactly one sandbox that is ready, with its network (KEP-3085)."""
+    """Return PodReadyToStartContainers: the pod has exactly one ready sandbox, with its network (KEP-3085)."""
     ready = sum(s.ready for s in runtime.sandboxes) == 1
     sandbox = runtime.ready_sandbox
     host_network = bool(pod.spec.host_network)
@@ -65,7 +65,7 @@ def ready_to_start(pod: Pod, runtime: PodRuntimeStatus) -> PodCondition:
 
 
 def initialized(pod: Pod, statuses: Statuses, phase: str, before: Iterable[PodCondition]) -> PodCondition:
-    """True once all init containers have done their part; it stays true, even if they run again."""
+    """Return Initialized: all init containers have completed. Once true it stays true, even if they run again."""
     done = _condition(Condition.INITIALIZED, True)
     unknown = [c.name for c in pod.spec.init_containers if c.name not in statuses]
     if phase == SUCCEEDED and not unknown:
@@ -85,7 +85,7 @@ def initialized(pod: Pod, statuses: Statuses, phase: str, before: Iterable[PodCo
 
 
 def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> PodCondition:
-    """True when every sidecar and every ordinary container is ready."""
+    """Return ContainersReady: every sidecar and every ordinary container is ready."""
     kind = Condition.CONTAINERS_READY
     if not statuses:
         return _condition(kind, False, ConditionReason.UNKNOWN_STATUSES)
@@ -101,7 +101,7 @@ def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> PodCondition:
 
 
 def pod_ready(pod: Pod, containers: PodCondition, others: Sequence[PodCondition]) -> PodCondition:
-    """True when the containers are ready and so are all readiness gates (KEP-580), looked up in ``others``."""
+    """Return Ready: the containers and all readiness gates (KEP-580) are ready; gates are looked up in ``others``."""
     if containers.status != "True":
         return replace(containers, type=str(Condition.READY))
     found = {c.type: c.status for c in others}
@@ -118,21 +118,21 @@ def pod_ready(pod: Pod, containers: PodCondition, others: Sequence[PodCondition]
 
 
 def scheduled() -> PodCondition:
-    """A pod that is here has been scheduled."""
+    """Return PodScheduled: a pod on this node has been scheduled."""
     return _condition(Condition.SCHEDULED, True)
 
 
 def is_restarting_all(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus) -> bool:
-    """Whether a container ended in a way that restarts the whole pod in place (KEP-5532).
+    """Return whether the whole pod restarts in place because of how a container ended (KEP-5532).
 
-    The container that asked for it is removed last. From then until it is made anew, what was told of it ``before``
-    tells that the restart is under way.
+    The container that triggered the restart is removed last. From then until it is re-created, its status in ``before``
+    shows that the restart is in progress.
     """
     if not has_restart_all_rule(pod):
         return False
-    told = {s.name: s.state for s in (*before.init_container_statuses, *before.container_statuses)}
+    last_states = {s.name: s.state for s in (*before.init_container_statuses, *before.container_statuses)}
     for container in (*pod.spec.init_containers, *pod.spec.containers):
-        now, state = runtime.latest(container.name), told.get(container.name)
+        now, state = runtime.latest(container.name), last_states.get(container.name)
         if now is not None:
             ended = now.exit_code if now.state is ContainerState.EXITED else None
         elif state is not None and state.terminated is not None and pod.metadata.deletion_timestamp is None:
@@ -145,7 +145,7 @@ def is_restarting_all(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus) ->
 
 
 def restarting_all(pod: Pod, phase: str, *, restarting: bool) -> tuple[PodCondition, ...]:
-    """The condition of pods with a rule that restarts all containers; none for other pods."""
+    """Return AllContainersRestarting for pods with a rule that restarts all containers; empty for other pods."""
     if not has_restart_all_rule(pod):
         return ()
     kind = Condition.RESTARTING_ALL
@@ -158,7 +158,7 @@ def restarting_all(pod: Pod, phase: str, *, restarting: bool) -> tuple[PodCondit
 
 
 def resizing(state: ResizeState, phase: str) -> tuple[PodCondition, ...]:
-    """How far an in-place resize has come (KEP-1287); nothing once the pod has ended."""
+    """Return the progress of an in-place resize (KEP-1287); empty once the pod has ended."""
     if phase in _TERMINAL_REASONS:
         return ()
     found = []
@@ -188,9 +188,9 @@ def resizing(state: ResizeState, phase: str) -> tuple[PodCondition, ...]:
 def stamped(
     conditions: Iterable[PodCondition], before: Iterable[PodCondition], generation: int | None, now: Seconds
 ) -> tuple[PodCondition, ...]:
-    """The agent's conditions with the generation they are about and the time since when they have their status.
+    """Return the agent's conditions with observed generation and last transition time.
 
-    Those of a resize say themselves which generation they are about: it may be an older one.
+    Resize conditions carry their own generation, which may be an older one.
     """
     known = {c.type: c for c in before}
     return tuple(_stamp(c, known.get(c.type), generation, now) for c in conditions)

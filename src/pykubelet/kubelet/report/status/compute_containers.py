@@ -1,8 +1,8 @@
-"""From the runtime's view of containers to their statuses in the API. Pure.
+"""Container statuses of the API, from the runtime's view of the containers. Pure.
 
-For each container of the spec one status, in the order of the spec, whether or not the runtime has it. What the
-runtime has lost is taken over from the status reported before: the API must never say less than it said. A container
-that ran and whose end nobody saw has ended with 137 and the reason ContainerStatusUnknown, never with 0, since a 0
+Each container of the spec gets one status, in the order of the spec, whether or not the runtime has it. What the
+runtime has lost is taken from the status reported before: the API must never report less than it did. A container that
+ran and whose end was not observed has ended with 137 and the reason ContainerStatusUnknown, never with 0, since a 0
 would make a failed job a success.
 """
 
@@ -25,13 +25,13 @@ STATUS_UNKNOWN: Final = "ContainerStatusUnknown"
 RESTARTING_ALL: Final = "RestartingAllContainers"
 UNKNOWN_EXIT_CODE: Final = 137
 MAX_POD_MESSAGE_BYTES: Final = 12 * 1024
-"""Termination messages of one pod share this."""
+"""Byte limit shared by the termination messages of one pod."""
 _NO_PROBES: Final = ContainerProbes()
 _NO_STATE: Final = core.ContainerState()
 
 
 def containers_of(pod: core.Pod, kind: ContainerKind) -> tuple[AnyContainer, ...]:
-    """The spec's containers of one kind."""
+    """Return the spec's containers of one kind."""
     match kind:
         case ContainerKind.INIT:
             return pod.spec.init_containers
@@ -42,16 +42,16 @@ def containers_of(pod: core.Pod, kind: ContainerKind) -> tuple[AnyContainer, ...
 
 
 def attempts_of(runtime: PodRuntimeStatus, name: str) -> list[RuntimeStatus]:
-    """The attempts of a container that the runtime has, the one that counts first: the running one, else the newest.
+    """Return the runtime's attempts of a container, the relevant one first: the running one, else the newest.
 
-    A leftover of an interrupted creation may be newer than the one that runs.
+    A leftover of an interrupted creation may be newer than the running attempt.
     """
     found = [c for c in runtime.containers if c.name == name]
     return sorted(found, key=lambda c: c.state is not ContainerState.RUNNING)
 
 
 class ContainerComputer:
-    """Computes the statuses of one pod's containers; a value object without effects."""
+    """Computes the statuses of one pod's containers; a value object without side effects."""
 
     def __init__(self, pod: core.Pod, runtime: PodRuntimeStatus, ctx: StatusContext, *, restarting_all: bool) -> None:
         self._pod = pod
@@ -65,7 +65,7 @@ class ContainerComputer:
     def statuses(
         self, kind: ContainerKind, previous: Sequence[core.ContainerStatus]
     ) -> tuple[core.ContainerStatus, ...]:
-        """The statuses of all containers of one kind; ``previous`` are those reported last."""
+        """Return the statuses of all containers of one kind; ``previous`` are those reported last."""
         before = {status.name: status for status in previous}
         return tuple(self._one(kind, c, before.get(c.name)) for c in containers_of(self._pod, kind))
 
@@ -107,7 +107,7 @@ class ContainerComputer:
     def _absent(
         self, kind: ContainerKind, container: AnyContainer, previous: core.ContainerStatus | None
     ) -> core.ContainerStatus:
-        """The runtime has no trace of the container: it was never made, or somebody removed it."""
+        """Return the status of a container that the runtime does not have: never created, or removed by others."""
         fresh = core.ContainerStatus(
             name=container.name,
             image=container.image,
@@ -134,7 +134,7 @@ class ContainerComputer:
             return carried
         return replace(
             carried,
-            last_state=_unknown_end(STATUS_UNKNOWN, "the container was running and is gone; how it ended is not known"),
+            last_state=_unknown_end(STATUS_UNKNOWN, "the container was running and has disappeared; exit code unknown"),
             restart_count=previous.restart_count + (0 if self._stopping else 1),
         )
 
@@ -152,7 +152,7 @@ class ContainerComputer:
                     return before
                 if before.running is None and not now.started_at:
                     return self._initial_state()
-                message = "the runtime has lost the state of the container; how it ended is not known"
+                message = "the runtime has lost the state of the container; its exit code is unknown"
                 return self._ended(now, UNKNOWN_EXIT_CODE, STATUS_UNKNOWN, message)
 
     def _ended(self, now: RuntimeStatus, exit_code: int, reason: str, message: str) -> core.ContainerState:
@@ -189,7 +189,7 @@ class ContainerComputer:
         attempts: Sequence[RuntimeStatus],
         status: core.ContainerStatus,
     ) -> core.ContainerStatus:
-        """A container that is to be started but cannot be is waiting, with the reason of the failed attempt."""
+        """Return the waiting status of a container that cannot start, with the reason of the failed attempt."""
         now = attempts[0] if attempts else None
         if kind is ContainerKind.INIT:
             if now is not None and now.state is ContainerState.EXITED and now.exit_code == 0:
@@ -210,7 +210,7 @@ class ContainerComputer:
         return now.state is ContainerState.EXITED and restarts_after_exit(self._pod, container, now.exit_code)
 
     def _was_initialized(self, status: core.ContainerStatus) -> bool:
-        """An init container without a trace has completed if an ordinary container was made after it."""
+        """Return whether a missing init container completed: an ordinary container was created after it."""
         names = {c.name for c in self._pod.spec.containers}
         made = any(c.name in names and c.state is not ContainerState.UNKNOWN for c in self._runtime.containers)
         return made and _state(status).waiting is not None
@@ -223,12 +223,12 @@ class ContainerComputer:
         status: core.ContainerStatus,
         previous: core.ContainerStatus | None,
     ) -> core.ContainerStatus:
-        """The status with ``started`` and ``ready``; ephemeral containers have neither."""
+        """Set ``started`` and ``ready``; ephemeral containers have neither."""
         if kind is ContainerKind.EPHEMERAL:
             return status
         probes = self._ctx.probes.get(attempts[0].id, _NO_PROBES) if attempts else _NO_PROBES
-        # No result of a probe that there is means: the agent is new, or the container. The former must not make
-        # pods unready, so what was said of the same container still holds.
+        # A probe without a result means that the agent or the container has just started. An agent restart must not
+        # make pods unready, so the last reported value of the same container still holds.
         same = previous if previous is not None and previous.container_id == status.container_id else None
         started = _state(status).running is not None
         if started and probes.startup is not None:
@@ -260,7 +260,7 @@ class ContainerComputer:
 
 
 def _asked_for_it(container: AnyContainer, state: core.ContainerState) -> bool:
-    """Whether the container is the one whose end restarts all."""
+    """Return whether this container's end triggered the restart of all containers."""
     return state.terminated is not None and asks_restart_of_all(container, state.terminated.exit_code)
 
 
@@ -285,7 +285,7 @@ def _completed() -> core.ContainerState:
 
 
 def _restart_count(now: RuntimeStatus, previous: core.ContainerStatus | None, container_id: str) -> int:
-    """The runtime's count, unless that would go back: the runtime may have lost the attempts it counted from."""
+    """Return the runtime's count, unless it would decrease: the runtime may have lost earlier attempts."""
     if previous is None:
         return now.restart_count
     new_attempt = previous.container_id != container_id and _state(previous).terminated is not None
@@ -306,6 +306,6 @@ def _time(unix: float) -> Time | None:
 
 
 def _cut(message: str, limit: int) -> str:
-    """The message within that many bytes of UTF-8."""
+    """Truncate the message to that many bytes of UTF-8."""
     data = message.encode(errors="replace")
     return message if len(data) <= limit else data[:limit].decode(errors="ignore")

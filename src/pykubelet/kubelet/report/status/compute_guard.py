@@ -1,7 +1,7 @@
-"""What must hold between two statuses of one pod, whoever made them; and what the last one looks like. Pure.
+"""Invariants between two successive statuses of a pod, whatever computed them, and the final status. Pure.
 
-A pod's record only moves forward: a terminal phase stays, counts of restarts do not go down, a container that ended for
-good does not run again. :mod:`decide` computes so already; this is the net below it.
+A pod's record only moves forward: a terminal phase stays, restart counts do not decrease, a container that ended for
+good does not run again. :mod:`decide` already computes such statuses; this module is the safety net below it.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from pykubelet.models.core_v1 import ContainerState, ContainerStateTerminated, C
 _NO_STATE = ContainerState()
 
 
-def guarded(pod: Pod, before: PodStatus, after: PodStatus) -> PodStatus:
-    """``after``, as far as it may follow on ``before``."""
+def forward_only(pod: Pod, before: PodStatus, after: PodStatus) -> PodStatus:
+    """Return ``after``, corrected where it must not follow on ``before``."""
     if before.phase in TERMINAL and after.phase != before.phase:
         after = replace(after, phase=before.phase, reason=before.reason, message=before.message)
     return replace(
@@ -33,10 +33,10 @@ def guarded(pod: Pod, before: PodStatus, after: PodStatus) -> PodStatus:
 
 
 def final_status(pod: Pod, status: PodStatus) -> PodStatus:
-    """The status of a pod of which nothing runs any more: every container has ended and the phase is terminal.
+    """Return the status of a pod of which nothing runs any more: all containers ended, the phase terminal.
 
-    Containers whose end nobody saw have failed with 137. Containers of a pod that was never initialized keep waiting,
-    since they never started. A static pod keeps its phase: it may come back under the same uid.
+    Containers whose end was not observed have failed with 137. Containers of a pod that was never initialized keep
+    waiting, since they never started. A static pod keeps its phase: it may be added again with the same uid.
     """
     ordinary = status.container_statuses
     if _was_initialized(pod, status):
@@ -74,7 +74,7 @@ def _ended_for_good(pod: Pod, container: AnyContainer | None, status: ContainerS
 
 
 def _was_initialized(pod: Pod, status: PodStatus) -> bool:
-    """Whether an ordinary container could have been started."""
+    """Return whether an ordinary container could have been started."""
     if not pod.spec.init_containers:
         return True
     for ordinary in status.container_statuses:
@@ -91,7 +91,7 @@ def _was_initialized(pod: Pod, status: PodStatus) -> bool:
 
 
 def _started_init(statuses: Sequence[ContainerStatus]) -> int:
-    """How many init containers, from the first, have to be taken as started: all up to the last that shows a trace."""
+    """Return how many init containers count as started: all up to the last one with a trace."""
     for count in range(len(statuses), 0, -1):
         status = statuses[count - 1]
         if (status.state or _NO_STATE).waiting is None or (status.last_state and status.last_state.terminated):

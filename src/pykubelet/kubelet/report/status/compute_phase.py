@@ -1,6 +1,6 @@
 """The phase of a pod, from the statuses of its containers. Pure.
 
-The rules are the API's (documentation of ``PodStatus.phase``), refined as the reference does for init containers,
+The rules are the API's (documentation of ``PodStatus.phase``), with the Go kubelet's refinements for init containers,
 sidecars (KEP-753) and restart rules (KEP-5307).
 """
 
@@ -20,7 +20,7 @@ _NO_STATE = ContainerState()
 
 @dataclass(slots=True)
 class _Counts:
-    """How many containers are in which situation."""
+    """Number of containers in each situation."""
 
     init_pending: int = 0
     """Ordinary init containers that have not ended."""
@@ -40,10 +40,10 @@ class _Counts:
 
 
 def pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], *, terminating: bool, initialized: bool) -> str:
-    """The phase. ``statuses`` are those of init and ordinary containers.
+    """Return the phase. ``statuses`` are those of init and ordinary containers.
 
-    ``terminating``: nothing will start again. ``initialized``: ordinary containers were started in today's sandbox, so
-    a sidecar that restarts does not make the pod Pending again.
+    ``terminating``: nothing will start again. ``initialized``: ordinary containers were started in the present sandbox,
+    so a restarting sidecar does not make the pod Pending again.
     """
     counts = _count(pod, {status.name: status for status in statuses})
     if counts.init_failed:
@@ -56,7 +56,7 @@ def pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], *, terminating: boo
         return RUNNING
     if not counts.stopped:
         return PENDING
-    # A static pod may be wanted again under the same uid, so being stopped does not end it.
+    # A static pod may be added again with the same uid, so stopping it does not make it terminal.
     ended_for_good = terminating and not is_static(pod)
     if not ended_for_good and counts.stopped != counts.stopped_for_good:
         return RUNNING
@@ -64,7 +64,7 @@ def pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], *, terminating: boo
 
 
 def started_in_active_sandbox(pod: Pod, runtime: PodRuntimeStatus) -> bool:
-    """Whether an ordinary container was made in the sandbox that is ready now."""
+    """Return whether an ordinary container was created in the sandbox that is ready now."""
     sandbox = runtime.ready_sandbox
     names = {c.name for c in pod.spec.containers}
     return sandbox is not None and any(c.sandbox_id == sandbox.id and c.name in names for c in runtime.containers)
@@ -123,7 +123,7 @@ def _count_ordinary(counts: _Counts, pod: Pod, container: Container, status: Con
 
 
 def _end_of(status: ContainerStatus | None) -> ContainerStateTerminated | None:
-    """How a container that does not run has ended: now, or before it began to wait for its restart."""
+    """Return how a container ended that does not run: now, or before it began to wait for its restart."""
     if status is None or status.state is None or status.state.running is not None:
         return None
     if status.state.terminated is not None:

@@ -1,7 +1,7 @@
-"""What a container's status says about its resources and mounts. Pure.
+"""The resources and mounts in a container's status. Pure.
 
-For a running container the amounts are those that the runtime has applied, where it tells them, so that an in-place
-resize shows when it has happened and not when it was asked for (KEP-1287).
+For a running container the amounts are those that the runtime reports as applied, so that an in-place resize shows when
+it has happened, not when it was requested (KEP-1287).
 """
 
 import math
@@ -25,15 +25,15 @@ from pykubelet.models.quantity import NANO, Amount, from_bytes, from_milli, to_b
 from pykubelet.models.scalars import Quantity
 
 MIN_CPU_SHARES: Final = 2
-"""The kernel's lowest weight; smaller requests end up here, so it does not tell what was asked for."""
+"""The kernel's lowest CPU weight; smaller requests are raised to it, so it does not reveal the requested amount."""
 MIN_CPU_LIMIT_MILLI: Final = 10
-"""The lowest limit that is applied."""
+"""The lowest CPU limit that is applied."""
 _NONE: Final = ResourceRequirements()
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """None: not known, so what the spec says is taken for applied."""
+    """Amounts that are applied. None: unknown; the spec's amount is assumed to be applied."""
 
     cpu_request: int | None = None
     cpu_limit: int | None = None
@@ -44,9 +44,9 @@ class _Applied:
 def status_resources(
     container: AnyContainer, applied: ContainerResources | None, size: Size | None = None
 ) -> ResourceRequirements:
-    """The resources of a running container: as the runtime says, else as the agent noted, else as in the spec.
+    """Return a running container's resources: as the runtime reports, else as the agent recorded, else the spec's.
 
-    ``size`` is the agent's note while a resize of the pod is under way, None otherwise.
+    ``size`` is the agent's record while a resize of the pod is in progress, None otherwise.
     """
     spec = container.resources or _NONE
     found = _amounts(applied, size)
@@ -62,7 +62,7 @@ def status_resources(
 
 
 def pod_resources(pod: Pod) -> ResourceRequirements:
-    """CPU and memory of the pod as a whole once all of them are applied (KEP-5419). Raises Invalid."""
+    """Return CPU and memory of the pod as a whole once all of them are applied (KEP-5419). Raises Invalid."""
     requests, limits = pod_requests(pod), pod_limits(pod)
     counted = (CPU, MEMORY)
     return ResourceRequirements(
@@ -76,12 +76,12 @@ def pod_resources(pod: Pod) -> ResourceRequirements:
 
 
 def pod_allocated(pod: Pod) -> dict[str, Quantity]:
-    """All that the pod was allotted, its overhead included. Raises Invalid."""
+    """Return all resources allocated to the pod, including its overhead. Raises Invalid."""
     return {name: _text(name, amount) for name, amount in pod_requests(pod).by_name.items()}
 
 
 def mount_statuses(container: AnyContainer, *, recursive_read_only: bool) -> tuple[VolumeMountStatus, ...]:
-    """The container's mounts, and for read-only ones whether that holds for mounts below them too (KEP-3857)."""
+    """Return the container's mounts; read-only ones tell whether mounts below are read-only too (KEP-3857)."""
     return tuple(_mount_status(mount, recursive_read_only) for mount in container.volume_mounts)
 
 
@@ -115,7 +115,7 @@ def _amounts(applied: ContainerResources | None, size: Size | None) -> _Applied:
 
 
 def _text(name: str, amount: Amount) -> str:
-    """Bytes with binary suffixes, everything else as it is counted. Nothing is rounded, parts of bytes included."""
+    """Format an amount: bytes with binary suffixes, others as counted. Nothing is rounded."""
     in_bytes = name in (MEMORY, STORAGE) or name.startswith(HUGEPAGES_PREFIX)
     return from_bytes(amount.value) if in_bytes and amount.nano % NANO == 0 else str(amount)
 
@@ -124,7 +124,7 @@ def _cpu(amounts: dict[str, Quantity], applied_milli: int | None, floor_milli: i
     if applied_milli is None:
         return
     asked = to_milli(amounts["cpu"]) if "cpu" in amounts else 0
-    # At or below the floor several amounts are applied alike, so the one asked for is shown.
+    # At or below the floor different amounts have the same effect, so the requested one is shown.
     if asked != applied_milli and (applied_milli > floor_milli or asked > floor_milli):
         amounts["cpu"] = from_milli(applied_milli)
 

@@ -1,7 +1,6 @@
-"""The API status of a pod, as a pure function of its spec, the runtime's view and what was said before.
+"""The API status of a pod: a pure function of its spec, the runtime's view and the last reported status.
 
-This is where a pod's way through the agent becomes visible: workers call it at every step, and everything that users
-see of a pod comes from here.
+Workers call it at every step; everything that users see of a pod comes from here.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from pykubelet.models.scalars import time_from_unix
 
 
 def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) -> PodStatus:
-    """The status to report. Raises Invalid only for resources that are no quantities, which admission refuses."""
+    """Return the status to report. Raises Invalid only for invalid quantities, which admission rejects."""
     before = _before(pod, ctx)
     restarting = conditions.is_restarting_all(pod, runtime, before)
     computer = ContainerComputer(pod, runtime, ctx, restarting_all=restarting)
@@ -66,7 +65,7 @@ def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) 
 
 
 def rejected_status(pod: Pod, reason: str, message: str, now: Seconds) -> PodStatus:
-    """The status of a pod that is not admitted: Failed, with the reason, and nothing of its containers."""
+    """Return the status of a pod rejected at admission: Failed with the reason, without container statuses."""
     return PodStatus(
         phase=FAILED,
         reason=reason,
@@ -78,7 +77,7 @@ def rejected_status(pod: Pod, reason: str, message: str, now: Seconds) -> PodSta
 
 
 def disruption_target(reason: str, message: str) -> PodCondition | None:
-    """The DisruptionTarget condition of a pod that the agent ends for the node's sake (KEP-3329), for its reason."""
+    """Return the DisruptionTarget condition for the reason why the agent ends a pod (KEP-3329); None: none."""
     if reason == Reason.PREEMPT_CONTAINER:
         message = "Pod was preempted by Kubelet to accommodate a critical pod."
     elif reason != Reason.EVICTED:
@@ -89,12 +88,12 @@ def disruption_target(reason: str, message: str) -> PodCondition | None:
 
 
 def _before(pod: Pod, ctx: StatusContext) -> PodStatus:
-    """What was said of the pod last."""
+    """Return the last reported status."""
     return ctx.previous if ctx.previous is not None else pod.status
 
 
 def _phase(pod: Pod, before: PodStatus, ctx: StatusContext, computed: str) -> tuple[str, str, str]:
-    """Phase, reason and message: a terminal phase is for ever, the agent's own verdict comes next."""
+    """Return phase, reason and message: a terminal phase stays; then the agent's own verdict; then the computed one."""
     for known in (before, pod.status):
         if known.phase in TERMINAL:
             return known.phase, known.reason or pod.status.reason, known.message or pod.status.message
@@ -134,16 +133,16 @@ def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status:
 
 
 def _generation(pod: Pod, before: PodStatus) -> int | None:
-    """The generation of the spec that this status is about; never less than what was reported."""
+    """Return the generation of the spec that this status is about; never lower than the reported one."""
     known = [g for g in (pod.metadata.generation, before.observed_generation) if g is not None]
     return max(known) if known else None
 
 
 def _pod_ips(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus, host_ips: Sequence[str]) -> tuple[str, ...]:
-    """At most one address per family, the node's primary family first.
+    """Return at most one address per family, the node's primary family first.
 
-    A pod keeps its addresses when its sandbox has ended. One on the host's network keeps the addresses it started
-    with, whatever happens to the node's, but may gain one of the other family.
+    A pod keeps its addresses when its sandbox has ended. A host-network pod keeps the addresses it started with, even
+    if the node's change, but may gain one of the other family.
     """
     known = tuple(each.ip for each in before.pod_ips)
     if pod.spec.host_network:
@@ -166,13 +165,13 @@ def _by_family(ips: Sequence[str], *, primary: int) -> tuple[str, ...]:
 
 
 def _family(ip: str) -> int:
-    """4 or 6; 0 for what is no address."""
+    """Return 4 or 6; 0 for an invalid address."""
     return _address(ip)[0]
 
 
 @lru_cache(maxsize=1024)
 def _address(ip: str) -> tuple[int, str]:
-    """Family and usual form of an address; statuses are computed from the same ones again and again."""
+    """Return family and normalized form of an address; cached, since the same ones are parsed again and again."""
     try:
         address = ip_address(ip)
     except ValueError:

@@ -1,10 +1,10 @@
-"""How long news of a pod may wait for more of them on their way to the API server. Pure.
+"""How long a status may be held back so that it is sent together with its outcome. Pure.
 
-A pod that starts quickly is Running before anybody could act on its being Pending with another condition, and one that
-is deleted is gone as soon: each status on the way would cost the API server a write and everybody who watches pods an
-event, and would hold up the one that is waited for. So what only tells how far a start or an end has come waits a
-moment for its outcome. All else goes at once: another phase, failures, restarts, readiness, resizes, what was said of
-ephemeral containers, and all of a pod that the agent itself ends.
+A pod that starts quickly is Running before anyone could act on its being Pending with another condition, and a deleted
+pod that ends quickly is gone as soon. Each intermediate status would cost the API server a write and every watcher an
+event, and would delay the status that people wait for. So statuses that only report progress of a start or an end are
+held back for a moment. Everything else is sent at once: another phase, failures, restarts, readiness, resizes, statuses
+of ephemeral containers, and all statuses of a pod that the agent itself ends.
 """
 
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ from pykubelet.kubelet.report.status.compute_conditions import OWNED, Condition
 from pykubelet.kubelet.report.status.types import PENDING
 from pykubelet.models.core_v1 import ContainerState, ContainerStatus, PodStatus
 
-PATIENCE: Final[Seconds] = 0.3
-"""From the first of the news that wait."""
+HOLD_SECONDS: Final[Seconds] = 0.3
+"""Seconds from the first status that is held back."""
 
 _PROGRESS: Final = frozenset(
     {
@@ -32,23 +32,24 @@ _ON_THE_WAY: Final = frozenset({"ContainerCreating", "PodInitializing"})
 _NO_STATE: Final = ContainerState()
 
 
-def patience(there: PodStatus, news: PodStatus, *, deleted: bool) -> Seconds:
-    """Seconds that a status may wait; 0: it goes at once.
+def hold_seconds(known: PodStatus, new: PodStatus, *, deleted: bool) -> Seconds:
+    """Return the seconds that a status may be held back; 0: send it at once.
 
-    ``there`` is what the API server has, ``deleted`` that it has marked the pod so.
+    ``known`` is the API server's status, ``new`` the one to send; ``deleted``: the API server has marked the pod as
+    deleted.
     """
-    waits = _only_ends(there, news) if deleted else _only_starts(there, news)
-    return PATIENCE if waits else 0.0
+    waits = _only_ends(known, new) if deleted else _only_starts(known, new)
+    return HOLD_SECONDS if waits else 0.0
 
 
-def _only_starts(there: PodStatus, news: PodStatus) -> bool:
-    """Whether the pod was and is about to start, and nothing stands in its way."""
+def _only_starts(known: PodStatus, new: PodStatus) -> bool:
+    """Return whether the pod was and is about to start, without a failure."""
     return (
-        there.phase in ("", PENDING)
-        and news.phase == PENDING
-        and _same_verdict(there, news)
-        and _same_conditions(there, news, _PROGRESS)
-        and all(_starts(status) for status in (*news.init_container_statuses, *news.container_statuses))
+        known.phase in ("", PENDING)
+        and new.phase == PENDING
+        and _same_verdict(known, new)
+        and _same_conditions(known, new, _PROGRESS)
+        and all(_starts(status) for status in (*new.init_container_statuses, *new.container_statuses))
     )
 
 
@@ -61,36 +62,36 @@ def _starts(status: ContainerStatus) -> bool:
     return state.terminated is None or state.terminated.exit_code == 0
 
 
-def _only_ends(there: PodStatus, news: PodStatus) -> bool:
-    """Whether a pod that is being taken down has lost its readiness and nothing else.
+def _only_ends(known: PodStatus, new: PodStatus) -> bool:
+    """Return whether a pod that is being deleted has lost its readiness and nothing else.
 
-    Nobody sends it new work for its being deleted; that it is not ready adds little.
+    A deleted pod gets no new traffic anyway; that it is not ready adds little.
     """
     return (
-        there.phase == news.phase
-        and _same_verdict(there, news)
-        and _same_conditions(there, news, _READINESS)
-        and _states(there.init_container_statuses) == _states(news.init_container_statuses)
-        and _states(there.container_statuses) == _states(news.container_statuses)
+        known.phase == new.phase
+        and _same_verdict(known, new)
+        and _same_conditions(known, new, _READINESS)
+        and _states(known.init_container_statuses) == _states(new.init_container_statuses)
+        and _states(known.container_statuses) == _states(new.container_statuses)
     )
 
 
-def _same_verdict(there: PodStatus, news: PodStatus) -> bool:
+def _same_verdict(known: PodStatus, new: PodStatus) -> bool:
     return (
-        there.reason == news.reason
-        and there.message == news.message
-        and there.ephemeral_container_statuses == news.ephemeral_container_statuses
+        known.reason == new.reason
+        and known.message == new.message
+        and known.ephemeral_container_statuses == new.ephemeral_container_statuses
     )
 
 
-def _same_conditions(there: PodStatus, news: PodStatus, but: Iterable[Condition]) -> bool:
-    """Whether the conditions that people and controllers act on are the same, leaving out ``but`` and others' own."""
-    told = (OWNED | {Condition.DISRUPTION_TARGET}) - frozenset(but)
+def _same_conditions(known: PodStatus, new: PodStatus, but: Iterable[Condition]) -> bool:
+    """Return whether the conditions that people and controllers act on are equal, except ``but`` and others' own."""
+    matched = (OWNED | {Condition.DISRUPTION_TARGET}) - frozenset(but)
 
     def of(status: PodStatus) -> set[tuple[str, str, str, str]]:
-        return {(c.type, c.status, c.reason, c.message) for c in status.conditions if c.type in told}
+        return {(c.type, c.status, c.reason, c.message) for c in status.conditions if c.type in matched}
 
-    return of(there) == of(news)
+    return of(known) == of(new)
 
 
 def _states(statuses: Iterable[ContainerStatus]) -> list[tuple[str, str, int, ContainerState | None]]:

@@ -1,4 +1,4 @@
-"""What the status manager needs of others."""
+"""Interfaces that the status manager needs from others."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,39 +14,39 @@ class StatusSource(Protocol):
 
     @property
     def runtime(self) -> PodRuntimeStatus:
-        """The runtime's view, read just now."""
+        """The runtime's view of the pod, read just now."""
 
     @property
     def probes(self) -> Mapping[ContainerID, ContainerProbes]:
-        """Conclusions of the probes."""
+        """Results of the probes."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What kept the last sync from succeeding."""
+        """Errors of the last sync."""
 
     @property
     def terminating(self) -> bool:
-        """The pod is being stopped or has been."""
+        """Whether the pod is being stopped or has been."""
 
     @property
     def terminal_reason(self) -> str:
-        """Why the agent itself ended the pod; empty if it did not."""
+        """The reason why the agent itself ended the pod; empty if it did not."""
 
     @property
     def terminal_message(self) -> str:
-        """The same for people."""
+        """The message for that reason."""
 
 
 class NodeFacts(Protocol):
-    """Facts about this node that statuses repeat."""
+    """Facts about this node that statuses include."""
 
     @property
     def host_ips(self) -> tuple[str, ...]:
-        """The node's addresses, primary first, at most one per family."""
+        """Return the node's addresses, primary first, at most one per family."""
 
     @property
     def runtime_name(self) -> str:
-        """The runtime's own name (``containerd``, ``cri-o``)."""
+        """Return the runtime's name as it reports it (``containerd``, ``cri-o``)."""
 
     def recursive_read_only(self, handler: str | None) -> bool:
-        """Whether that runtime handler (None: the default one) can mount recursively read-only."""
+        """Return whether a runtime handler (None: the default one) supports recursive read-only mounts."""

@@ -1,11 +1,11 @@
-"""Keeps the status of every pod in memory and tells subscribers about changes."""
+"""Keeps the status of every pod in memory and notifies subscribers of changes."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.report.status.compute_guard import final_status, guarded
+from pykubelet.kubelet.report.status.compute_guard import final_status, forward_only
 from pykubelet.kubelet.report.status.decide import compute_pod_status, disruption_target, rejected_status
 from pykubelet.kubelet.report.status.interfaces import NodeFacts, StatusSource
 from pykubelet.kubelet.report.status.types import StatusChange, StatusContext, StatusEntry
@@ -22,12 +22,12 @@ Subscriber = Callable[[StatusChange], None]
 
 
 class StatusManager:
-    """The statuses by pod uid. One thread; subscribers are called in the middle of a change and must be quick."""
+    """The statuses by pod uid. Not thread-safe; subscribers are called during a change and must be quick."""
 
     def __init__(
         self, clock: Clock, node: NodeFacts, resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING
     ) -> None:
-        """``resizes`` says how far the change of a pod's size has come."""
+        """Create an empty manager. ``resizes`` returns how far a pod's resize has progressed."""
         self._clock = clock
         self._node = node
         self._resizes = resizes
@@ -37,7 +37,7 @@ class StatusManager:
 
     @property
     def version(self) -> int:
-        """Of the newest change."""
+        """The version of the newest change."""
         return self._version
 
     def update(self, pod: Pod, source: StatusSource) -> PodStatus:
@@ -61,49 +61,49 @@ class StatusManager:
         return self._keep(pod, status, terminating=source.terminating)
 
     def set(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Keep a status, as far as it may follow on the one before; returns what is kept now."""
+        """Keep a status, corrected so that it may follow on the one before; return the status that is kept."""
         return self._keep(pod, status)
 
     def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
-        """The pod is not admitted: Failed, with that reason."""
+        """Set the status of a pod rejected at admission: Failed, with that reason."""
         return self._keep(pod, rejected_status(pod, reason, message, self._clock.now()), finished=True)
 
     def terminate(self, pod: Pod, status: PodStatus | None = None) -> PodStatus:
-        """Nothing of the pod runs any more: keep its last status, made complete (default: the one known)."""
+        """Set the final status of a pod of which nothing runs any more; ``status`` defaults to the last one."""
         if status is None:
             known = self.get(ref_of(pod).uid)
             status = known if known is not None else pod.status
         return self._keep(pod, final_status(pod, status), finished=True)
 
     def get(self, uid: PodUID) -> PodStatus | None:
-        """The status of a pod; None before its first and after it was removed."""
+        """Return the status of a pod; None before its first and after it was removed."""
         entry = self._entries.get(uid)
         return entry.status if entry is not None else None
 
     def entry(self, uid: PodUID) -> StatusEntry | None:
-        """All that is kept of a pod."""
+        """Return everything that is kept of a pod."""
         return self._entries.get(uid)
 
     def snapshot(self) -> tuple[StatusEntry, ...]:
-        """All pods, in the order in which they came."""
+        """Return the entries of all pods, in the order in which they were added."""
         return tuple(self._entries.values())
 
     def remove(self, uid: PodUID) -> None:
-        """Forget a pod. Repeatable."""
+        """Forget a pod. Idempotent."""
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._version += 1
             self._tell(StatusChange(entry.pod, entry.status, None, self._version))
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call ``subscriber`` with every change from now on; returns the function that ends it."""
+        """Call ``subscriber`` with every change from now on; return the function that unsubscribes."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
     def _keep(self, pod: Pod, status: PodStatus, *, finished: bool = False, terminating: bool = False) -> PodStatus:
         uid = ref_of(pod).uid
         old = self._entries.get(uid)
-        status = guarded(pod, old.status if old is not None else pod.status, status)
+        status = forward_only(pod, old.status if old is not None else pod.status, status)
         finished = finished or (old is not None and old.finished)
         since = old.terminating_since if old is not None else None
         if since is None and terminating:

@@ -1,8 +1,8 @@
-"""Brings statuses to the API server: one request per pod at a time, always the newest, until they are there.
+"""Delivers pod statuses to the API server: one request per pod at a time, always the newest status, until accepted.
 
-What somebody may wait for goes at once, progress waits a moment for its outcome (:mod:`decide_delivery`). Subscribes to
-the status manager. The API server's copy of a pod comes in through :meth:`StatusPatcher.seen`, by which a
-status that somebody else has overwritten is noticed, and a deletion that is to be completed.
+Statuses that people or controllers may wait for are sent at once; mere progress waits a moment for its outcome
+(:mod:`decide_delivery`). The patcher subscribes to the status manager. The API server's copy of a pod arrives through
+:meth:`StatusPatcher.seen`, which detects statuses overwritten by others, and deletions to complete.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.status.compute_patch import ours, status_patch
-from pykubelet.kubelet.report.status.decide_delivery import patience
+from pykubelet.kubelet.report.status.compute_patch import agent_part, status_patch
+from pykubelet.kubelet.report.status.decide_delivery import hold_seconds
 from pykubelet.kubelet.report.status.manager import StatusManager
 from pykubelet.kubelet.report.status.types import StatusChange, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -32,61 +32,61 @@ _log = logging.getLogger(__name__)
 _FIRST_DELAY: Final = 0.2
 _MAX_DELAY: Final = 10.0
 _CORRECT_AGAIN: Final = 10.0
-"""A status that others overwrite is put right at most this often."""
+"""Minimum interval at which a status overwritten by others is sent again."""
 _PROGRESS_PER_SECOND: Final = 5.0
 _PROGRESS_BURST: Final = 5
-_CROWD_PATIENCE: Final = 5.0
-"""News of progress wait no longer than this, however many pods start or end at once."""
+_MAX_HOLD_SECONDS: Final = 5.0
+"""Longest time for which progress is held back, however many pods start or end at once."""
 _TICK: Final = 0.001
-"""Less is no wait."""
+"""Shorter waits are skipped."""
 _MODIFIED: Final = "the object has been modified"
-"""The API server's words for a change that met another one at the same time; any other conflict is one of uids."""
+"""The API server's message for a conflicting concurrent change; any other conflict is one of uids."""
 _FLUSH_SECONDS: Final = 1.0
-"""What has not arrived when the agent ends gets this long; the next agent brings the rest."""
+"""Time limit for pending statuses when the agent stops; the next agent delivers the rest."""
 
 
 class ApiPods(Protocol):
-    """What the API server holds of our pods, as last seen (desired/pods)."""
+    """The API server's objects for pods of this node, as last seen (desired/pods)."""
 
     def counterpart(self, uid: PodUID) -> Pod | None:
-        """The API server's object for a pod of ours: the pod itself, or the up-to-date mirror of a static pod."""
+        """Return the API server's object for a pod: the pod itself, or the up-to-date mirror of a static pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatcherDeps:
-    """All that it acts through."""
+    """Everything that :class:`StatusPatcher` acts through."""
 
     client: ApiClient
     statuses: StatusManager
     pods: ApiPods
     clock: Clock
     synced: Callable[[Seconds], None] = lambda _: None
-    """Told of each status that has arrived, how long after it had changed."""
+    """Called for each delivered status with the delay since the status changed."""
 
 
 @dataclass(slots=True)
 class _Delivery:
-    """What has been brought of one pod."""
+    """The state of delivery of one pod's status."""
 
     target: str = ""
-    """The uid that the status was sent to."""
+    """Uid of the API object that the status was sent to."""
     sent: PodStatus | None = None
     accepted: PodStatus | None = None
-    """Our part of what the API server made of it; it may not know all fields."""
+    """The agent's part of the status as the API server returned it; it may drop unknown fields."""
     version: int = 0
-    """The resource version of that."""
+    """Resource version of the returned object."""
     corrected_at: Seconds = float("-inf")
     deleted: bool = False
     changed_at: Seconds | None = None
-    """Since when there is a change that has not arrived."""
+    """Time of the oldest change that is not delivered."""
     held_since: Seconds | None = None
-    """Since when a change waits for more."""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Time since which a change is held back."""
+    wakeup: asyncio.Event = field(default_factory=asyncio.Event)
     running: bool = False
 
 
 class StatusPatcher:
-    """See the module. :meth:`changed` and :meth:`seen` return at once."""
+    """Delivers statuses (see the module). :meth:`changed` and :meth:`seen` return at once."""
 
     def __init__(self, deps: PatcherDeps) -> None:
         self._deps = deps
@@ -97,10 +97,10 @@ class StatusPatcher:
         self._progress = RateLimit(_PROGRESS_PER_SECOND, _PROGRESS_BURST, deps.clock)
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
         self.delivered = 0
-        """PATCHes that were accepted, for tests and metrics."""
+        """Number of accepted PATCH requests, for tests and metrics."""
 
     async def run(self) -> None:
-        """Deliver until cancelled; what waits then is brought before this ends, if that is done soon."""
+        """Deliver until cancelled, then deliver pending statuses if that is quickly done."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -112,10 +112,10 @@ class StatusPatcher:
             await self._flush()
 
     def changed(self, change: StatusChange) -> None:
-        """A status of ours has changed (subscriber of the status manager)."""
+        """Deliver a changed status (subscriber of the status manager)."""
         if change.current is None:
             if (delivery := self._deliveries.pop(change.uid, None)) is not None:
-                delivery.news.set()
+                delivery.wakeup.set()
         else:
             self._wake(change.uid)
             delivery = self._deliveries.get(change.uid)
@@ -123,13 +123,13 @@ class StatusPatcher:
                 delivery.changed_at = self._deps.clock.monotonic()
 
     def seen(self, uid: PodUID) -> None:
-        """The API server told of its object for the pod ``uid`` of ours."""
+        """Handle a watch event for the API server's object of the pod ``uid``."""
         self._wake(uid)
 
     def _overwritten(self, delivery: _Delivery, pod: Pod) -> bool:
         if delivery.accepted is None or delivery.target != pod.metadata.uid:
             return False
-        if _number(pod.metadata.resource_version) <= delivery.version or ours(pod.status) == delivery.accepted:
+        if _number(pod.metadata.resource_version) <= delivery.version or agent_part(pod.status) == delivery.accepted:
             return False
         return self._deps.clock.monotonic() - delivery.corrected_at >= _CORRECT_AGAIN
 
@@ -140,17 +140,17 @@ class StatusPatcher:
         if self._deps.statuses.entry(uid) is None:
             return
         delivery = self._deliveries.setdefault(uid, _Delivery())
-        delivery.news.set()
+        delivery.wakeup.set()
         if not delivery.running:
             delivery.running = True
             self._group.create_task(self._deliver(uid, delivery), name=f"status of {uid}")
 
     async def _deliver(self, uid: PodUID, delivery: _Delivery) -> None:
-        """Bring the pod's status until nothing is left to bring."""
+        """Deliver the pod's status until nothing is pending."""
         try:
             goes_on = True
             while goes_on:
-                delivery.news.clear()
+                delivery.wakeup.clear()
                 with self._guard.item(uid) as attempt:
                     goes_on = await self._advance(uid, delivery)
                 if attempt.error is not None:
@@ -159,7 +159,7 @@ class StatusPatcher:
             delivery.running = False
 
     async def _advance(self, uid: PodUID, delivery: _Delivery) -> bool:
-        """Take the next step of a delivery, or wait for its time; whether another may follow."""
+        """Take the next step of a delivery, or wait until it is due; return whether to go on."""
         entry = self._deps.statuses.entry(uid)
         pod = self._deps.pods.counterpart(uid)
         if entry is None or pod is None or delivery.deleted:
@@ -175,23 +175,23 @@ class StatusPatcher:
             if _MODIFIED in str(error):
                 await self._wait(uid, delivery, Transient(str(error)))
                 return True
-            # Gone or replaced by another of the same name: the watch will tell, or has told meanwhile.
-            _log.info("status not taken", extra={"pod": str(ref_of(pod)), "error": str(error)})
-            return delivery.news.is_set()
+            # Deleted, or replaced by another pod of the same name: a watch event follows or has arrived already.
+            _log.info("pod status rejected", extra={"pod": str(ref_of(pod)), "error": str(error)})
+            return delivery.wakeup.is_set()
         except PykubeletError as error:
             await self._wait(uid, delivery, error)
         return True
 
     def _held(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> Seconds:
-        """How long the status is still to wait for more; 0: no longer."""
-        there = delivery.sent if delivery.sent is not None and delivery.target == pod.metadata.uid else pod.status
-        if there == entry.status:
+        """Return the seconds that the status is still to be held back; 0: send it."""
+        known = delivery.sent if delivery.sent is not None and delivery.target == pod.metadata.uid else pod.status
+        if known == entry.status:
             delivery.held_since = None
             return 0.0
         if entry.finished:
             return 0.0
         deleted = pod.metadata.deletion_timestamp is not None
-        allowed = patience(there, entry.status, deleted=deleted)
+        allowed = hold_seconds(known, entry.status, deleted=deleted)
         if not allowed:
             return 0.0
         now = self._deps.clock.monotonic()
@@ -200,25 +200,25 @@ class StatusPatcher:
         waited = now - delivery.held_since
         if allowed - waited > _TICK:
             return allowed - waited
-        # Of many pods at once only some tell how far they have come, so that none is late to tell that it runs.
-        return allowed if waited < _CROWD_PATIENCE and not self._progress.try_take() else 0.0
+        # When many pods start at once, only some report progress, so that every pod reports Running in time.
+        return allowed if waited < _MAX_HOLD_SECONDS and not self._progress.try_take() else 0.0
 
     async def _hold(self, uid: PodUID, seconds: Seconds, delivery: _Delivery) -> None:
-        """Wait so long, or for the next news."""
+        """Wait so many seconds, or until the next change."""
         assert self._group is not None
 
         async def ring() -> None:
             await self._deps.clock.sleep(seconds)
-            delivery.news.set()
+            delivery.wakeup.set()
 
         timer = self._group.create_task(ring(), name=f"held status of {uid}")
         try:
-            await delivery.news.wait()
+            await delivery.wakeup.wait()
         finally:
             timer.cancel()
 
     async def _flush(self) -> None:
-        """Bring what has not arrived, now or never."""
+        """Make a last attempt to deliver pending statuses."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_SECONDS), asyncio.TaskGroup() as group:
                 for uid, delivery in self._deliveries.items():
@@ -230,13 +230,13 @@ class StatusPatcher:
         try:
             await self._patch(entry, pod, delivery)
         except PykubeletError as error:
-            _log.info("status not delivered before the end", extra={"pod": str(ref_of(pod)), "error": str(error)})
+            _log.info("pod status not delivered before shutdown", extra={"pod": str(ref_of(pod)), "error": str(error)})
 
     async def _step(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> bool:
-        """Send what has to be sent next; False: nothing has."""
+        """Send what is due; return False if nothing is."""
         uid = pod.metadata.uid
         if self._overwritten(delivery, pod):
-            _log.info("status was changed by somebody else, sending ours again", extra={"pod": str(ref_of(pod))})
+            _log.info("pod status overwritten by another client; sending it again", extra={"pod": str(ref_of(pod))})
             delivery.corrected_at = self._deps.clock.monotonic()
             delivery.sent = None
         if delivery.target != uid or delivery.sent != entry.status:
@@ -247,16 +247,16 @@ class StatusPatcher:
             return False
         target = PODS.at(pod.metadata.namespace, pod.metadata.name)
         await self._deps.client.delete(target, uid, grace_seconds=0)
-        _log.info("pod deleted at the API server, all of it has ended", extra={"pod": str(ref_of(pod)), "uid": uid})
+        _log.info("pod deleted from the API server", extra={"pod": str(ref_of(pod)), "uid": uid})
         delivery.deleted = True
         return False
 
     async def _patch(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> None:
         uid = pod.metadata.uid
         delivery.held_since = None
-        if delivery.target != uid and ours(pod.status) == ours(entry.status):
-            # After a restart of the agent: it is there already.
-            delivery.target, delivery.sent, delivery.accepted = uid, entry.status, ours(pod.status)
+        if delivery.target != uid and agent_part(pod.status) == agent_part(entry.status):
+            # After a restart of the agent the API server has this status already.
+            delivery.target, delivery.sent, delivery.accepted = uid, entry.status, agent_part(pod.status)
             delivery.version = _number(pod.metadata.resource_version)
             return
         target = PODS.at(pod.metadata.namespace, pod.metadata.name, "status")
@@ -265,7 +265,7 @@ class StatusPatcher:
             answer = await self._deps.client.patch(target, status_patch(uid, pod, entry.status))
         except Invalid as error:
             if "metadata.uid" in str(error):
-                raise Expired(f"pod {ref_of(pod)} has another uid now") from error
+                raise Expired(f"pod {ref_of(pod)} was replaced: it has another uid now") from error
             raise
         except PykubeletError:
             delivery.changed_at = since
@@ -273,24 +273,24 @@ class StatusPatcher:
         self.delivered += 1
         if since is not None:
             self._deps.synced(self._deps.clock.monotonic() - since)
-        delivery.target, delivery.sent, delivery.accepted = uid, entry.status, ours(answer.status)
+        delivery.target, delivery.sent, delivery.accepted = uid, entry.status, agent_part(answer.status)
         delivery.version = _number(answer.metadata.resource_version)
 
     async def _wait(self, uid: PodUID, delivery: _Delivery, error: PykubeletError) -> None:
         delay = self._backoff.next(uid, self._deps.clock.monotonic())
         delay = max(delay, error.retry_after or 0.0) if isinstance(error, Transient) else _MAX_DELAY
-        _log.warning("status not delivered, trying again", extra={"uid": uid, "error": str(error), "delay_s": delay})
+        _log.warning("pod status not delivered; retrying", extra={"uid": uid, "error": str(error), "delay_s": delay})
         if isinstance(error, Transient):
             await self._deps.clock.sleep(delay)
             return
-        # The status itself is refused: the next one may not be.
+        # The API server rejects this status; it may accept the next one.
         try:
             async with asyncio.timeout(delay):
-                await delivery.news.wait()
+                await delivery.wakeup.wait()
         except TimeoutError:
             return
 
 
 def _number(version: str) -> int:
-    """Resource versions of the API server grow (KEP-5504); 0 for what is none."""
+    """Return a resource version as a number (they grow, KEP-5504); 0 for an invalid one."""
     return int(version) if version.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Values of this package: what a status is computed from, and what is kept of it."""
+"""Inputs of a status computation, and what the status manager keeps of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 TERMINAL: Final = frozenset({SUCCEEDED, FAILED})
-"""Phases that a pod never leaves."""
+"""Terminal phases, which a pod never leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusContext:
-    """What a status depends on beside the pod's spec and the runtime's view of it."""
+    """What a status depends on besides the pod's spec and the runtime's view of it."""
 
     now: Seconds
-    """Unix time; becomes the time of new conditions and of the pod's start."""
+    """Unix time; used for new conditions and for the pod's start time."""
     previous: PodStatus | None = None
     """The status reported last; None makes the one in the pod object the basis (empty for a static pod)."""
     probes: Mapping[ContainerID, ContainerProbes] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class StatusContext:
     """Set when the agent itself ends the pod (``Evicted``, ``DeadlineExceeded``): the phase is Failed."""
     terminal_message: str = ""
     disruption: PodCondition | None = None
-    """The DisruptionTarget condition, if the pod is ended for the node's sake."""
+    """The DisruptionTarget condition, if the agent ends the pod for the node's sake."""
     runtime_name: str = "containerd"
     """The runtime's name as it gives it, the scheme of container ids in the API."""
     resize: ResizeState = NOT_RESIZING
@@ -61,14 +61,14 @@ class StatusEntry:
     finished: bool = False
     """All its containers have been stopped for good."""
     terminating_since: Time | None = None
-    """When the agent began to stop it."""
+    """When the agent began to stop the pod."""
 
     @property
     def merged(self) -> Pod:
-        """The pod object with this status.
+        """Return the pod object with this status.
 
-        No API server marks static pods as deleted, so one that is being stopped gets its time of deletion here. A pod
-        that has come to its end is not shown as terminating, although its containers are being cleared away.
+        The API server does not mark static pods as deleted, so one that is being stopped gets its deletion time here. A
+        pod that has ended is not shown as terminating, although its containers are still being removed.
         """
         meta = self.pod.metadata
         deletion = meta.deletion_timestamp

@@ -1,4 +1,4 @@
-"""Where the start-up time of a pod went: begin and end of each step, for the last few starts of each pod."""
+"""Records begin and end of each step of a pod's start, for the last few starts of each pod."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pykubelet.models.core_v1 import Pod
 EARLIER_STARTS = 3
 MAX_PODS = 2048
 _OPENING = frozenset({Step.SEEN, Step.SANDBOX})
-"""Steps that begin a new start of a pod that has been ready."""
+"""Steps that begin a new start of a pod that was ready."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Run:
-    """One start. Times of steps are of the monotonic clock."""
+    """One start of a pod. Times of steps are monotonic."""
 
     kind: Kind
     begun: Seconds
@@ -46,7 +46,7 @@ class _Pod:
 
 
 class PodTimelines:
-    """Implements :class:`pykubelet.kubelet.types.timeline.Timeline`. Bounded by pods and starts, whatever happens.
+    """Implements :class:`pykubelet.kubelet.types.timeline.Timeline`. Bounded in pods and in starts per pod.
 
     A start begins with the first step of a pod and is over when the pod is ready; a new one begins when a source
     delivers the pod again or it gets a new sandbox. Restarts of single containers are kept apart, only the last one.
@@ -57,22 +57,22 @@ class PodTimelines:
         self._pods: OrderedDict[PodUID, _Pod] = OrderedDict()
 
     def pod_seen(self, pod: Pod) -> None:
-        """A source has delivered the pod."""
+        """Record that a source has delivered the pod."""
         ref = ref_of(pod)
         self.end(ref.uid, Step.SEEN)
         self.name(ref)
 
     def name(self, ref: PodRef) -> None:
-        """Tell the name that goes with a uid."""
+        """Record the name that belongs to a uid."""
         self._pod(ref.uid).name = str(ref)
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
-        """A step begins now; beginning it again restarts it."""
+        """Begin a step now; beginning it again restarts it."""
         now = self._clock.monotonic()
         self._run_for(uid, step, container, now).steps[(step, container)] = _Step(now)
 
     def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
-        """The step has ended now; without a begin it is a point in time. Being ready counts once a start."""
+        """End a step now; without a begin it is a point in time. Ready counts once per start."""
         now = self._clock.monotonic()
         pod = self._pod(uid)
         key = (step, container)
@@ -87,11 +87,11 @@ class PodTimelines:
         self._run_for(uid, step, container, now).steps[key] = _Step(now, now, error)
 
     def forget(self, uid: PodUID) -> None:
-        """Drop all that is known of a pod."""
+        """Drop everything known of a pod."""
         self._pods.pop(uid, None)
 
     def view(self, uid: PodUID) -> TimelineView | None:
-        """The newest start of a pod with the earlier ones in it; None if nothing is known."""
+        """Return the newest start of a pod with the earlier ones in it; None if nothing is recorded."""
         pod = self._pods.get(uid)
         if pod is None or not pod.runs:
             return None
@@ -109,7 +109,7 @@ class PodTimelines:
         )
 
     def start_seconds(self, uid: PodUID) -> Seconds | None:
-        """How long the newest finished start took; None if there is none."""
+        """Return how long the newest finished start took; None if there is no finished one."""
         pod = self._pods.get(uid)
         run = self._last(pod) if pod is not None else None
         if run is None or not run.ready:
@@ -117,8 +117,10 @@ class PodTimelines:
         return run.steps[(Step.READY, "")].begun - run.begun
 
     def setup_seconds(self, uid: PodUID) -> Seconds:
-        """How much of the newest start went into pulling images and running init containers, which the indicator of
-        start-up latency leaves out; what happened at once counts once."""
+        """Return the part of the newest start spent on image pulls and init containers.
+
+        The start-up latency indicator leaves it out. Overlapping steps count once.
+        """
         pod = self._pods.get(uid)
         run = self._last(pod) if pod is not None else None
         if run is None:
@@ -146,7 +148,7 @@ class PodTimelines:
         return pod
 
     def _run_for(self, uid: PodUID, step: Step, container: str, now: Seconds) -> _Run:
-        """The start that a step which begins now is part of."""
+        """Return the start that a step beginning now belongs to."""
         pod = self._pod(uid)
         last = self._last(pod)
         if last is None or (last.ready and step in _OPENING):

@@ -1,4 +1,4 @@
-"""What the timeline shows: the steps of one start of a pod, ready to be drawn as bars."""
+"""Views of a pod's start: its steps, ready to be drawn as bars."""
 
 from typing import Literal
 
@@ -8,34 +8,34 @@ Kind = Literal["start", "restart"]
 
 
 class StepView(Struct, frozen=True, kw_only=True):
-    """One bar. Times are seconds."""
+    """One step, drawn as one bar. Times are in seconds."""
 
     step: str
     container: str = ""
     start_s: float
-    """From the beginning of the start."""
+    """Offset from the beginning of the start."""
     duration_s: float
-    """So far, if the step is still going on; 0 for a point in time."""
+    """Duration so far if the step has not ended; 0 for a point in time."""
     error: str = ""
-    """How it failed; empty if it has not."""
+    """The error that ended the step; empty: none."""
     running: bool = False
-    """It has not ended yet."""
+    """The step has not ended yet."""
 
 
 class TimelineView(Struct, frozen=True, kw_only=True):
-    """One start of a pod."""
+    """One start of a pod. Times are in seconds."""
 
     pod: str
     """``NAMESPACE/NAME``."""
     uid: str
     kind: Kind = "start"
-    """``restart``: of containers of a pod that had been ready."""
+    """``restart``: a restart of containers after the pod was ready."""
     started_at: float
-    """Unix time of its beginning."""
+    """Unix time of the start's beginning."""
     steps: tuple[StepView, ...] = ()
     total_s: float
-    """From its beginning until the pod was ready, or until now."""
+    """Time from the beginning until the pod was ready, or until now."""
     ready: bool = False
-    """The pod became ready: the start is over."""
+    """The pod became ready, which ends the start."""
     earlier: tuple["TimelineView", ...] = ()
-    """Starts before this one, the latest first."""
+    """Earlier starts, the latest first."""

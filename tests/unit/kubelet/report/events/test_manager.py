@@ -58,7 +58,7 @@ def test_field_paths(name: str, expected: str) -> None:
     assert log.list()[0].involved_object.field_path == expected
 
 
-def test_a_pod_that_nobody_knows_and_the_node() -> None:
+def test_event_of_an_unknown_pod_and_of_the_node() -> None:
     log = event_log()
     log.event(PodRef("ns", "old", PodUID("uid-0")), NORMAL, "Killing", "m", container="app")
     log.event(None, WARNING, "ContainerRuntimeNotReady", "m")

@@ -37,7 +37,7 @@ async def rig() -> AsyncIterator[Rig]:
             yield Rig(api, log)
 
 
-async def test_events_are_made_and_repetitions_counted(rig: Rig) -> None:
+async def test_events_are_created_and_repetitions_counted(rig: Rig) -> None:
     rig.log.event(POD, "Normal", "Pulled", "m", container="c")
     await until(lambda: rig.told() == {"Starting": 1, "Pulled": 1})
     rig.log.event(POD, "Normal", "Pulled", "m", container="c")
@@ -47,7 +47,7 @@ async def test_events_are_made_and_repetitions_counted(rig: Rig) -> None:
     assert event["source"] == {"component": "kubelet", "host": "n"}
 
 
-async def test_an_event_that_expired_there_is_made_again(rig: Rig) -> None:
+async def test_event_expired_at_the_api_server_is_recreated(rig: Rig) -> None:
     await until(lambda: rig.told() == {"Starting": 1})
     (event,) = rig.api.all("events")
     await rig.api.client.delete(EVENTS.at("default", event["metadata"]["name"]))
@@ -55,7 +55,7 @@ async def test_an_event_that_expired_there_is_made_again(rig: Rig) -> None:
     await until(lambda: rig.told() == {"Starting": 2})
 
 
-async def test_events_wait_for_an_api_server_that_is_away(rig: Rig) -> None:
+async def test_events_wait_while_the_api_server_is_unavailable(rig: Rig) -> None:
     await until(lambda: rig.told() == {"Starting": 1})
     await rig.api.fake.go_away()
     for number in range(3):
@@ -66,7 +66,7 @@ async def test_events_wait_for_an_api_server_that_is_away(rig: Rig) -> None:
     await until(lambda: rig.told() == {"Starting": 1, "R0": 2, "R1": 1, "R2": 1})
 
 
-async def test_a_refused_event_holds_nothing_up(rig: Rig) -> None:
+async def test_rejected_event_does_not_block_others(rig: Rig) -> None:
     await until(lambda: rig.told() == {"Starting": 1})
     rig.api.fake.faults = [Fault("POST", status=403)]
     rig.log.event(POD, "Normal", "Refused", "m")
@@ -75,7 +75,7 @@ async def test_a_refused_event_holds_nothing_up(rig: Rig) -> None:
     assert "Refused" not in rig.told()
 
 
-async def test_events_that_wait_are_sent_when_the_agent_ends() -> None:
+async def test_pending_events_are_sent_when_the_agent_stops() -> None:
     async with fake_api() as api:
         clock = VirtualClock()
         log = EventLog(api.clock, "n", lambda uid: None)

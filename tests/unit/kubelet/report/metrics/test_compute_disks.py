@@ -34,5 +34,5 @@ def test_logs_and_claims() -> None:
     ]
 
 
-def test_nothing_to_tell() -> None:
+def test_disks_text_without_logs_and_claims_is_empty() -> None:
     assert disks_text(stats.Summary(node=stats.NodeStats(node_name="n"), pods=())) == b""

@@ -26,7 +26,7 @@ def made(requests: dict[str, str], limits: dict[str, str], sidecar: bool = True)
         (({"cpu": "1"}, {}), ({"cpu": "1000m"}, {}), []),
     ],
 )
-def test_each_amount_counts(
+def test_each_changed_amount_counts(
     before: tuple[dict[str, str], dict[str, str]],
     after: tuple[dict[str, str], dict[str, str]],
     found: list[tuple[str, str, str]],

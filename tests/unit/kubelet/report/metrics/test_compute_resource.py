@@ -6,7 +6,7 @@ OF_CONTAINER = '{container="app",namespace="ns",pod="web"}'
 OF_POD = '{namespace="ns",pod="web"}'
 
 
-def test_the_whole_answer() -> None:
+def test_resource_text_of_node_pods_and_containers() -> None:
     lines = [line for line in resource_text(READINGS).decode().splitlines() if not line.startswith("#")]
     assert lines == [
         f"container_cpu_usage_seconds_total{OF_CONTAINER} 2.5 {STAMP}",
@@ -25,6 +25,6 @@ def test_the_whole_answer() -> None:
     ]
 
 
-def test_nothing_could_be_read() -> None:
+def test_resource_text_without_readings_reports_an_error() -> None:
     lines = [line for line in resource_text(None).decode().splitlines() if not line.startswith("#")]
     assert lines == ["resource_scrape_error 1", "scrape_error 1"]

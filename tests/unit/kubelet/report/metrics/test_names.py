@@ -1,4 +1,4 @@
-"""Names, kinds and labels are the reference's (pkg/kubelet/metrics and its neighbours), or dashboards stay empty."""
+"""Names, kinds and labels are upstream's (pkg/kubelet/metrics and its neighbours), or dashboards stay empty."""
 
 import re
 
@@ -122,12 +122,12 @@ def told() -> bytes:
     metrics.websocket_streamed("exec")
     with metrics.http_request("GET", "/healthz", "health"):
         pass
-    works = metrics.works
-    works.cgroup_operation("create", 0.1)
-    works.sandbox("", 0.1, failed=True)
-    works.storage_operation(StoragePlugin("p"), "volume_mount", 0.1, failed=False)
-    works.volume_mounted("p", 0.1)
-    works.pod_resized(0.1, failed=False)
+    operations = metrics.operations
+    operations.cgroup_operation("create", 0.1)
+    operations.sandbox("", 0.1, failed=True)
+    operations.storage_operation(StoragePlugin("p"), "volume_mount", 0.1, failed=False)
+    operations.volume_mounted("p", 0.1)
+    operations.pod_resized(0.1, failed=False)
     metrics.pod_changed(with_cpu("1"), with_cpu("2"))
     statuses(metrics)
     metrics.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "successful", 0.1))
@@ -156,7 +156,7 @@ SHOWN = told().decode()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[1]))
-def test_a_metric_is_shown_as_the_reference_shows_it(row: list[str]) -> None:
+def test_metric_is_rendered_as_in_the_go_kubelet(row: list[str]) -> None:
     kind, name, *labels = row
     assert f"# TYPE {name} {kind}\n" in SHOWN
     suffix = "_count" if kind == "histogram" else ""

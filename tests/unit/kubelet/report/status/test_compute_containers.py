@@ -120,7 +120,7 @@ def test_an_ended_container_in_full() -> None:
     assert status.image_id == "sha256:app"
 
 
-def test_nothing_there_yet() -> None:
+def test_container_that_was_never_created_is_waiting() -> None:
     assert brief(one()) == "ContainerCreating"
     (status,) = statuses(pod(init=[container("i0")]), runtime())
     assert brief(status) == "PodInitializing"
@@ -143,7 +143,7 @@ def test_statuses_come_in_the_order_of_the_spec_and_only_for_it() -> None:
         (ContainerState.UNKNOWN, False, "ContainerCreating"),
     ],
 )
-def test_states(state: ContainerState, started: bool, expected: str) -> None:
+def test_state_by_runtime_state(state: ContainerState, started: bool, expected: str) -> None:
     assert brief(one(attempt(state=state, started=started))) == expected
 
 
@@ -191,7 +191,7 @@ def test_the_restart_count_never_goes_down(counts: list[int], states: st.DataObj
 # -- containers that the runtime has lost -----------------------------------------------------------------------------
 
 
-def test_a_container_that_ran_and_is_gone_ended_with_137() -> None:
+def test_lost_running_container_ended_with_137() -> None:
     before = one(attempt(number=2))
     status = one(previous=before)
     assert (brief(status), _brief(status.last_state)) == ("ContainerCreating", "137:ContainerStatusUnknown")
@@ -199,25 +199,25 @@ def test_a_container_that_ran_and_is_gone_ended_with_137() -> None:
     assert one(previous=status) == status, "it is said once"
 
 
-def test_of_a_deleted_pod_it_does_not_count_as_a_restart() -> None:
+def test_lost_container_of_a_deleted_pod_does_not_count_as_a_restart() -> None:
     value = with_meta(pod(), deletion_timestamp=time_from_unix(NOW))
     (status,) = statuses(value, runtime(), previous=[one(attempt(number=2))])
     assert (_brief(status.last_state), status.restart_count) == ("137:ContainerStatusUnknown", 2)
     assert one(previous=one(attempt(number=2)), terminating=True).restart_count == 2
 
 
-def test_a_container_that_ended_and_is_gone_keeps_its_end() -> None:
+def test_removed_container_keeps_its_terminated_state() -> None:
     before = one(exited(code=5, number=1))
     assert one(previous=before) == before
 
 
-def test_a_container_that_waited_and_is_gone_waits_on() -> None:
+def test_removed_container_that_waited_keeps_waiting() -> None:
     before = one(exited(code=1, number=1), waiting=waiting("CrashLoopBackOff"))
     status = one(previous=before)
     assert (brief(status), _brief(status.last_state), status.restart_count) == ("ContainerCreating", "1:Error", 1)
 
 
-def test_an_unknown_state_is_an_end_only_once() -> None:
+def test_unknown_state_is_reported_as_an_end_once() -> None:
     unknown = attempt(state=ContainerState.UNKNOWN, started=False)
     before = one(attempt())
     first = one(unknown, previous=before)
@@ -301,7 +301,7 @@ def test_init_containers(
     assert (brief(status), status.ready) == (expected, ready)
 
 
-def test_a_sidecar_without_a_trace_is_not_taken_as_done() -> None:
+def test_missing_sidecar_does_not_count_as_completed() -> None:
     (status,) = statuses(pod(init=[sidecar()]), runtime(attempt()), kind=INIT)
     assert brief(status) == "PodInitializing"
 
@@ -368,7 +368,7 @@ def test_started_and_ready(
     assert (status.started, status.ready) == (False, False)
 
 
-def test_a_new_agent_takes_over_what_was_said_of_the_same_container() -> None:
+def test_agent_restart_keeps_readiness_of_the_same_container() -> None:
     value = pod(container(startup_probe=PROBE, readiness_probe=PROBE))
     ctx = StatusContext(now=NOW, probes={ContainerID("app-0"): ContainerProbes(startup=S, readiness=S)})
     (ready,) = statuses(value, runtime(attempt()), ctx)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.status.compute_guard import final_status, guarded
+from pykubelet.kubelet.report.status.compute_guard import final_status, forward_only
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, container, pod, sidecar
@@ -50,10 +50,10 @@ def word(value: core.ContainerStatus) -> str:
         ("", "Pending", "Pending"),
     ],
 )
-def test_a_terminal_phase_is_for_ever(before: str, after: str, expected: str) -> None:
+def test_terminal_phase_stays(before: str, after: str, expected: str) -> None:
     old = core.PodStatus(phase=before, reason="Old")
     new = core.PodStatus(phase=after, reason="New")
-    got = guarded(pod(), old, new)
+    got = forward_only(pod(), old, new)
     assert (got.phase, got.reason) == (expected, "Old" if before == expected != after else "New")
 
 
@@ -69,11 +69,11 @@ def test_a_terminal_phase_is_for_ever(before: str, after: str, expected: str) ->
         ("Never", "run", "wait", "wait"),
     ],
 )
-def test_a_container_that_ended_for_good_does_not_run(policy: str, before: str, after: str, expected: str) -> None:
+def test_container_that_ended_for_good_does_not_run_again(policy: str, before: str, after: str, expected: str) -> None:
     value = pod(init=[container("i0")], restart_policy=policy)
     old = core.PodStatus(container_statuses=(status("app", before),), init_container_statuses=(status("i0", before),))
     new = core.PodStatus(container_statuses=(status("app", after),), init_container_statuses=(status("i0", after),))
-    got = guarded(value, old, new)
+    got = forward_only(value, old, new)
     assert word(got.container_statuses[0]) == word(got.init_container_statuses[0]) == expected
 
 
@@ -81,13 +81,13 @@ def test_a_sidecar_may_always_run_again() -> None:
     value = pod(init=[sidecar("s")], restart_policy="Never")
     old = core.PodStatus(init_container_statuses=(status("s", "1"),))
     new = core.PodStatus(init_container_statuses=(status("s", "run"),))
-    assert guarded(value, old, new) == new
+    assert forward_only(value, old, new) == new
 
 
-def test_counts_and_the_start_time_stay() -> None:
+def test_restart_count_and_start_time_do_not_go_back() -> None:
     old = core.PodStatus(container_statuses=(status("app", "run", 5),), start_time=time_from_unix(NOW))
     new = core.PodStatus(container_statuses=(status("app", "run", 2),), start_time=time_from_unix(NOW + 9))
-    got = guarded(pod(), old, new)
+    got = forward_only(pod(), old, new)
     assert (got.container_statuses[0].restart_count, got.start_time) == (5, time_from_unix(NOW))
 
 
@@ -105,7 +105,9 @@ def test_counts_and_the_start_time_stay() -> None:
         (("0", "wait"), ("wait<1",), ["0", "wait"], ["137"]),
     ],
 )
-def test_the_last_status(init: Sequence[str], words: Sequence[str], got_init: list[str], got_words: list[str]) -> None:
+def test_final_status_of_containers(
+    init: Sequence[str], words: Sequence[str], got_init: list[str], got_words: list[str]
+) -> None:
     value = pod(*(container(f"c{i}") for i in range(len(words))), init=[container(f"i{i}") for i in range(len(init))])
     before = core.PodStatus(
         phase="Running",
@@ -138,7 +140,7 @@ def test_a_pod_whose_last_init_container_is_a_sidecar(sidecar_word: str, expecte
         ("Succeeded", True, "Succeeded"),
     ],
 )
-def test_the_last_phase(phase: str, static: bool, expected: str) -> None:
+def test_final_status_phase(phase: str, static: bool, expected: str) -> None:
     assert final_status(pod(static=static), core.PodStatus(phase=phase)).phase == expected
 
 

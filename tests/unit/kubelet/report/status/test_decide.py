@@ -61,7 +61,7 @@ def test_a_running_pod() -> None:
     ]
 
 
-def test_a_pod_that_has_just_come() -> None:
+def test_new_pod_is_pending() -> None:
     status = compute(pod(), runtime(sandboxes=[]))
     assert (status.phase, status.pod_ip, status.pod_ips) == ("Pending", "", ())
     assert conditions(status) == {
@@ -99,7 +99,7 @@ def test_a_terminal_phase_stays(phase: str) -> None:
     assert (status.phase, status.reason) == (phase, "Why")
 
 
-def test_the_agents_own_verdict() -> None:
+def test_terminal_reason_of_the_agent_fails_the_pod() -> None:
     seen = runtime(attempt())
     status = compute(pod(), seen, terminal=("DeadlineExceeded", "too long"))
     assert (status.phase, status.reason, status.message) == ("Failed", "DeadlineExceeded", "too long")
@@ -255,7 +255,7 @@ def test_a_rejected_pod() -> None:
     policy=st.sampled_from(["Always", "OnFailure", "Never"]),
     static=st.booleans(),
 )
-def test_a_record_only_moves_forward(
+def test_computed_statuses_only_move_forward(
     steps: list[tuple[ContainerState | None, int, int, bool]], policy: str, static: bool
 ) -> None:
     value = pod(restart_policy=policy, static=static)

@@ -1,11 +1,11 @@
-"""Which news of a pod wait for more, and which go to the API server at once."""
+"""Which new of a pod wait for more, and which go to the API server at once."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.status.decide_delivery import PATIENCE, patience
+from pykubelet.kubelet.report.status.decide_delivery import HOLD_SECONDS, hold_seconds
 from pykubelet.models import core_v1 as core
 
 
@@ -54,7 +54,7 @@ EPHEMERAL = (waiting(name="debug"),)
 
 
 @pytest.mark.parametrize(
-    ("there", "news"),
+    ("known", "new"),
     [
         (NEW, STARTING),
         (core.PodStatus(), STARTING),
@@ -65,12 +65,12 @@ EPHEMERAL = (waiting(name="debug"),)
         (NEW, replace(STARTING, conditions=(*STARTING.conditions, condition("example.com/theirs")))),
     ],
 )
-def test_the_progress_of_a_start_waits(there: core.PodStatus, news: core.PodStatus) -> None:
-    assert patience(there, news, deleted=False) == PATIENCE
+def test_progress_of_a_start_is_held(known: core.PodStatus, new: core.PodStatus) -> None:
+    assert hold_seconds(known, new, deleted=False) == HOLD_SECONDS
 
 
 @pytest.mark.parametrize(
-    ("there", "news"),
+    ("known", "new"),
     [
         (STARTING, RUNNING),
         (NEW, RUNNING),
@@ -91,22 +91,22 @@ def test_the_progress_of_a_start_waits(there: core.PodStatus, news: core.PodStat
         (STARTING, replace(STARTING, ephemeral_container_statuses=EPHEMERAL)),
     ],
 )
-def test_what_people_wait_for_goes_at_once(there: core.PodStatus, news: core.PodStatus) -> None:
-    assert patience(there, news, deleted=False) == 0
+def test_outcomes_are_sent_at_once(known: core.PodStatus, new: core.PodStatus) -> None:
+    assert hold_seconds(known, new, deleted=False) == 0
 
 
-def test_news_of_a_pod_that_fails_go_at_once() -> None:
-    """A reason that is there and stays is no progress."""
+def test_status_of_a_failing_pod_is_sent_at_once() -> None:
+    """A reason that is known and stays is no progress."""
     failing = replace(STARTING, container_statuses=(waiting("ErrImagePull"),))
-    assert patience(failing, replace(failing, pod_ip="10.1.0.1"), deleted=False) == 0
+    assert hold_seconds(failing, replace(failing, pod_ip="10.1.0.1"), deleted=False) == 0
 
 
-def test_of_a_deleted_pod_the_loss_of_readiness_waits_for_its_end() -> None:
-    assert patience(RUNNING, UNREADY, deleted=True) == PATIENCE
+def test_lost_readiness_of_a_deleted_pod_is_held() -> None:
+    assert hold_seconds(RUNNING, UNREADY, deleted=True) == HOLD_SECONDS
 
 
 @pytest.mark.parametrize(
-    "news",
+    "new",
     [
         replace(UNREADY, container_statuses=(ended(0, "app"),)),
         replace(UNREADY, container_statuses=(replace(runs(ready=False), container_id="other"),)),
@@ -118,8 +118,8 @@ def test_of_a_deleted_pod_the_loss_of_readiness_waits_for_its_end() -> None:
         replace(UNREADY, ephemeral_container_statuses=EPHEMERAL),
     ],
 )
-def test_of_a_deleted_pod_all_else_goes_at_once(news: core.PodStatus) -> None:
-    assert patience(RUNNING, news, deleted=True) == 0
+def test_other_changes_of_a_deleted_pod_are_sent_at_once(new: core.PodStatus) -> None:
+    assert hold_seconds(RUNNING, new, deleted=True) == 0
 
 
 @given(
@@ -127,6 +127,6 @@ def test_of_a_deleted_pod_all_else_goes_at_once(news: core.PodStatus) -> None:
     st.sampled_from(["Running", "Succeeded", "Failed"]),
     st.booleans(),
 )
-def test_a_change_of_phase_never_waits(there: core.PodStatus, phase: str, deleted: bool) -> None:
-    if there.phase != phase:
-        assert patience(there, replace(there, phase=phase), deleted=deleted) == 0
+def test_change_of_phase_is_never_held(known: core.PodStatus, phase: str, deleted: bool) -> None:
+    if known.phase != phase:
+        assert hold_seconds(known, replace(known, phase=phase), deleted=deleted) == 0

@@ -14,7 +14,7 @@ from pykubelet.apiclient import ApiClient, ClusterConfig, PatchKind
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.status import StatusManager
-from pykubelet.kubelet.report.status.decide_delivery import PATIENCE
+from pykubelet.kubelet.report.status.decide_delivery import HOLD_SECONDS
 from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models import core_v1 as core
@@ -45,7 +45,7 @@ class Server(ApiClient):
         self.note(f"{patch['status']['phase']} {patch['status']['podIP'] or '-'}")
         await asyncio.sleep(0)
         if self.away:
-            raise Transient("nobody there")
+            raise Transient("unavailable")
         plain: dict[str, Any] = {"metadata": {"uid": UID, "resourceVersion": str(len(self.log))}}
         return from_builtins(plain | {"status": {"phase": patch["status"]["phase"]}}, target.kind)
 
@@ -96,7 +96,7 @@ async def rig() -> AsyncIterator[Rig]:
         yield rig
 
 
-async def test_a_quick_start_is_one_patch(rig: Rig) -> None:
+async def test_quick_start_is_sent_as_one_patch(rig: Rig) -> None:
     await rig.set(STARTING)
     await rig.set(WITH_SANDBOX, after=0.1)
     assert rig.server.log == []
@@ -105,84 +105,84 @@ async def test_a_quick_start_is_one_patch(rig: Rig) -> None:
     assert rig.server.log == [(0.2, "Running 10.1.0.1")]
 
 
-async def test_a_slow_one_shows_how_far_it_is_counted_from_the_first_news(rig: Rig) -> None:
+async def test_slow_start_reports_progress_after_the_hold_time(rig: Rig) -> None:
     await rig.set(STARTING)
-    await rig.set(WITH_SANDBOX, after=PATIENCE - 0.1)
+    await rig.set(WITH_SANDBOX, after=HOLD_SECONDS - 0.1)
     await rig.clock.advance(0.05)
     assert rig.server.log == []
     await rig.clock.advance(0.06)
-    assert rig.server.log == [(PATIENCE, "Pending 10.1.0.1")]
+    assert rig.server.log == [(HOLD_SECONDS, "Pending 10.1.0.1")]
     more = replace(WITH_SANDBOX, host_ip="10.0.0.9")
     await rig.set(more, after=5)
     await rig.clock.advance(10)
-    assert rig.server.log[1:] == [(round(0.31 + 5 + PATIENCE, 3), "Pending 10.1.0.1")]
+    assert rig.server.log[1:] == [(round(0.31 + 5 + HOLD_SECONDS, 3), "Pending 10.1.0.1")]
 
 
-async def test_each_wait_is_a_whole_one(rig: Rig) -> None:
+async def test_every_hold_lasts_the_full_time(rig: Rig) -> None:
     await rig.set(STARTING)
     await rig.set(RUNNING, after=0.2)
     await rig.set(STARTING)
     assert len(rig.server.log) == 2, "another phase"
     await rig.set(WITH_SANDBOX)
-    await rig.clock.advance(PATIENCE - 0.01)
+    await rig.clock.advance(HOLD_SECONDS - 0.01)
     assert len(rig.server.log) == 2
     await rig.clock.advance(0.02)
     assert len(rig.server.log) == 3
 
 
-async def test_news_that_come_to_nothing_are_not_sent(rig: Rig) -> None:
+async def test_reverted_status_is_not_sent(rig: Rig) -> None:
     await rig.set(STARTING)
     await rig.clock.advance(1)
     await rig.set(WITH_SANDBOX)
     await rig.set(STARTING, after=0.1)
     await rig.clock.advance(10)
-    assert rig.server.log == [(PATIENCE, "Pending -")]
+    assert rig.server.log == [(HOLD_SECONDS, "Pending -")]
 
 
-async def test_an_end_is_one_patch_and_the_deletion(rig: Rig) -> None:
+async def test_quick_end_is_one_patch_and_the_deletion(rig: Rig) -> None:
     await rig.set(RUNNING)
     deleted = with_meta(POD, deletion_timestamp=datetime(2023, 1, 1, tzinfo=UTC))
     rig.known.pods[UID] = deleted
     await rig.set(UNREADY, after=1)
-    await rig.clock.advance(PATIENCE / 2)
+    await rig.clock.advance(HOLD_SECONDS / 2)
     rig.statuses.terminate(deleted)
     await rig.clock.advance(10)
-    end = 1 + PATIENCE / 2
+    end = 1 + HOLD_SECONDS / 2
     assert rig.server.log == [(0.0, "Running 10.1.0.1"), (end, "Failed 10.1.0.1"), (end, "DELETE")]
 
 
-async def test_a_long_end_tells_that_the_pod_is_not_ready(rig: Rig) -> None:
+async def test_slow_end_reports_that_the_pod_is_not_ready(rig: Rig) -> None:
     await rig.set(RUNNING)
     rig.known.pods[UID] = with_meta(POD, deletion_timestamp=datetime(2023, 1, 1, tzinfo=UTC))
     await rig.set(UNREADY, after=1)
     await rig.clock.advance(10)
-    assert rig.server.log[1:] == [(1 + PATIENCE, "Running 10.1.0.1")]
+    assert rig.server.log[1:] == [(1 + HOLD_SECONDS, "Running 10.1.0.1")]
 
 
-async def test_a_pod_that_is_forgotten_meanwhile_gets_nothing(rig: Rig) -> None:
+async def test_forgotten_pod_gets_no_patch(rig: Rig) -> None:
     await rig.set(STARTING)
     rig.statuses.remove(UID)
     await rig.clock.advance(10)
     assert rig.server.log == []
 
 
-async def test_a_status_that_waits_for_an_api_server_that_is_away_goes_with_the_next_try(rig: Rig) -> None:
+async def test_held_status_is_sent_with_the_next_retry(rig: Rig) -> None:
     rig.server.away = True
     await rig.set(STARTING)
-    await rig.clock.advance(PATIENCE + 0.01)
+    await rig.clock.advance(HOLD_SECONDS + 0.01)
     assert len(rig.server.log) == 1
     rig.server.away = False
     await rig.clock.advance(1)
     assert len(rig.server.log) == 2
 
 
-async def test_of_many_pods_at_once_few_tell_how_far_they_are() -> None:
+async def test_many_starting_pods_send_little_progress() -> None:
     async with made() as rig:
         pods = [with_meta(POD, name=f"pod-{number}", uid=f"uid-{number}") for number in range(30)]
         rig.known.pods |= {ref_of(each).uid: each for each in pods}
         for each in pods:
             rig.statuses.set(each, STARTING)
-        await rig.clock.advance(PATIENCE + 0.01)
+        await rig.clock.advance(HOLD_SECONDS + 0.01)
         assert len(rig.server.log) == 5
         await rig.clock.advance(1.2)
         assert 10 <= len(rig.server.log) <= 12
@@ -199,13 +199,13 @@ async def test_of_many_pods_at_once_few_tell_how_far_they_are() -> None:
         assert len(rig.server.log) == before + 60
 
 
-async def test_what_waits_when_the_agent_ends_is_brought_before() -> None:
+async def test_held_statuses_are_sent_when_the_agent_stops() -> None:
     async with made() as rig:
         await rig.set(STARTING)
     assert rig.server.log == [(0.0, "Pending -")]
 
 
-async def test_an_agent_ends_though_the_api_server_is_away() -> None:
+async def test_agent_stops_although_the_api_server_is_unavailable() -> None:
     async with made() as rig:
         rig.server.away = True
         await rig.set(STARTING)

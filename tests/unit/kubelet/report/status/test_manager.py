@@ -43,7 +43,7 @@ def manager() -> tuple[StatusManager, list[StatusChange]]:
     return made, changes
 
 
-def test_update_computes_keeps_and_tells() -> None:
+def test_update_computes_keeps_and_notifies() -> None:
     statuses, changes = manager()
     value = pod(container(readiness_probe=PROBE))
     probes = {ContainerID("app-0"): ContainerProbes(readiness=ProbeResult.SUCCESS)}
@@ -58,7 +58,7 @@ def test_update_computes_keeps_and_tells() -> None:
     assert entry.merged.metadata.deletion_timestamp is None
 
 
-def test_the_same_again_is_no_change() -> None:
+def test_equal_status_is_no_change() -> None:
     statuses, changes = manager()
     value = pod()
     first = statuses.update(value, Source(runtime(attempt())))
@@ -95,7 +95,7 @@ def test_a_status_builds_on_the_one_before() -> None:
     assert (last.terminated.exit_code, got.container_statuses[0].restart_count) == (137, 4)
 
 
-def test_a_set_status_is_guarded() -> None:
+def test_set_status_only_moves_forward() -> None:
     statuses, changes = manager()
     statuses.set(pod(), core.PodStatus(phase="Failed", reason="Evicted"))
     got = statuses.set(pod(), core.PodStatus(phase="Running"))
@@ -103,7 +103,7 @@ def test_a_set_status_is_guarded() -> None:
     assert all(c.current is not None and c.current.phase == "Failed" for c in changes)
 
 
-def test_rejection() -> None:
+def test_reject_sets_a_failed_status() -> None:
     statuses, _ = manager()
     assert statuses.reject(pod(), "OutOfpods", "full").phase == "Failed"
     got = statuses.get(REF.uid)
@@ -133,18 +133,18 @@ def test_termination_with_a_given_status_and_of_an_unknown_pod() -> None:
     assert statuses.terminate(pod(static=False), core.PodStatus(phase="Succeeded")).phase == "Succeeded"
 
 
-def test_removal_is_told_once_and_forgets_all() -> None:
+def test_removal_notifies_once_and_forgets_everything() -> None:
     statuses, changes = manager()
     statuses.update(pod(), Source(runtime(exited(code=1))))
     statuses.remove(REF.uid)
     statuses.remove(REF.uid)
-    statuses.remove(PodUID("stranger"))
+    statuses.remove(PodUID("unknown"))
     assert [c.current is None for c in changes] == [False, True]
     assert changes[1].version == statuses.version > changes[0].version
     assert (statuses.get(REF.uid), statuses.snapshot()) == (None, ())
 
 
-def test_unsubscribing() -> None:
+def test_unsubscribed_callback_gets_no_changes() -> None:
     statuses, _ = manager()
     seen: list[StatusChange] = []
     end = statuses.subscribe(seen.append)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.apiclient.resources import PODS
 from pykubelet.kubelet.report.status import StatusManager
-from pykubelet.kubelet.report.status.compute_patch import ours, status_patch
+from pykubelet.kubelet.report.status.compute_patch import agent_part, status_patch
 from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models import core_v1 as core
@@ -90,7 +90,7 @@ async def test_a_change_is_patched_at_once_without_a_get(rig: Rig) -> None:
     assert rig.patches == 1
 
 
-async def test_the_newest_wins_while_one_is_under_way(rig: Rig) -> None:
+async def test_newest_status_is_sent_after_a_running_request(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     rig.api.fake.faults = [Fault("PATCH", delay=1.0)]
     for reason in ("one", "two", "three"):
@@ -103,7 +103,7 @@ async def test_the_newest_wins_while_one_is_under_way(rig: Rig) -> None:
     assert rig.synced[0] >= 1.0
 
 
-async def test_an_api_server_that_is_away_gets_the_newest_afterwards(rig: Rig) -> None:
+async def test_newest_status_is_sent_once_the_api_server_is_back(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     await rig.api.fake.go_away()
     rig.statuses.set(made, RUNNING)
@@ -114,7 +114,7 @@ async def test_an_api_server_that_is_away_gets_the_newest_afterwards(rig: Rig) -
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_errors_are_outlived(rig: Rig, status: int) -> None:
+async def test_delivery_is_retried_after_errors(rig: Rig, status: int) -> None:
     made = rig.add(pod(static=False))
     rig.api.fake.faults = [Fault("PATCH", status=status, times=6)]
     rig.statuses.set(made, RUNNING)
@@ -131,7 +131,7 @@ async def test_a_pod_of_another_uid_is_not_touched(rig: Rig) -> None:
     assert rig.there()["phase"] == "Pending" and rig.patches == 1
 
 
-async def test_a_change_that_met_another_one_is_made_again(rig: Rig) -> None:
+async def test_patch_is_retried_after_a_conflict(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     text = 'Operation cannot be fulfilled on pods "web": the object has been modified; please apply your changes'
     rig.api.fake.faults = [Fault("PATCH", status=409, message=text, times=2)]
@@ -154,7 +154,7 @@ async def test_a_mirror_that_is_replaced_while_a_status_is_under_way_gets_it(rig
     assert rig.patches == 2
 
 
-async def test_a_pod_that_is_gone_is_left_alone(rig: Rig) -> None:
+async def test_deleted_pod_gets_no_patch(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     await rig.api.client.delete(TARGET, grace_seconds=0)
     rig.statuses.set(made, RUNNING)
@@ -196,7 +196,7 @@ async def test_a_status_overwritten_by_others_is_sent_again(rig: Rig) -> None:
     assert rig.patches == 2
 
 
-async def test_after_a_restart_nothing_is_sent_that_is_there(rig: Rig) -> None:
+async def test_known_status_is_not_sent_after_an_agent_restart(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     rig.api.change(
         "pods", "web", "ns", status={"phase": "Running", "podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}]}
@@ -207,7 +207,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_there(rig: Rig) -> None:
     assert rig.patches == 0
 
 
-async def test_a_deletion_is_completed_only_when_everything_is_gone(rig: Rig) -> None:
+async def test_deletion_is_completed_only_when_all_containers_have_ended(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     rig.statuses.set(made, RUNNING)
     await until(lambda: rig.patches == 1)
@@ -233,7 +233,7 @@ async def test_a_mirror_gets_the_status_of_its_pod_and_is_not_deleted(rig: Rig) 
     assert rig.api.all("pods")
 
 
-def test_a_patch_brings_any_status_to_ours() -> None:
+def test_patch_turns_any_status_into_the_agents() -> None:
     before = {
         "phase": "Pending",
         "reason": "Old",
@@ -257,4 +257,4 @@ def test_a_patch_brings_any_status_to_ours() -> None:
             core.PodCondition(type="theirs", status="True"),
         ),
     )
-    assert ours(from_builtins(after, core.PodStatus)) == ours(RUNNING)
+    assert agent_part(from_builtins(after, core.PodStatus)) == agent_part(RUNNING)

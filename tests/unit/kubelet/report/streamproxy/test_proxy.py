@@ -214,7 +214,7 @@ async def test_a_command_that_reads_no_more_does_not_end_the_session() -> None:
         assert [message.data async for message in socket if len(message.data) > 1] == [b"\3" + SUCCESS]
 
 
-async def test_the_runtime_learns_that_the_client_has_gone() -> None:
+async def test_runtime_connection_is_closed_when_the_client_disconnects() -> None:
     async def wait(streams: dict[str, SpdyStream]) -> None:
         await streams["stdout"].write(b"there")
 
@@ -239,7 +239,7 @@ async def _deaf_v5(request: web.Request) -> web.StreamResponse:
     return socket
 
 
-async def test_a_client_that_floods_waits_and_is_missed_when_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_flooding_client_is_throttled_and_its_disconnect_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.base.hangup.STUCK", 0.1)
     async with _proxying(Backend(_deaf_v5)) as front:
         socket = await front.connect()
@@ -274,7 +274,7 @@ async def test_other_refusals_reach_the_client() -> None:
             assert len(backend.requests) == upgrades
 
 
-async def test_a_server_that_is_no_server() -> None:
+async def test_unusable_streaming_server_gives_an_error() -> None:
     async def rubbish(request: web.Request) -> web.StreamResponse:
         async with taken_over(request) as (_, writer):
             writer.write(b"HELLO\r\n\r\n")
@@ -311,7 +311,7 @@ async def test_spdy_in_a_websocket_that_the_runtime_refuses() -> None:
         assert refused.value.status == 404
 
 
-async def test_a_client_may_end_its_half_first() -> None:
+async def test_client_may_close_its_sending_side_first() -> None:
     async def echo(request: web.Request) -> web.StreamResponse:
         async with taken_over(request) as (reader, writer):
             writer.write(switching([("Upgrade", "websocket")]))
@@ -357,5 +357,5 @@ async def test_streams_that_the_runtime_refuses() -> None:
         assert refused.value.status == 503
 
 
-def test_a_reset_is_a_connections_end() -> None:
+def test_connection_reset_ends_the_session() -> None:
     assert issubclass(StreamResetError, ConnectionError)

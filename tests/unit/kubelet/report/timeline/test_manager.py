@@ -112,7 +112,7 @@ async def test_a_sandbox_made_again_before_the_pod_was_ready_is_the_same_start()
     assert some(timelines.view(UID)).earlier == ()
 
 
-async def test_restarts_of_containers_do_not_push_starts_out() -> None:
+async def test_container_restarts_do_not_evict_starts() -> None:
     clock = VirtualClock()
     timelines = PodTimelines(clock)
     timelines.end(UID, Step.SEEN)
@@ -134,7 +134,7 @@ async def test_restarts_of_containers_do_not_push_starts_out() -> None:
     assert [v.kind for v in (some(timelines.view(UID)), *some(timelines.view(UID)).earlier)] == ["start", "start"]
 
 
-def test_forgetting_and_not_knowing() -> None:
+def test_unknown_and_forgotten_pods_have_no_view() -> None:
     timelines = PodTimelines(VirtualClock())
     assert timelines.view(UID) is None
     timelines.name(REF)
@@ -154,7 +154,7 @@ def test_the_number_of_pods_is_bounded() -> None:
     assert timelines.view(PodUID("u5")) is not None
 
 
-def test_a_view_goes_through_json() -> None:
+def test_view_round_trips_through_json() -> None:
     timelines = PodTimelines(VirtualClock())
     timelines.pod_seen(pod())
     timelines.begin(UID, Step.PULL, "app")
