@@ -111,7 +111,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
         # An agent that is restarted before the request is signed waits for the same certificate.
         agent.kill()
         agent.start(wait=False)
-        wait_for(lambda: "asked for before" in agent.log_tail(), 30.0, agent.log_tail)
+        wait_for(lambda: "certificate request exists already" in agent.log_tail(), 30.0, agent.log_tail)
         assert len(api.get(_REQUESTS)["items"]) == 1
         sign(api, apiserver, first, timedelta(seconds=30))
     agent.wait_ready()

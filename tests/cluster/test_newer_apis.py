@@ -107,7 +107,7 @@ def test_watches_that_are_slow_or_too_old_lose_nothing(newer: Cluster, fake: Fak
     newer.ready("new", 60.0)
     after = newer.ready("old")
     assert container_status(after).container_id == container_status(before).container_id
-    assert "watch is too old, listing again resource=pods" in newer.agent.log.read_text()
+    assert "watch expired; listing again resource=pods" in newer.agent.log.read_text()
     for name in ("old", "new"):
         newer.delete(name)
 
@@ -118,7 +118,7 @@ def test_undecodable_object_does_not_affect_others(newer: Cluster, fake: FakeApi
     fake.fail(Fault("GET /api/v1/pods.*watch=true", truncate=True), Fault("GET /api/v1/pods.*watch=true", corrupt=True))
     fake.break_watches()
     newer.run(pod("odd"))
-    left_out = "object cannot be decoded, left out"
+    left_out = "undecodable object skipped"
     wait_for(lambda: left_out in newer.agent.log.read_text(), 30.0, newer.agent.log_tail)
     fake.fail()
     fake.break_watches()

@@ -36,7 +36,7 @@ owner = importlib.import_module(module)
 *outer, name = path.split(".")
 for each in outer:
     owner = getattr(owner, each)
-setattr(owner, name, Hangs if name == "beside" else hangs)
+setattr(owner, name, Hangs if name == "supervised" else hangs)
 del sys.argv[1:3]
 main()
 """

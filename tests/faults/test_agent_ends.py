@@ -18,7 +18,7 @@ pytestmark = pytest.mark.root
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 STAGES = [
     "pykubelet.cli.run:_agent",
-    "pykubelet.cli.run:beside",
+    "pykubelet.cli.run:supervised",
     "pykubelet.kubelet.main:with_runtime_driver",
     "pykubelet.kubelet.main:make_ready",
     "pykubelet.kubelet.main:Kubelet.run",

@@ -1,4 +1,4 @@
-"""The command line against a running agent."""
+"""The command line against a running agent, as a user calls it."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def agent_config() -> dict[str, int]:
 
 @pytest.fixture(scope="module", autouse=True)
 def shown(agent: AgentProcess) -> Iterator[None]:
-    """Create the pods that the commands show."""
+    """The pods that the commands are asked about."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
     volumes = [{"name": "map", "configMap": {"name": "cli"}}, {"name": "tmp", "emptyDir": {}}]
     mounts = [{"name": "map", "mountPath": "/map"}]
@@ -154,7 +154,7 @@ def test_describe(agent: AgentProcess) -> None:
         assert re.search(expected, text), f"no {expected!r} in:\n{text}"
     missing = agent.cli("describe", "pod", "missing")
     assert missing.returncode == 1
-    assert "no pod 'missing'" in missing.stderr
+    assert "pod 'missing' not found" in missing.stderr
 
 
 def test_logs(agent: AgentProcess) -> None:
@@ -237,7 +237,7 @@ def test_exec_with_a_terminal(agent: AgentProcess) -> None:
 
 
 def _converse(descriptor: int, expected: str, *typed: str) -> None:
-    """Type lines half a second apart and read the terminal until it shows the expected text."""
+    """Type lines half a second apart and read the terminal until it shows what is expected."""
     seen = ""
     lines = list(typed)
     deadline = time.monotonic() + 10 * PATIENCE
@@ -292,7 +292,7 @@ def test_commands_without_an_agent_name_the_remedy(tmp_path: Path) -> None:
         cli_command(tmp_path / "none.sock", "get", "pods"), capture_output=True, text=True, env=environment()
     )
     assert done.returncode == 1
-    assert "no agent answers at" in done.stderr
+    assert "no agent responds at" in done.stderr
     assert "pykubelet run" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""exec with input, attach and port-forward of the command line on a real runtime."""
+"""exec with input, attach and port-forward of the command line, on a real runtime."""
 
 import os
 import pty
@@ -32,7 +32,7 @@ _ECHO = "while read line; do echo got $line; echo error $line >&2; done; echo in
 
 @pytest.fixture(scope="module", autouse=True)
 def shown(agent: AgentProcess) -> Iterator[None]:
-    """Create the pods that the commands use."""
+    """The pods that the commands are asked about."""
     agent.write(
         "streams.json",
         pod("web", container("main", ["sh", "-c", _WEB])),
@@ -116,7 +116,7 @@ def test_attach_passes_stdin_and_its_end(agent: AgentProcess) -> None:
         assert process.stdout is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
-        # Two streams: the data of either may arrive first.
+        # Two streams: either may come first.
         seen = _read_until(process.stdout.fileno(), " one\n")
         _read_until(process.stdout.fileno(), "got one" if "error one" in seen else "error one", seen=seen)
         process.stdin.close()
@@ -131,7 +131,7 @@ def test_attach_to_a_terminal(agent: AgentProcess) -> None:
         command = cli_command(agent.socket, "attach", "-it", "talk", "-c", "shell")
         os.execvpe("sh", ["sh", "-c", 'stty rows 31 cols 97; exec "$@"', "sh", *command], environment())
     try:
-        # Input that is typed before the client reads may be lost when it changes the terminal's settings.
+        # What is typed before the client listens may be lost with its terminal's old settings.
         _read_until(descriptor, "press Enter")
         wait_for(
             lambda: not termios.tcgetattr(descriptor)[3] & termios.ICANON, 20, lambda: "the client does not listen"
@@ -152,7 +152,7 @@ def test_attach_without_input(agent: AgentProcess) -> None:
 
 
 def test_port_forward(agent: AgentProcess, daemon: PrivateRuntime) -> None:
-    # containerd resolves localhost on the node, which may not return an IPv6 address.
+    # containerd asks the node's resolver for localhost, and that may know no IPv6.
     remotes = ("8080",) if daemon.name == "containerd" else ("8080", "8081")
     with _start(agent, "port-forward", "web", ":8080", ":8081", ":9") as process:
         assert process.stdout is not None
@@ -162,10 +162,10 @@ def test_port_forward(agent: AgentProcess, daemon: PrivateRuntime) -> None:
             for _ in range(3):
                 with urllib.request.urlopen(f"http://127.0.0.1:{ports[remote]}/big", timeout=20 * PATIENCE) as answer:
                     assert answer.read() == b"y" * 300_000
-        with socket.create_connection(("127.0.0.1", ports["9"]), timeout=20 * PATIENCE) as refused:
-            assert refused.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", ports["9"]), timeout=20 * PATIENCE) as nobody:
+            assert nobody.recv(1) == b""
         assert "9" in _read_until(process.stdout.fileno(), "refused")
-        # A failing connection does not affect the others.
+        # One that fails does not harm the others.
         with urllib.request.urlopen(f"http://127.0.0.1:{ports['8080']}/small", timeout=20 * PATIENCE) as answer:
             assert answer.read() == b"hello\n"
         assert _end(process) == 130
@@ -187,7 +187,7 @@ def test_port_forward_into_the_nodes_network(agent: AgentProcess, daemon: Privat
                     client.sendall(b"question")
                     assert server.recv(100) == b"question"
                     if daemon.name != "containerd":
-                        # The client has closed its sending side but still reads; containerd closes such a connection.
+                        # The client sends no more, but it still reads; containerd gives such a connection up.
                         client.shutdown(socket.SHUT_WR)
                         assert server.recv(100) == b""
                     server.sendall(b"answer")
@@ -196,7 +196,7 @@ def test_port_forward_into_the_nodes_network(agent: AgentProcess, daemon: Privat
 
 
 def test_port_forward_to_missing_pod_fails(agent: AgentProcess) -> None:
-    assert "no pod 'missing'" in agent.cli("port-forward", "missing", "80").stderr
+    assert "pod 'missing' not found" in agent.cli("port-forward", "missing", "80").stderr
     assert agent.cli("port-forward", "web", "80:x").returncode == 2
 
 

@@ -1,7 +1,11 @@
-"""The Kubernetes API: kubeconfig, requests, list and watch, patches, certificates.
+"""Client of the Kubernetes API: kubeconfig, requests, list and watch, patches, certificates.
 
-Used by the node mode of the agent (``kubelet/compose/cluster.py`` makes the one :class:`ApiClient`); nothing here knows
-the kubelet. Loaded only when there is an API server, since it brings aiohttp along.
+The agent uses it in cluster mode (``kubelet/compose/cluster.py`` creates the one :class:`ApiClient`). It imports
+``models`` and ``base`` only and does not depend on the kubelet. It is loaded only when there is an API server, because
+aiohttp costs memory.
+
+Start reading in ``client.py`` for requests, ``reflector.py`` for objects that are kept up to date, ``certificates`` for
+the node's own certificates.
 """
 
 from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts

@@ -1,7 +1,7 @@
-"""Requests to the API server: typed, pooled, retried where that is safe, errors as ours. Made once per agent.
+"""Requests to the API server: typed, over pooled connections, retried where that is safe. One client per agent.
 
-One aiohttp session keeps connections alive. A request is sent again when the API server says so (429, 503 with
-Retry-After) and, if it may be repeated, when its connection broke.
+One aiohttp session keeps connections alive. A request is retried when the API server says so (429, 503 with
+Retry-After) and, if it is idempotent, when its connection broke. Errors are those of ``base.errors``.
 """
 
 import logging
@@ -34,7 +34,7 @@ from pykubelet.models.scalars import KubeStruct
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeStruct)
 Observe: TypeAlias = Callable[[str, str, str, Seconds], None]
-"""Told of every request: method, host, status code (``<error>`` without an answer), seconds until the answer began."""
+"""Called for every request: method, host, status code (``<error>`` if unanswered), seconds until the answer began."""
 
 _PAGE: Final = 500
 _ATTEMPTS: Final = 4
@@ -42,17 +42,19 @@ _FIRST_DELAY: Final = 0.25
 _MAX_RETRY_AFTER: Final = 30.0
 _WATCH_SLACK: Final = 30.0
 _WATCH_SILENCE: Final = 150.0
-"""Bookmarks come about once a minute, but of collections in which nothing ever changed there are none: a watch that is
-silent for longer is asked for anew, which finds out whether anybody serves it."""
+"""Seconds without data after which a watch is ended and started again, which detects a dead server.
+
+Bookmarks arrive about once a minute, but not for collections that have never changed.
+"""
 _KEEPALIVE_IDLE: Final = 30
 _KEEPALIVE_INTERVAL: Final = 10
 _USER_TIMEOUT_MS: Final = 60_000
 _SAFE: Final = frozenset({"GET", "PUT", "PATCH", "DELETE"})
-"""Methods whose requests come to the same when they are made twice; our PATCHes carry a uid."""
+"""Idempotent methods; PATCH is one because the agent's patches carry a uid."""
 
 
 class PatchKind(StrEnum):
-    """Ways to say what to change."""
+    """Content types of patches."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -61,7 +63,7 @@ class PatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """Which objects of a collection."""
+    """Selects objects of a collection."""
 
     fields: str = ""
     labels: str = ""
@@ -69,7 +71,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that a request may take in all, and to connect."""
+    """Seconds for a whole request, and for connecting."""
 
     request: Seconds = 30.0
     connect: Seconds = 10.0
@@ -96,7 +98,7 @@ _ALL: Final = Select()
 
 
 class ApiClient:
-    """The API server. To be closed; belongs to one event loop."""
+    """The client of one API server. Has to be closed; belongs to one event loop."""
 
     def __init__(
         self,
@@ -124,11 +126,11 @@ class ApiClient:
         return self._config.server
 
     async def get(self, target: Target[T]) -> T:
-        """One object. Raises NotFound."""
+        """Return one object. Raises NotFound."""
         return decode(await self._send(_Call("GET", target.path, f"get {target.label}")), target.kind)
 
     async def list(self, target: Target[T], select: Select = _ALL) -> Listing[T]:
-        """All objects of a collection, page by page, and the version to watch from."""
+        """Return all objects of a collection, read page by page, and the version to watch from."""
         items: list[T] = []
         faults: list[tuple[ObjectMeta, str]] = []
         token = ""
@@ -154,12 +156,15 @@ class ApiClient:
         )
 
     async def patch(self, target: Target[T], patch: object, kind: PatchKind = PatchKind.STRATEGIC) -> T:
-        """Change an object; ``patch`` is plain values. A uid in its metadata must be the object's, else Conflict."""
+        """Change an object; ``patch`` is plain values.
+
+        A uid in its metadata is a precondition: Conflict if the object has another one.
+        """
         call = _Call("PATCH", target.path, f"patch {target.label}", body=encode(patch), content_type=kind)
         return decode(await self._send(call), target.kind)
 
     async def delete(self, target: Target[T], uid: str = "", grace_seconds: int | None = None) -> bool:
-        """Delete an object, only that of the uid if given; False if it was not there (any more)."""
+        """Delete an object, only the one with the uid if given; return False if it does not exist."""
         options = DeleteOptions(
             api_version="v1",
             kind="DeleteOptions",
@@ -173,7 +178,7 @@ class ApiClient:
         return True
 
     async def ready(self) -> bool:
-        """Whether the API server says that it is ready."""
+        """Return whether the API server reports that it is ready."""
         try:
             await self._send(_Call("GET", "/readyz", "readyz"))
         except Transient:
@@ -183,7 +188,7 @@ class ApiClient:
     async def watch(
         self, target: Target[T], select: Select, version: str, duration: Seconds
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes after ``version`` until the stream ends or is silent, after ``duration`` seconds at the latest.
+        """Yield changes after ``version`` until the stream ends or is silent, for ``duration`` seconds at most.
 
         Raises Expired when the version is too old, Transient when the stream breaks.
         """
@@ -212,7 +217,7 @@ class ApiClient:
                 raise Transient(f"{what}: the stream broke: {error!r}") from error
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -234,16 +239,18 @@ class ApiClient:
                 delay = self._delay(call, error, attempt)
                 if delay is None:
                     raise
-                _log.debug("request is sent again", extra={"request": call.what, "error": str(error), "delay_s": delay})
+                _log.debug(
+                    "request failed; retrying", extra={"request": call.what, "error": str(error), "delay_s": delay}
+                )
                 await self._clock.sleep(delay)
         raise AssertionError("the last attempt returns or raises")
 
     def _delay(self, call: _Call, error: Transient, attempt: int) -> Seconds | None:
-        """Seconds to the next attempt; None: give up."""
+        """Return the seconds until the next attempt; None: give up."""
         if attempt >= _ATTEMPTS or (call.method not in _SAFE and error.retry_after is None):
             return None
         if isinstance(error, _NoAnswer) and not error.broken:
-            return None  # nobody there: callers have a patience of their own
+            return None  # server unreachable: callers have their own retry limits
         wait = jittered(_FIRST_DELAY * 2 ** (attempt - 1), 1.0, random.random)
         if error.retry_after is not None:
             if error.retry_after > _MAX_RETRY_AFTER:
@@ -259,7 +266,7 @@ class ApiClient:
             try:
                 return await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _NoAnswer(f"{call.what}: the answer broke off: {error!r}", broken=True) from error
+                raise _NoAnswer(f"{call.what}: the answer is incomplete: {error!r}", broken=True) from error
 
     @asynccontextmanager
     async def _request(self, call: _Call, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -302,7 +309,7 @@ class ApiClient:
         except (aiohttp.ClientOSError, ConnectionError) as error:
             raise _NoAnswer(f"{call.what}: the connection broke: {error!r}", broken=True) from error
         except TimeoutError as error:
-            raise _NoAnswer(f"{call.what}: no answer from {self._config.server} in time", broken=False) from error
+            raise _NoAnswer(f"{call.what}: {self._config.server} timed out", broken=False) from error
         except aiohttp.ClientError as error:
             raise Transient(f"{call.what}: {error!r}") from error
         except (ValueError, OSError) as error:
@@ -317,7 +324,7 @@ class ApiClient:
 
 
 class _NoAnswer(Transient):
-    """No answer, or not a whole one. ``broken``: the connection was there, so another may do better at once."""
+    """No answer, or an incomplete one. ``broken``: the connection had been up, so a retry may succeed at once."""
 
     def __init__(self, message: str, *, broken: bool) -> None:
         super().__init__(message)
@@ -341,7 +348,7 @@ def _session() -> aiohttp.ClientSession:
 
 
 def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket whose peer is noticed to be gone within a minute, though a watch may be silent for many."""
+    """Create a socket that detects a dead peer within a minute, although a watch may be silent for many."""
     family, kind, protocol, _, _ = info
     made = socket.socket(family, kind, protocol)
     for level, option, value in (

@@ -1,6 +1,6 @@
-"""Who we are to the API server, now: bearer tokens and client certificates, read again when their files change.
+"""The client's credentials: bearer tokens and client certificates, reloaded when their files change.
 
-Used by the client before each request; looking at the files costs a few stat calls every ten seconds.
+The client uses them before each request; checking the files costs a few stat calls every ten seconds.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import Seconds
 
 LOOK_AGAIN: Final = 10.0
-"""Files of certificates and tokens are looked at this often."""
+"""Seconds between two checks of certificate and token files."""
 _EARLY: Final = 30.0
-"""A plugin is asked again this long before its credentials expire."""
+"""Seconds before expiry at which a plugin is called again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read, and the marks of the files it was read from."""
+    """Credentials as read, and the fingerprints (inode, size, time) of their files."""
 
     marks: tuple[tuple[int, int, int], ...]
     context: ssl.SSLContext | None
@@ -34,7 +34,7 @@ class _Read:
 
 
 class Credentials:
-    """The credentials of one API client. One thread."""
+    """The credentials of one API client. Not thread-safe."""
 
     def __init__(self, config: ClusterConfig, clock: Clock) -> None:
         self._config = config
@@ -45,11 +45,11 @@ class Credentials:
         self._lock = asyncio.Lock()
 
     async def tls(self) -> ssl.SSLContext | None:
-        """The context of new connections; None for plain HTTP. Raises Invalid or Transient if there is none."""
+        """Return the TLS context for new connections; None for plain HTTP. Raises Invalid or Transient if unusable."""
         return (await self._current()).context
 
     async def headers(self) -> dict[str, str]:
-        """The Authorization header, if there is one."""
+        """Return the Authorization header, if there is one."""
         read = await self._current()
         user = self._config.user
         if read.token:
@@ -60,7 +60,7 @@ class Credentials:
         return {}
 
     def renew(self) -> None:
-        """The API server refused them: read and ask everything anew at the next request."""
+        """Reload files and call the plugin again at the next request: the API server has rejected the credentials."""
         self._read = None
         self._plugin = None
 
@@ -94,7 +94,7 @@ def _refreshed(config: ClusterConfig, plugin: ExecCredentials | None, before: _R
         return _Read(marks, _context(config, user), _token(user))
     except (OSError, ValueError) as error:
         if before is not None:
-            return before  # a half-written file: the next look will find it whole
+            return before  # a half-written file: the next check finds it complete
         raise Invalid(f"the credentials for {config.server} cannot be used: {error}") from error
 
 
@@ -141,7 +141,7 @@ def _context(config: ClusterConfig, user: User) -> ssl.SSLContext | None:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """The ssl module reads keys from files only: this one is in memory and has no name."""
+    """Load a certificate and key that are in memory; the ssl module reads files only."""
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, certificate + b"\n" + key)

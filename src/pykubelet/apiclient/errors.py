@@ -1,4 +1,4 @@
-"""Answers of the API server as errors of this project: what a caller can do about them decides the type."""
+"""Errors of the API server, classified by what the caller can do about them."""
 
 from typing import Final
 
@@ -10,23 +10,23 @@ _SHOWN: Final = 300
 
 
 class Unauthorized(Transient):
-    """The API server does not know who we are: the credentials are wrong or have expired, and may be renewed."""
+    """The API server rejected the credentials: they are wrong or have expired, and may be renewed."""
 
 
 class Forbidden(Permanent):
-    """The API server knows who we are, and we may not."""
+    """The API server knows the client but does not allow the request."""
 
 
 class AlreadyExists(Conflict):
-    """An object of that name is there already."""
+    """An object of that name exists already."""
 
 
 class Expired(Conflict):
-    """The resource version to go on from is no longer kept: list anew."""
+    """The resource version to continue from is no longer available: list again."""
 
 
 def error_of(status: Status, what: str, retry_after: float | None = None) -> PykubeletError:
-    """The error for a Status object; ``what`` says what was asked (``patch pods default/web``)."""
+    """Return the error for a Status object; ``what`` names the request (``patch pods default/web``)."""
     code = status.code or 0
     text = f"{what}: {status.message or status.reason or f'HTTP status {code}'}"
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
@@ -50,7 +50,7 @@ def error_of(status: Status, what: str, retry_after: float | None = None) -> Pyk
 
 
 def error_of_response(code: int, body: bytes, what: str, retry_after: str = "") -> PykubeletError:
-    """The error for an HTTP answer that is none of success; the body may or may not be a Status."""
+    """Return the error for an HTTP answer other than success; the body may or may not be a Status."""
     status = Status(code=code)
     try:
         told = decode(body, Status)

@@ -1,4 +1,4 @@
-"""Credentials from a program, as cloud providers have them (client.authentication.k8s.io, KEP-541)."""
+"""Credentials from a plugin program, as cloud providers offer them (client.authentication.k8s.io, KEP-541)."""
 
 import base64
 import os
@@ -20,13 +20,13 @@ _MAX_OUTPUT: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ExecCredentials:
-    """What a plugin handed out."""
+    """Credentials that a plugin has printed."""
 
     token: str = ""
     certificate: bytes = b""
     key: bytes = b""
     expires: Seconds | None = None
-    """Unix time; None: never."""
+    """Unix time of expiry; None: never."""
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,9 +43,11 @@ class _Credential(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def run_plugin(plugin: ExecPlugin, config: ClusterConfig) -> ExecCredentials:
-    """Run it and take its credentials. Raises Transient if it fails, Invalid if it cannot be right."""
+    """Run a plugin and return its credentials. Transient: it failed. Invalid: wrong configuration or output."""
     if plugin.api_version not in _VERSIONS:
-        raise Invalid(f"exec plugin {plugin.command}: apiVersion {plugin.api_version!r} is none of {_VERSIONS}")
+        raise Invalid(
+            f"exec plugin {plugin.command}: unknown apiVersion {plugin.api_version!r}; use one of {_VERSIONS}"
+        )
     info: dict[str, Any] = {
         "kind": "ExecCredential",
         "apiVersion": plugin.api_version,
@@ -68,15 +70,17 @@ def _read(plugin: ExecPlugin, output: bytes) -> ExecCredentials:
     try:
         credential = msgspec.json.decode(output, type=_Credential)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"exec plugin {plugin.command}: its output is no ExecCredential: {error}") from error
+        raise Invalid(f"exec plugin {plugin.command}: its output is not an ExecCredential: {error}") from error
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         found = f"{credential.api_version} {credential.kind}"
-        raise Invalid(f"exec plugin {plugin.command}: gave a {found}, not a {plugin.api_version} ExecCredential")
+        raise Invalid(f"exec plugin {plugin.command}: printed a {found}, not a {plugin.api_version} ExecCredential")
     status = credential.status
     if status is None or not (status.token or status.client_certificate_data):
-        raise Invalid(f"exec plugin {plugin.command}: gave neither a token nor a certificate")
+        raise Invalid(f"exec plugin {plugin.command}: printed neither a token nor a certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise Invalid(f"exec plugin {plugin.command}: gave a certificate without a key, or a key without one")
+        raise Invalid(
+            f"exec plugin {plugin.command}: printed a certificate without a key, or a key without a certificate"
+        )
     expires = status.expiration_timestamp
     return ExecCredentials(
         status.token,

@@ -1,6 +1,7 @@
-"""kubeconfig files: which API server, how to know it, and who we are to it. Read at start; files they name are re-read.
+"""Reads kubeconfig files: the API server's address and CA, and the client's credentials.
 
-Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1. One context is used: ``current-context``.
+Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1. Only ``current-context`` is used. A kubeconfig is read
+once at start; the files it names are reloaded when they change (``credentials.py``).
 """
 
 import base64
@@ -19,7 +20,7 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """PEM text that is given in place or in a file; the file may change."""
+    """PEM text, given inline or as a file whose content may change."""
 
     data: bytes = b""
     file: str = ""
@@ -28,7 +29,7 @@ class Pem:
         return bool(self.data or self.file)
 
     def read(self) -> bytes:
-        """The text now. Blocks; raises Invalid naming a file that cannot be read."""
+        """Return the present text. Blocks; raises Invalid naming a file that cannot be read."""
         if self.data:
             return self.data
         try:
@@ -39,7 +40,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """A program that hands out credentials (client.authentication.k8s.io)."""
+    """A program that prints credentials (client.authentication.k8s.io)."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who we are; at most one kind of bearer credential is used, files first."""
+    """The client's credentials; at most one kind of bearer credential is used, files first."""
 
     token: str = ""
     token_file: str = ""
@@ -64,7 +65,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """One API server and our identity there."""
+    """One API server and the credentials for it."""
 
     server: str
     ca: Pem = field(default_factory=Pem)
@@ -141,7 +142,7 @@ class _Config(_Struct, frozen=True):
 
 
 def load_kubeconfig(path: Path) -> ClusterConfig:
-    """The current context of a kubeconfig file. Relative paths in it are relative to it. Raises Invalid."""
+    """Return the current context of a kubeconfig; its relative paths are relative to the file. Raises Invalid."""
     try:
         document = read_yaml(path.read_bytes())
     except OSError as error:
@@ -156,7 +157,7 @@ def load_kubeconfig(path: Path) -> ClusterConfig:
 
 
 def in_cluster(directory: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-    """The configuration of a program that runs in a pod. Raises Invalid outside of one."""
+    """Return the configuration of a program that runs in a pod. Raises Invalid outside of one."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise Invalid("not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -174,12 +175,16 @@ def _resolve(config: _Config, path: Path) -> ClusterConfig:
         raise Invalid(f"{path}: current-context {config.current_context!r} is not among its contexts")
     cluster = next((c.cluster for c in config.clusters or () if c.name == context.cluster), None)
     if cluster is None:
-        raise Invalid(f"{path}: context {config.current_context!r} names the cluster {context.cluster!r}, not there")
+        raise Invalid(
+            f"{path}: context {config.current_context!r} names the cluster {context.cluster!r}, which does not exist"
+        )
     if not cluster.server.startswith(("http://", "https://")):
         raise Invalid(f"{path}: cluster {context.cluster!r}: server {cluster.server!r} must begin with https://")
     user = next((u.user for u in config.users or () if u.name == context.user), None)
     if user is None and context.user:
-        raise Invalid(f"{path}: context {config.current_context!r} names the user {context.user!r}, not there")
+        raise Invalid(
+            f"{path}: context {config.current_context!r} names the user {context.user!r}, which does not exist"
+        )
     return ClusterConfig(
         server=cluster.server.rstrip("/"),
         ca=_pem(cluster.certificate_authority_data, cluster.certificate_authority, path),

@@ -1,8 +1,8 @@
-"""Keeps a copy of a collection up to date: list, then watch from there on, for ever.
+"""Keeps a copy of a collection up to date: list, then watch, without end.
 
-Whoever needs objects of the API server at hand (the pods of this node, a ConfigMap in use) runs one of these. A watch
-that ends is resumed at the version seen last; one whose version is too old, or an API server that was away for long,
-leads to a new list. (The way of client-go's reflector.)
+Used wherever objects of the API server are needed at hand (the pods of this node, a ConfigMap in use). A watch that
+ends is resumed at the last version; if that version is too old, or the API server was unavailable for long, the
+collection is listed again. (As client-go's reflector does.)
 """
 
 import logging
@@ -28,9 +28,9 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeStruct)
 
 _WATCH_SECONDS: Final = 300.0
-"""A watch lives so long, and up to twice as long at random, so that those of many nodes do not end together."""
+"""Minimum duration of a watch; up to twice as long at random, so that watches of many nodes do not end together."""
 _QUICK_END: Final = 1.0
-_MOST_FRUITLESS: Final = 5
+_MAX_EMPTY_WATCHES: Final = 5
 _FIRST_DELAY: Final = 0.8
 _MAX_DELAY: Final = 30.0
 _CALM: Final = 120.0
@@ -41,7 +41,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[T]):
-    """What to follow."""
+    """The collection and the objects in it to follow."""
 
     target: Target[T]
     select: Select
@@ -50,8 +50,8 @@ class Query(Generic[T]):
 class Reflector(Generic[T]):
     """Follows one query. ``deliver`` gets all objects, first after the list and then after each change.
 
-    It is called from the event loop and must be quick; the mapping is the reflector's own, not to be kept. An object
-    that cannot be decoded is logged and keeps its last good state, if it had one.
+    ``deliver`` is called from the event loop and must be quick; the mapping belongs to the reflector and must not be
+    kept. An object that cannot be decoded is logged and keeps its last valid state, if it had one.
     """
 
     def __init__(
@@ -71,30 +71,30 @@ class Reflector(Generic[T]):
         self._version = ""
         self._backoff = Backoff(first_delay, _MAX_DELAY, 2.0, _CALM)
         self.fault: PykubeletError | None = None
-        """Why the last attempt failed; None while all is well."""
+        """The error of the last attempt; None if it succeeded."""
         self._stopped = False
-        self._fruitless = 0
-        """Watches in a row that ended without an event."""
+        self._empty_watches = 0
+        """Consecutive watches that ended without an event."""
         self._quick_ends = 0
-        """Watches in a row that ended at once with one."""
+        """Consecutive watches that ended at once, after an event."""
         self.listed = False
-        """Whether a list has succeeded ever."""
+        """Whether a list has ever succeeded."""
 
     def stop(self) -> None:
-        """End :meth:`run` soon; to be called by ``deliver`` when nothing more can change."""
+        """Make :meth:`run` return soon; ``deliver`` calls it when nothing more can change."""
         self._stopped = True
 
     async def run(self) -> None:
-        """Follow until cancelled or stopped. Errors of any kind are logged and outlived."""
+        """Follow until cancelled or stopped. Errors of any kind are logged and retried."""
         while not self._stopped:
             with self._guard.item(self._query.target.label) as attempt:
                 await self._list_and_watch()
-            if attempt.error is not None:  # no fault of the API server: what was read may not be sound
+            if attempt.error is not None:  # a defect, not an API error: the version read may be wrong
                 self._version = ""
-                await self._rest(None)
+                await self._back_off(None)
 
     async def _list_and_watch(self) -> None:
-        """List if need be, then watch until the stream ends; errors of the API server are logged and waited for."""
+        """List if necessary, then watch until the stream ends; errors of the API server are logged and backed off."""
         try:
             if not self._version:
                 self._replace(await self._client.list(self._query.target, self._query.select))
@@ -102,47 +102,47 @@ class Reflector(Generic[T]):
             if not self._stopped:
                 await self._follow()
         except Expired as error:
-            _log.info("watch is too old, listing again", extra=self._about(error))
+            _log.info("watch expired; listing again", extra=self._log_fields(error))
             self._version = ""
-            await self._rest(None)
+            await self._back_off(None)
         except PykubeletError as error:
             if self.fault is None:
-                _log.warning("list or watch failed, trying again", extra=self._about(error))
+                _log.warning("list or watch failed; retrying", extra=self._log_fields(error))
             self.fault = error
             if isinstance(error, Transient) and error.retry_after is not None:
-                self._fruitless = 0  # the server is busy; a list would only cost it more
-            await self._rest(error.retry_after if isinstance(error, Transient) else None)
+                self._empty_watches = 0  # the server is busy; a list would add to its load
+            await self._back_off(error.retry_after if isinstance(error, Transient) else None)
 
     async def _follow(self) -> None:
         begun = self._clock.monotonic()
         duration = _WATCH_SECONDS * (1.0 + random.random())
         quiet = True
-        self._fruitless += 1
-        if self._fruitless > _MOST_FRUITLESS:
-            # What comes next cannot be read, and would be sent again and again: a list gets past it.
-            self._version, self._fruitless = "", 0
+        self._empty_watches += 1
+        if self._empty_watches > _MAX_EMPTY_WATCHES:
+            # The next event cannot be read and would be sent again and again; a list skips it.
+            self._version, self._empty_watches = "", 0
             return
         events = self._client.watch(self._query.target, self._query.select, self._version, duration)
         async with aclosing(events):
             async for event in events:
                 quiet = False
-                self._fruitless = 0
-                self._take(event)
+                self._empty_watches = 0
+                self._apply(event)
                 if self._stopped:
                     return
         if self._clock.monotonic() - begun >= _QUICK_END:
-            self._fruitless = self._quick_ends = 0
+            self._empty_watches = self._quick_ends = 0
             return
         if quiet:
             raise Transient(f"watch {self._query.target.label}: ended at once without an event")
         self._quick_ends += 1
-        if self._quick_ends > 1:  # once is chance; a server that does so all the time must not make us spin
-            await self._rest(None)
+        if self._quick_ends > 1:  # once is normal; a server that keeps doing it must not cause a busy loop
+            await self._back_off(None)
 
     def _replace(self, listing: Listing[T]) -> None:
         items = {_key(meta_of(each)): each for each in listing.items}
         for meta, fault in listing.faults:
-            self._complain(meta, fault)
+            self._log_undecodable(meta, fault)
             if (old := self._items.get(_key(meta))) is not None:
                 items[_key(meta)] = old
         self._items = items
@@ -150,7 +150,7 @@ class Reflector(Generic[T]):
         self.listed = True
         self._deliver(self._items)
 
-    def _take(self, event: WatchEvent[T]) -> None:
+    def _apply(self, event: WatchEvent[T]) -> None:
         self._backoff.reset("")
         if event.meta.resource_version:
             self._version = event.meta.resource_version
@@ -160,25 +160,25 @@ class Reflector(Generic[T]):
             case WatchEvent(type=WatchType.DELETED, meta=meta):
                 self._items.pop(_key(meta), None)
             case WatchEvent(object=None):
-                self._complain(event.meta, event.fault)
+                self._log_undecodable(event.meta, event.fault)
                 return
             case WatchEvent(object=value) if value is not None:
                 self._items[_key(event.meta)] = value
         self._deliver(self._items)
 
-    async def _rest(self, at_least: Seconds | None) -> None:
-        # The chance is not part of the series, which would grow faster by it.
+    async def _back_off(self, at_least: Seconds | None) -> None:
+        # Jitter is added afterwards: inside the back-off series it would make the delays grow faster.
         delay = jittered(self._backoff.next("", self._clock.monotonic()), 1.0)
         await self._clock.sleep(max(delay, at_least or 0.0))
 
-    def _complain(self, meta: ObjectMeta, fault: str) -> None:
+    def _log_undecodable(self, meta: ObjectMeta, fault: str) -> None:
         name = f"{meta.namespace}/{meta.name}"
         _log.error(
-            "object cannot be decoded, left out",
+            "undecodable object skipped",
             extra={"resource": self._query.target.label, "object": name, "error": fault},
         )
 
-    def _about(self, error: PykubeletError) -> dict[str, str]:
+    def _log_fields(self, error: PykubeletError) -> dict[str, str]:
         return {"resource": self._query.target.label, "fields": self._query.select.fields, "error": str(error)}
 
 

@@ -1,4 +1,4 @@
-"""What the API server serves and where: typed descriptions of resources, from which paths are made."""
+"""Typed descriptions of API resources, from which request paths are built."""
 
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -22,15 +22,15 @@ U = TypeVar("U", bound=KubeStruct)
 
 @dataclass(frozen=True, slots=True)
 class Target(Generic[T]):
-    """Something that can be asked for: a path, and the type of what is there."""
+    """A request path with the type of the object there."""
 
     path: str
     kind: type[T]
     label: str
-    """For messages: ``pods default/web``."""
+    """The target in messages: ``pods default/web``."""
 
     def typed(self, kind: type[U]) -> "Target[U]":
-        """The same path with objects of another type, as subresources have them."""
+        """Return the same path with another object type, as needed for subresources."""
         return Target(self.path, kind, self.label)
 
 
@@ -44,11 +44,11 @@ class Resource(Generic[T]):
     kind: type[T]
 
     def all(self, namespace: str = "") -> Target[T]:
-        """The collection; of one namespace if given."""
+        """Return the collection; of one namespace if given."""
         return Target(self._path(namespace), self.kind, f"{self.plural} {namespace}".strip())
 
     def at(self, namespace: str, name: str, subresource: str = "") -> Target[T]:
-        """One object; ``namespace`` is empty for resources of the cluster."""
+        """Return one object; ``namespace`` is empty for cluster-scoped resources."""
         parts = [self._path(namespace), quote(name, safe="")]
         if subresource:
             parts.append(subresource)

@@ -1,4 +1,4 @@
-"""The bytes of a watch as events: JSON objects, one a line, each decoded on its own. No effects."""
+"""Decodes watch streams and lists: JSON events, one per line, each decoded on its own. No effects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from pykubelet.models.scalars import KubeStruct
 
 T = TypeVar("T", bound=KubeStruct)
 MAX_EVENT: Final = 32 << 20
-"""etcd's objects have 1.5 MiB at most; a longer line is no event."""
+"""Maximum bytes of one event; objects in etcd have 1.5 MiB at most."""
 
 
 class WatchType(StrEnum):
-    """What a watch tells."""
+    """Types of watch events."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -30,7 +30,7 @@ class WatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One event."""
+    """One event of a watch."""
 
     type: WatchType
     meta: ObjectMeta
@@ -41,12 +41,12 @@ class WatchEvent(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """What a list gave."""
+    """The result of a list."""
 
     items: tuple[T, ...]
     resource_version: str
     faults: tuple[tuple[ObjectMeta, str], ...] = ()
-    """Objects that could not be decoded, and why."""
+    """Objects that could not be decoded, with the errors."""
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -64,14 +64,14 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class Lines:
-    """Cuts a stream of chunks into lines."""
+    """Splits a stream of chunks into lines."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that are complete with this chunk. Raises Transient for one without end."""
+        """Yield the lines that this chunk completes. Transient: a line is too long."""
         while (end := chunk.find(b"\n")) >= 0:
             line = b"".join((*self._rest, chunk[:end]))
             self._rest, self._size = [], 0
@@ -82,11 +82,11 @@ class Lines:
             self._rest.append(chunk)
             self._size += len(chunk)
         if self._size > MAX_EVENT:
-            raise Transient("watch: an event without end")
+            raise Transient("watch: an event is too long")
 
 
 def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
-    """One line of a watch. Raises the error that an ERROR event tells, Transient for what is no event."""
+    """Decode one line of a watch. Raises the error of an ERROR event, and Transient for an invalid line."""
     try:
         envelope = msgspec.json.decode(line, type=_Envelope)
     except (ValueError, RecursionError) as error:
@@ -96,7 +96,7 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
         try:
             raise error_of(decode(raw, Status), "watch")
         except Invalid as error:
-            raise Transient(f"watch: an error that is no Status: {error}") from error
+            raise Transient(f"watch: the ERROR event is not a Status: {error}") from error
     try:
         kind = WatchType(envelope.type)
     except ValueError as error:
@@ -111,11 +111,14 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
 
 
 def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
-    """One page of a list, and the token of the next; a bad object does not spoil the others. Raises Transient."""
+    """Decode one page of a list; return it and the token of the next page.
+
+    An object that cannot be decoded does not affect the others. Raises Transient.
+    """
     try:
         raw = msgspec.json.decode(body, type=_RawList)
     except (ValueError, RecursionError) as error:
-        raise Transient(f"list: the answer is no list: {error}") from error
+        raise Transient(f"list: the answer is not a list: {error}") from error
     items: list[T] = []
     faults: list[tuple[ObjectMeta, str]] = []
     for each in raw.items or ():
@@ -128,13 +131,13 @@ def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
 
 
 def meta_of(value: KubeStruct) -> ObjectMeta:
-    """The metadata of any object."""
+    """Return the metadata of any object."""
     meta = getattr(value, "metadata", None)
     return meta if isinstance(meta, ObjectMeta) else ObjectMeta()
 
 
 def _read(raw: bytes, target: type[T]) -> T:
-    """The object without its managed fields, which are half of it and concern only those who apply."""
+    """Decode the object without its managed fields, which are half of it and only matter to server-side apply."""
     value = decode(raw, target)
     meta = meta_of(value)
     if not meta.managed_fields:

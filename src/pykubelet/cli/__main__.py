@@ -1,4 +1,4 @@
-"""``python -m pykubelet.cli``."""
+"""Entry point of ``python -m pykubelet.cli``."""
 
 from pykubelet.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The command tree. Commands are imported when they are used, so that each pays only for its own libraries."""
+"""The command tree. A command's module is imported on use, so that each command loads only its own libraries."""
 
 import importlib
 import os
@@ -25,14 +25,14 @@ _COMMANDS = {
     "top": ("top", "Show the CPU and memory that pods or the node use."),
     "timeline": ("timeline", "Show where a pod's start-up time went."),
     "check": ("check", "Check manifests without running them."),
-    "doctor": ("doctor", "Say what the machine lacks, and the command that mends it."),
+    "doctor": ("doctor", "Report what the machine lacks for running pods, and how to fix it."),
     "completion": ("completion", "Print the completion script for a shell."),
     "version": ("version", "Print versions."),
 }
 
 
 class _Lazy(click.Group):
-    """A group whose commands live in modules of their own."""
+    """A group whose commands are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -64,7 +64,7 @@ def cli(ctx: click.Context, socket: Path) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the command line and exit: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     try:
         sys.exit(cli.main(prog_name="pykubelet", standalone_mode=False) or 0)
     except click.exceptions.Abort:
@@ -78,6 +78,6 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader (head, less) has gone; whatever is still buffered has nowhere to go.
+        # The reader (head, less) has exited; buffered output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

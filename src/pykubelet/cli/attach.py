@@ -1,12 +1,12 @@
-"""``pykubelet attach``: a running container's own streams."""
+"""``pykubelet attach``: attach to a running container's streams."""
 
 import sys
 from urllib.parse import urlencode
 
 import click
 
-from pykubelet.cli.completing import pod_names
-from pykubelet.cli.select import api_of, find_container, find_pod
+from pykubelet.cli.lookup import api_of, find_container, find_pod
+from pykubelet.cli.pod_completion import pod_names
 from pykubelet.kubelet.types.podspec import each_container
 
 
@@ -14,26 +14,26 @@ from pykubelet.kubelet.types.podspec import each_container
 @click.argument("pod", shell_complete=pod_names)
 @click.option("-c", "--container", default=None, help="The container (default: the first).")
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
-@click.option("-i", "--stdin", is_flag=True, help="Pass standard input on; the container must have `stdin: true`.")
+@click.option("-i", "--stdin", is_flag=True, help="Forward standard input; the container must have `stdin: true`.")
 @click.option("-t", "--tty", "terminal", is_flag=True, help="Use the container's terminal (`tty: true`).")
 @click.pass_context
 def command(ctx: click.Context, pod: str, container: str | None, namespace: str, stdin: bool, terminal: bool) -> None:
-    """Show what a container of POD writes from now on, until it ends or Ctrl-C."""
-    from pykubelet.cli.streams import Session, converse
+    """Show the output of a container of POD from now on, until it ends or Ctrl-C."""
+    from pykubelet.cli.streams import Session, run_session
 
     api = api_of(ctx.obj)
     found = find_pod(api, pod, namespace)
     name = find_container(found, container)
     spec = next(spec for _, spec in each_container(found) if spec.name == name)
     if stdin and not spec.stdin:
-        raise click.UsageError(f"container {name} has no standard input: its manifest does not say `stdin: true`")
+        raise click.UsageError(f"container {name} has no standard input; set `stdin: true` in its manifest")
     if terminal and not spec.tty:
-        click.echo(f"container {name} has no terminal; going on without", err=True)
+        click.echo(f"container {name} has no terminal (`tty: true`); attaching without one", err=True)
         terminal = False
     if terminal and stdin:
         click.echo("If you don't see a prompt, press Enter.", err=True)
-    # The container's output comes as it was made: on a terminal both streams are one.
+    # With a terminal, the container has one output stream for both stdout and stderr.
     given = {"stdin": stdin, "stdout": True, "stderr": not spec.tty, "tty": spec.tty}
     query = [("container", name), *((key, "true") for key, value in given.items() if value)]
     path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/attach?{urlencode(query)}"
-    ctx.exit(converse(Session(api.path, path, stdin, terminal and sys.stdin.isatty())))
+    ctx.exit(run_session(Session(api.path, path, stdin, terminal and sys.stdin.isatty())))

@@ -1,4 +1,4 @@
-"""``pykubelet check``: validates manifests without running them."""
+"""``pykubelet check``: validate manifests without running them."""
 
 from pathlib import Path
 
@@ -24,14 +24,14 @@ def command(ctx: click.Context, paths: tuple[Path, ...], quiet: bool) -> None:
             click.echo(f"{result.path}: ok, {_contents(result)}")
     for path, key, first in _duplicates(results):
         problems += 1
-        click.echo(f"{path}: {key}: also defined in {first}; rename one, the agent would use the first only")
+        click.echo(f"{path}: {key}: also defined in {first}; rename one of them: the agent uses the first only")
     if not quiet:
         click.echo(f"{len(results)} file(s) checked, {problems} problem(s)", err=bool(problems))
     ctx.exit(1 if problems else 0)
 
 
 def _files(path: Path) -> list[Path]:
-    """The file itself, or the manifests that the agent would read from a directory."""
+    """Return the file itself, or the manifests that the agent would read from a directory."""
     if not path.is_dir():
         return [path]
     return sorted(entry for entry in path.iterdir() if is_manifest_name(entry.name) and not entry.is_dir())
@@ -42,7 +42,7 @@ def _contents(result: CheckResult) -> str:
 
 
 def _duplicates(results: list[CheckResult]) -> list[tuple[str, ObjectKey, str]]:
-    """Objects that more than one of the files define: (file, object, the file that had it first)."""
+    """Return objects defined in more than one file: (file, object, the file that defines it first)."""
     seen: dict[ObjectKey, str] = {}
     found = []
     for result in results:

@@ -1,4 +1,4 @@
-"""Flags of ``pykubelet run`` by which the agent is a node of a cluster; their names are the Go kubelet's."""
+"""Flags of ``pykubelet run`` for cluster mode; their names are the Go kubelet's."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +13,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, resolve_path=True)
 
 _OPTIONS: Final = (
-    click.option("--kubeconfig", type=_FILE, help="The kubeconfig of this node; makes it a node of that cluster."),
+    click.option("--kubeconfig", type=_FILE, help="The kubeconfig of this node; joins the node to that cluster."),
     click.option(
-        "--bootstrap-kubeconfig", type=_FILE, help="Used to ask for the node's certificate if --kubeconfig is missing."
+        "--bootstrap-kubeconfig",
+        type=_FILE,
+        help="Used to request the node's certificate if --kubeconfig does not exist.",
     ),
-    click.option("--cert-dir", type=_FILE, default=None, help="Where certificates are kept (default: ROOT/pki)."),
+    click.option("--cert-dir", type=_FILE, default=None, help="Directory of certificates (default: ROOT/pki)."),
     click.option("--node-labels", default="", help="Labels to register with: KEY=VALUE, comma separated."),
     click.option("--register-with-taints", default="", help="Taints to register with: KEY=VALUE:EFFECT, separated."),
     click.option("--provider-id", default="", help="The machine's id at its cloud provider."),
-    click.option("--cloud-provider", default="", help="external: a controller of the cloud completes the node."),
+    click.option("--cloud-provider", default="", help="external: a cloud controller completes the node."),
 )
 
 
@@ -33,9 +35,9 @@ def cluster_options(command: F) -> F:
 
 
 def take_cluster_settings(flags: dict[str, Any], root_dir: Path) -> tuple[ClusterSettings | None, dict[str, Any]]:
-    """Take these flags out of ``flags``.
+    """Remove these flags from ``flags``.
 
-    Gives what they say (None without a kubeconfig), and the fields of the configuration that they stand for. Raises
+    Returns the cluster settings (None without a kubeconfig) and the configuration fields that the flags set. Raises
     Invalid.
     """
     kubeconfig, bootstrap = flags.pop("kubeconfig"), flags.pop("bootstrap_kubeconfig")
@@ -44,13 +46,13 @@ def take_cluster_settings(flags: dict[str, Any], root_dir: Path) -> tuple[Cluste
     taints, provider_id = flags.pop("register_with_taints"), flags.pop("provider_id")
     cloud = flags.pop("cloud_provider")
     if cloud not in ("", "external"):
-        raise Invalid(f"--cloud-provider: {cloud!r} is not known; use external, or leave it out")
+        raise Invalid(f"--cloud-provider: unknown provider {cloud!r}; use external, or omit the flag")
     overrides: dict[str, Any] = {}
     if taints:
         overrides["register_with_taints"] = _taints(taints)
     if kubeconfig is None:
         if bootstrap is not None:
-            raise Invalid("--bootstrap-kubeconfig needs --kubeconfig, the file to be written")
+            raise Invalid("--bootstrap-kubeconfig requires --kubeconfig, the file to write")
         return None, overrides
     return ClusterSettings(kubeconfig, bootstrap, cert_dir, labels, provider_id, cloud == "external"), overrides
 
@@ -73,6 +75,9 @@ def _taints(text: str) -> tuple[Any, ...]:
         rest, colon, effect = part.rpartition(":")
         key, _, value = rest.partition("=")
         if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-            raise Invalid(f"--register-with-taints: {part!r} is not KEY=VALUE:EFFECT, with one of the three effects")
+            raise Invalid(
+                f"--register-with-taints: {part!r} is not KEY=VALUE:EFFECT; "
+                "EFFECT is NoSchedule, PreferNoSchedule or NoExecute"
+            )
         found.append(Taint(key=key, value=value, effect=effect))
     return tuple(found)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 class Columns:
-    """Aligns rows under their headings; later rows keep (and may widen) the earlier ones' widths, as in a watch."""
+    """Aligns rows under headings. Later rows keep, and may widen, the widths of earlier ones, as in a watch."""
 
     def __init__(self, *headings: str) -> None:
         self._headings = headings
@@ -12,7 +12,7 @@ class Columns:
         self._headed = False
 
     def render(self, rows: Sequence[Sequence[str]]) -> str:
-        """The rows as lines, headings first the first time."""
+        """Return the rows as lines, preceded by the headings the first time."""
         shown = list(rows)
         if not self._headed:
             shown.insert(0, self._headings)
@@ -26,7 +26,7 @@ class Columns:
 
 
 def age(seconds: float) -> str:
-    """A time span in kubectl's short form: ``45s``, ``5m10s``, ``3h25m``, ``2d4h``, ``400d``."""
+    """Format a time span in kubectl's short form: ``45s``, ``5m10s``, ``3h25m``, ``2d4h``, ``400d``."""
     whole = max(0, int(seconds))
     if whole < 120:
         return f"{whole}s"
@@ -47,7 +47,7 @@ def age(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in a short decimal form: ``1.2MB``."""
+    """Format bytes in a short decimal form: ``1.2MB``."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:

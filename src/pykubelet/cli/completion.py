@@ -1,4 +1,4 @@
-"""``pykubelet completion``: shell completion by click's own scripts."""
+"""``pykubelet completion``: print click's shell completion script."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -13,6 +13,6 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script; for bash: source <(pykubelet completion bash)."""
     completion = get_completion_class(shell)
     if completion is None:
-        raise Invalid(f"no completion for {shell}")
+        raise Invalid(f"no completion script for shell {shell}")
     root = ctx.find_root().command
     click.echo(completion(root, {}, "pykubelet", "_PYKUBELET_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""``pykubelet criserver``: the container runtime server in the foreground."""
+"""``pykubelet criserver``: run the container runtime server in the foreground."""
 
 import asyncio
 import contextlib
@@ -20,21 +20,21 @@ _FILE = click.Path(path_type=Path, resolve_path=True)
 
 @click.command(name="criserver")
 @click.option("--config", type=_FILE, help="The server's configuration, TOML or YAML.")
-@click.option("--root", type=_FILE, help="Records, images and layers.")
-@click.option("--run", type=_FILE, help="Sockets, namespaces, bundles.")
+@click.option("--root", type=_FILE, help="Directory of records, images and layers.")
+@click.option("--run", type=_FILE, help="Directory of sockets, namespaces and bundles.")
 @click.option("--listen", type=_FILE, help="The CRI socket (default: criserver.sock in the run directory).")
-@click.option("--cgroup-manager", type=click.Choice(["cgroupfs", "systemd"]), help="Who makes cgroups.")
-@click.option("--kept", is_flag=True, hidden=True, help="An agent starts it, and may end it to start another.")
+@click.option("--cgroup-manager", type=click.Choice(["cgroupfs", "systemd"]), help="How cgroups are created.")
+@click.option("--kept", is_flag=True, hidden=True, help="Started by an agent, which may stop it to start another one.")
 @click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
 def command(config: Path | None, kept: bool, log_level: str, log_format: str, **flags: Path | str | None) -> None:
-    """Serve CRI v1 until SIGINT or SIGTERM; containers run on after it."""
+    """Serve CRI v1 until SIGINT or SIGTERM; containers keep running afterwards."""
     setup(log_level.upper(), "json" if log_format == "json" else "text")
     given: dict[str, Any] = {name: str(value) if value else None for name, value in flags.items()}
     settings = load_settings(config, **given)
     if os.geteuid() != 0:
-        raise Invalid("the runtime server must run as root: it makes namespaces, mounts and cgroups")
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
+        raise Invalid("the runtime server must run as root: it creates namespaces, mounts and cgroups")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core logs routine messages to stderr; read at import
     with contextlib.suppress(KeyboardInterrupt):
         run_daemon(_run(settings, kept))
 
@@ -42,7 +42,7 @@ def command(config: Path | None, kept: bool, log_level: str, log_format: str, **
 async def _run(settings: Settings, kept: bool) -> None:
     from pykubelet.criserver.main import run_criserver
 
-    ignore_here_only()  # or containers would be deaf to these signals, too
+    ignore_here_only()  # otherwise containers would inherit the ignored signals
     ending = Ending(lambda: server.cancel())
     server = asyncio.create_task(run_criserver(settings, ending.begin, kept), name="criserver")
     ending.on_signals()
@@ -59,4 +59,4 @@ async def _run(settings: Settings, kept: bool) -> None:
             error = error.exceptions[0]
         raise error from group
     finally:
-        ending.begin()  # a thread may still hold the process
+        ending.begin()  # a thread may still keep the process alive

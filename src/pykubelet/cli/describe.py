@@ -1,4 +1,4 @@
-"""``pykubelet describe``: one pod on one screen, with its events."""
+"""``pykubelet describe``: show one pod in detail, with its events."""
 
 import time
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import click
 
 from pykubelet.cli.columns import Columns, age
-from pykubelet.cli.completing import pod_names
+from pykubelet.cli.lookup import api_of, find_pod
+from pykubelet.cli.pod_completion import pod_names
 from pykubelet.cli.podview import pod_status_word
-from pykubelet.cli.select import api_of, find_pod
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.codec import from_builtins

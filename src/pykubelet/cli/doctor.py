@@ -1,4 +1,4 @@
-"""``pykubelet doctor``: what the machine lacks for running pods, and the command that mends it."""
+"""``pykubelet doctor``: report what the machine lacks for running pods, with the command that fixes it."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ _MIN_FREE_BYTES = 1 << 30
 
 
 class Verdict(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -52,11 +52,15 @@ _MARKS = {
 
 
 @click.command(name="doctor")
-@click.option("--container-runtime-endpoint", default="", help="Another runtime's socket (default: our own server's).")
-@click.option("--root-dir", type=click.Path(path_type=Path), default=Path("/var/lib"), help="Where state will live.")
+@click.option(
+    "--container-runtime-endpoint", default="", help="Another runtime's socket (default: pykubelet's own server's)."
+)
+@click.option(
+    "--root-dir", type=click.Path(path_type=Path), default=Path("/var/lib"), help="The directory of the agent's state."
+)
 @click.pass_context
 def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path) -> None:
-    """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run here."""
+    """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run on this machine."""
     findings = [*machine_findings(), *program_findings(), *_disk(root_dir), *_runtime(container_runtime_endpoint)]
     findings += damaged_findings(LocalApi(ctx.obj))
     width = max(len(f.subject) for f in findings)
@@ -71,21 +75,21 @@ def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path)
 
 
 def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
-    """Files of a running agent that it could not read."""
+    """Yield the damaged files that a running agent has found."""
     try:
         items = msgspec.convert(agent.get("/pykubelet/v1/damaged")["items"], list[DamagedFile])
     except (PykubeletError, msgspec.ValidationError, LookupError, TypeError):
-        return  # none runs, or an older one
+        return  # no agent runs, or an older one
     for item in items:
         if item.kept_as:
-            text, remedy = f"{item.path} was damaged: {item.error}", f"look at {item.kept_as}, and remove it"
+            text, remedy = f"{item.path} was damaged: {item.error}", f"inspect {item.kept_as}, then remove it"
         else:
-            text, remedy = f"{item.path}: {item.error}", "remove the cause; the agent tries it again by itself"
+            text, remedy = f"{item.path}: {item.error}", "remove the cause; the agent retries by itself"
         yield Finding(Verdict.WARNING, "agent's files", text, remedy)
 
 
 def machine_findings() -> Iterator[Finding]:
-    """The user, the kernel and its limits."""
+    """Yield findings about the user, the kernel and its limits."""
     if os.geteuid() == 0:
         yield Finding(Verdict.OK, "user", "root")
     else:
@@ -117,7 +121,7 @@ def _filesystem(name: str) -> Finding:
 def _seccomp() -> Finding:
     if "Seccomp" in (procfs.status("self") or {}):
         return Finding(Verdict.OK, "seccomp", "supported")
-    text = "the kernel has none; containers with a seccomp profile are refused"
+    text = "not supported by the kernel; containers with a seccomp profile are rejected"
     return Finding(Verdict.WARNING, "seccomp", text, "use a kernel with CONFIG_SECCOMP_FILTER")
 
 
@@ -140,7 +144,7 @@ def _limits() -> Iterator[Finding]:
 
 
 def program_findings() -> Iterator[Finding]:
-    """Programs that pods need, by the Debian packages that bring them."""
+    """Yield findings about programs that pods need; remedies name their Debian packages."""
     runtimes = [name for name in ("runc", "crun") if _installed(name)]
     if runtimes:
         yield Finding(Verdict.OK, "OCI runtime", ", ".join(runtimes))
@@ -163,7 +167,7 @@ def program_findings() -> Iterator[Finding]:
 
 
 def _installed(program: str) -> bool:
-    """Whether the program is there, also in the system directories that a user's PATH may lack."""
+    """Return whether a program is installed, also in system directories that a user's PATH may lack."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES))
     return shutil.which(program, path=path) is not None
 
@@ -180,16 +184,16 @@ def _disk(directory: Path) -> Iterator[Finding]:
 
 
 def _runtime(endpoint: str) -> Iterator[Finding]:
-    """The runtime that `pykubelet run` would use: the named one, else our own server."""
+    """Yield findings about the runtime that `pykubelet run` would use: the named one, else pykubelet's own server."""
     others = ", ".join(other_runtimes())
     if not endpoint:
         yield from _own_server()
         if others:
-            text = f"also here: {others}; used only when --container-runtime-endpoint names it"
+            text = f"found: {others}; used only if named by --container-runtime-endpoint"
             yield Finding(Verdict.OK, "other runtimes", text)
         socket = DEFAULT_RUN / "criserver.sock"
         if not socket.exists():
-            text = "our own server, which `pykubelet run` starts; none runs now"
+            text = "pykubelet's own server, started by `pykubelet run`; not running now"
             yield Finding(Verdict.OK, "CRI runtime", text)
             return
         endpoint = f"unix://{socket}"
@@ -201,11 +205,11 @@ def _runtime(endpoint: str) -> Iterator[Finding]:
 
 
 def _own_server() -> Iterator[Finding]:
-    """What our own runtime server needs beside an OCI runtime and the CNI plugins."""
+    """Yield what pykubelet's own runtime server needs besides an OCI runtime and the CNI plugins."""
     if _installed("conmon"):
         yield Finding(Verdict.OK, "conmon", "installed")
     else:
-        text = "missing; our own runtime server needs it for every container"
+        text = "missing; pykubelet's own runtime server needs it for every container"
         yield Finding(Verdict.FAILED, "conmon", text, "apt-get install conmon, or --container-runtime-endpoint")
     if _installed("catatonit"):
         yield Finding(Verdict.OK, "catatonit", "installed")
@@ -239,8 +243,8 @@ class _Quarantined(msgspec.Struct):
 
 
 def _quarantine(text: str) -> Iterator[Finding]:
-    """What our own server could not repair at its start, and tries again."""
+    """Yield what pykubelet's own server could not repair at its start, and retries."""
     for item in msgspec.json.decode(text, type=list[_Quarantined]):
-        cause = item.error or "takes long"
-        remedy = "remove the cause; the server tries it again by itself"
+        cause = item.error or "repair is slow"
+        remedy = "remove the cause; the server retries by itself"
         yield Finding(Verdict.WARNING, "quarantine", f"{item.kind} {item.id}: {cause}", remedy)

@@ -1,4 +1,4 @@
-"""Our own runtime server beside the agent: the default when no other runtime is named."""
+"""Pykubelet's own runtime server beside the agent: the default when no other runtime is named."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ _DIRECTORY = "criserver"
 def embedded_server(
     file: Path | None, directories: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = ()
 ) -> SupervisorConfig:
-    """The server of an agent with these directories (root, run). Its own configuration file may place it elsewhere.
+    """Return the server for an agent with these directories (root, run); its configuration may override them.
 
-    Invalid: the file has another program make the cgroups than the agent has.
+    Invalid: its cgroup manager differs from the agent's cgroup driver.
     """
     root, run = (str(directory / _DIRECTORY) for directory in directories)
     settings = load_settings(file, defaults={"root": root, "run": run, "cgroup_manager": cgroup_driver})
@@ -31,10 +31,10 @@ def embedded_server(
 
 
 @contextlib.asynccontextmanager
-async def beside(server: SupervisorConfig | None) -> AsyncIterator[None]:
-    """Have the server run, if there is to be one, and keep it running; it runs on at the end.
+async def supervised(server: SupervisorConfig | None) -> AsyncIterator[None]:
+    """Start pykubelet's own server, if configured, and keep it running within the block; it keeps running afterwards.
 
-    Permanent when it cannot be started.
+    Permanent: it cannot be started.
     """
     if server is None:
         yield

@@ -1,4 +1,4 @@
-"""Other runtimes of this machine, which `pykubelet doctor` tells of."""
+"""Sockets of other container runtimes on this machine, reported by `pykubelet doctor`."""
 
 import stat
 from pathlib import Path
@@ -7,7 +7,7 @@ KNOWN_SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run
 
 
 def other_runtimes() -> list[str]:
-    """The endpoints of known runtimes whose sockets are here."""
+    """Return the endpoints of known runtimes whose sockets exist."""
     return [f"unix://{path}" for path in KNOWN_SOCKETS if _is_socket(Path(path))]
 
 

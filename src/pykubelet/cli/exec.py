@@ -1,12 +1,12 @@
-"""``pykubelet exec``: a command in a container."""
+"""``pykubelet exec``: run a command in a container."""
 
 import sys
 from urllib.parse import urlencode
 
 import click
 
-from pykubelet.cli.completing import pod_names
-from pykubelet.cli.select import api_of, find_container, find_pod
+from pykubelet.cli.lookup import api_of, find_container, find_pod
+from pykubelet.cli.pod_completion import pod_names
 
 
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
@@ -14,8 +14,8 @@ from pykubelet.cli.select import api_of, find_container, find_pod
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND [ARG]...")
 @click.option("-c", "--container", default=None, help="The container (default: the first).")
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
-@click.option("-i", "--stdin", is_flag=True, help="Pass standard input on.")
-@click.option("-t", "--tty", "terminal", is_flag=True, help="Give the command a terminal.")
+@click.option("-i", "--stdin", is_flag=True, help="Forward standard input.")
+@click.option("-t", "--tty", "terminal", is_flag=True, help="Allocate a terminal for the command.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Run COMMAND in a container of POD; exits with the command's status."""
     if not argv:
-        raise click.UsageError("a command is needed, for example: pykubelet exec POD -- ls /")
-    from pykubelet.cli.streams import Session, converse
+        raise click.UsageError("no command given; for example: pykubelet exec POD -- ls /")
+    from pykubelet.cli.streams import Session, run_session
 
     api = api_of(ctx.obj)
     found = find_pod(api, pod, namespace)
@@ -37,4 +37,4 @@ def command(
     query += [("command", word) for word in argv]
     query += [(key, "true") for key, given in (("stdin", stdin), ("tty", terminal), ("stderr", not terminal)) if given]
     path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/exec?{urlencode(query)}"
-    ctx.exit(converse(Session(api.path, path, stdin, terminal and sys.stdin.isatty())))
+    ctx.exit(run_session(Session(api.path, path, stdin, terminal and sys.stdin.isatty())))

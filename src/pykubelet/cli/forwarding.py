@@ -1,4 +1,4 @@
-"""Local ports joined to a pod over the agent's socket: one SPDY connection, a pair of streams for each client."""
+"""Port forwarding over the agent's socket: one SPDY connection, a pair of streams for each local client."""
 
 import asyncio
 import json
@@ -23,27 +23,29 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """What leads where."""
+    """The ports to forward."""
 
     socket: Path
     path: str
     address: str
     pairs: Sequence[tuple[int, int]]
-    """(local, remote); local 0 is any free one."""
+    """Pairs of local and remote port; local 0: any free port."""
 
 
 async def forward(wanted: Forwarding, say: Callable[[str], None]) -> None:
-    """Serve until cancelled, or until the agent's connection ends. Permanent: refused or no such port; Transient: no
-    agent, or it has gone."""
+    """Forward until cancelled or until the agent's connection ends.
+
+    Permanent: rejected by the agent, or a local port is not available. Transient: no agent, or the connection was lost.
+    """
     try:
         reader, writer = await asyncio.open_unix_connection(str(wanted.socket))
     except OSError as error:
-        raise Transient(f"no agent answers at {wanted.socket} ({error.strerror})") from error
+        raise Transient(f"no agent responds at {wanted.socket} ({error.strerror})") from error
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(closing(writer, within=1.0))
         answer = await ask(reader, writer, asking("POST", wanted.path, _HEADERS))
         if answer.status != SWITCHED:
-            raise Permanent(f"the agent refused: {_message(answer)}")
+            raise Permanent(f"the agent rejected the request: {_message(answer)}")
         connection = await stack.enter_async_context(SpdyConnection.over(StreamLink(reader, writer)))
         clients = _Clients(connection, say)
         stack.push_async_callback(clients.close)
@@ -60,7 +62,7 @@ async def _listen(address: str, local: int, clients: "_Clients", remote: int) ->
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clients.serve(reader, writer, remote)
 
-    # Both addresses of localhost cannot be given the same free port at once.
+    # With local port 0, the two addresses of localhost would get different ports.
     where = "127.0.0.1" if address == "localhost" and not local else address
     try:
         return await asyncio.start_server(accepted, where, local)
@@ -70,7 +72,7 @@ async def _listen(address: str, local: int, clients: "_Clients", remote: int) ->
 
 
 class _Clients:
-    """The local clients' connections."""
+    """Connections of local clients."""
 
     def __init__(self, connection: SpdyConnection, say: Callable[[str], None]) -> None:
         self._connection = connection
@@ -79,14 +81,14 @@ class _Clients:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-        """One of them, to its end."""
+        """Serve one client to its end."""
         self._count += 1
         task = asyncio.create_task(self._serve(reader, writer, port), name=f"client-{self._count}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End all."""
+        """Close all connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -115,7 +117,7 @@ class _Clients:
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: SpdyStream) -> None:
-    """Copy both ways until the pod has ended its direction or the client has gone."""
+    """Copy in both directions until the pod ends its direction or the client disconnects."""
     upstream = asyncio.create_task(_to_pod(reader, data), name="to-pod")
     try:
         with suppress(OSError):

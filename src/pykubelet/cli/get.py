@@ -1,4 +1,4 @@
-"""``pykubelet get``: pods, events or images, once or followed."""
+"""``pykubelet get``: list or watch pods, events or images."""
 
 import json
 import time
@@ -12,8 +12,8 @@ import yaml
 
 from pykubelet.cli.columns import Columns, age, size
 from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.lookup import api_of, find_pod
 from pykubelet.cli.podview import pod_row
-from pykubelet.cli.select import api_of, find_pod
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Event, Pod
 
@@ -22,7 +22,7 @@ _KINDS = {"pod": "pods", "po": "pods", "event": "events", "ev": "events", "image
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How one kind of object is asked for and shown."""
+    """How objects of one kind are requested and printed."""
 
     path: str
     headings: tuple[str, ...]
@@ -46,7 +46,7 @@ def _event_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
 
 
 def _image_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
-    """A row for each name of the image."""
+    """Return a row for each name of the image."""
     names = item.get("repoTags") or item.get("repoDigests") or ["<none>"]
     identity = str(item.get("id", ""))
     shown = identity if wide else identity.removeprefix("sha256:")[:12]
@@ -75,8 +75,8 @@ def _ago(moment: datetime | None) -> str:
 @click.argument("kind", type=click.Choice(["pods", "events", "images", *_KINDS]), metavar="pods|events|images")
 @click.argument("name", required=False)
 @click.option("-n", "--namespace", default="", help="Only this namespace (default: all).")
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), default=None, help="Output form.")
-@click.option("-w", "--watch", is_flag=True, help="Go on with every change.")
+@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), default=None, help="Output format.")
+@click.option("-w", "--watch", is_flag=True, help="Watch for changes.")
 @click.pass_obj
 def command(socket: object, kind: str, name: str | None, namespace: str, output: str | None, watch: bool) -> None:
     """List pods, events or images of the agent; with a NAME only that pod (or its events)."""
@@ -86,7 +86,7 @@ def command(socket: object, kind: str, name: str | None, namespace: str, output:
         raise click.UsageError("images cannot be watched")
     view = _VIEWS[kind]
     path, query = _request(api, kind, view.path, name, namespace)
-    show = _shower(view, output, single=bool(name) or watch)
+    show = _printer(view, output, single=bool(name) or watch)
     if watch:
         for event_type, item in api.watch(path, **query):
             show([item] if event_type != "DELETED" or output else [_deleted(item)])
@@ -115,8 +115,8 @@ def _deleted(item: Any) -> Any:
     return {**item, "status": status, "metadata": {**item["metadata"], "deletionTimestamp": None}}
 
 
-def _shower(view: _View, output: str | None, *, single: bool) -> Callable[[list[Any]], None]:
-    """A function that prints some objects in the form asked for. With ``single``, one object is not put into a list."""
+def _printer(view: _View, output: str | None, *, single: bool) -> Callable[[list[Any]], None]:
+    """Return a function that prints objects in the requested form; with ``single``, one object without a list."""
 
     def document(items: list[Any]) -> Any:
         return items[0] if single and len(items) == 1 else _list(items)

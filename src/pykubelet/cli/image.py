@@ -1,4 +1,4 @@
-"""``pykubelet image``: the images of a container runtime: pull, list, inspect, remove, import, export."""
+"""``pykubelet image``: pull, list, inspect, remove, import and export images of a container runtime."""
 
 import json
 import sys
@@ -11,9 +11,9 @@ import click
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.units import MIB
 from pykubelet.cli.columns import Columns, size
-from pykubelet.cli.imagearchive import writing
+from pykubelet.cli.imagearchive import archive_writer
 from pykubelet.cli.imageclient import ImageClient, choose_endpoint
-from pykubelet.cli.imageprogress import short, shown
+from pykubelet.cli.imageprogress import progress_output, short
 from pykubelet.cli.registryauth import find_auth
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -23,7 +23,7 @@ _FILE = click.Path(path_type=Path)
 
 
 def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the images that are present."""
+    """Return the names of present images."""
     parent = ctx.parent.params.get("endpoint") if ctx.parent else ""
     try:
         with ImageClient(choose_endpoint(str(parent or ""))) as client:
@@ -36,7 +36,9 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
 
 
 @click.group(name="image")
-@click.option("--endpoint", default="", help="The runtime's socket (default: our own server's, or the first known).")
+@click.option(
+    "--endpoint", default="", help="The runtime's socket (default: pykubelet's own server's, or the first known)."
+)
 @click.pass_context
 def command(ctx: click.Context, endpoint: str) -> None:
     """Pull, list, inspect, remove, import and export images."""
@@ -46,14 +48,16 @@ def command(ctx: click.Context, endpoint: str) -> None:
 @command.command()
 @click.argument("reference")
 @click.option("--creds", default="", metavar="USER[:PASSWORD]", help="Credentials for the registry.")
-@click.option("--docker-config", type=_FILE, help="File with credentials (default: ~/.docker/config.json).")
+@click.option(
+    "--docker-config", type=_FILE, help="Docker configuration file with credentials (default: ~/.docker/config.json)."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the image's id only.")
 @click.pass_obj
 def pull(endpoint: str, reference: str, creds: str, docker_config: Path | None, quiet: bool) -> None:
-    """Fetch an image from its registry; on a terminal with a bar for each layer."""
+    """Pull an image from its registry; on a terminal with a progress bar for each layer."""
     auth = find_auth(reference, creds, docker_config)
-    with ImageClient(choose_endpoint(endpoint)) as client, shown(quiet=quiet) as told:
-        identity = client.pull(reference, auth, told)
+    with ImageClient(choose_endpoint(endpoint)) as client, progress_output(quiet=quiet) as update:
+        identity = client.pull(reference, auth, update)
     click.echo(identity)
 
 
@@ -64,7 +68,7 @@ def pull(endpoint: str, reference: str, creds: str, docker_config: Path | None, 
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Output form.")
 @click.pass_obj
 def list_images(endpoint: str, reference: str | None, quiet: bool, digests: bool, output: str | None) -> None:
-    """List images, or the one that REFERENCE names."""
+    """List all images, or the one that REFERENCE names."""
     with ImageClient(choose_endpoint(endpoint)) as client:
         images = [client.status(reference).image] if reference else client.list()
     images = sorted(images, key=lambda image: (not image.repo_tags, list(image.repo_tags), image.id))
@@ -83,7 +87,7 @@ def list_images(endpoint: str, reference: str | None, quiet: bool, digests: bool
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
 @click.pass_obj
 def inspect(endpoint: str, references: Sequence[str]) -> None:
-    """Print all that is known of images as JSON."""
+    """Print details of images as JSON."""
     with ImageClient(choose_endpoint(endpoint)) as client:
         found = [client.status(reference, verbose=True) for reference in references]
     documents = []
@@ -97,7 +101,7 @@ def inspect(endpoint: str, references: Sequence[str]) -> None:
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
 @click.pass_obj
 def rm(endpoint: str, references: Sequence[str]) -> None:
-    """Remove images with all of their names. Containers that run from them go on."""
+    """Remove images with all of their names. Containers that use them keep running."""
     failed = 0
     with ImageClient(choose_endpoint(endpoint)) as client:
         for reference in references:
@@ -113,29 +117,38 @@ def rm(endpoint: str, references: Sequence[str]) -> None:
 
 @command.command(name="import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-t", "--tag", "tags", multiple=True, help="Name for the image, instead of those in the archive.")
+@click.option("-t", "--tag", "tags", multiple=True, help="Name for the image, instead of its names in the archive.")
 @click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
 @click.pass_obj
 def import_(endpoint: str, file: Path, tags: Sequence[str], quiet: bool) -> None:
-    """Take the images of an OCI or docker archive, plain or compressed; FILE may be - for standard input."""
-    with ImageClient(choose_endpoint(endpoint)) as client, shown(quiet=quiet) as told:
-        images = client.import_archive(_pieces(file), tags, told)
+    """Import images from an OCI or docker archive, plain or compressed; FILE may be - for standard input."""
+    with ImageClient(choose_endpoint(endpoint)) as client, progress_output(quiet=quiet) as update:
+        images = client.import_archive(_pieces(file), tags, update)
     for image in images:
         click.echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
 
 
 @command.command()
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
-@click.option("-o", "--output", type=click.Path(path_type=Path, allow_dash=True), default=Path("-"), help="The file.")
 @click.option(
-    "--compress", type=click.Choice(["auto", "none", "gzip", "zstd"]), default="auto", help="By default as FILE ends."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    default=Path("-"),
+    help="The archive file; - for standard output.",
+)
+@click.option(
+    "--compress",
+    type=click.Choice(["auto", "none", "gzip", "zstd"]),
+    default="auto",
+    help="auto: by the file's extension.",
 )
 @click.pass_obj
 def export(endpoint: str, references: Sequence[str], output: Path, compress: str) -> None:
-    """Write images as one archive, which this program, docker, podman and ctr can load."""
+    """Export images into one archive, which pykubelet, docker, podman and ctr can load."""
     if str(output) == "-" and sys.stdout.isatty():
-        raise Invalid("an archive is nothing for a terminal: name a file with -o, or redirect")
-    with ImageClient(choose_endpoint(endpoint)) as client, writing(output, compress) as write:
+        raise Invalid("refusing to write an archive to a terminal; name a file with -o, or redirect the output")
+    with ImageClient(choose_endpoint(endpoint)) as client, archive_writer(output, compress) as write:
         for piece in client.export_archive(references):
             write(piece)
 
@@ -167,7 +180,7 @@ def _rows(image: pb.Image) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _document(image: pb.Image) -> dict[str, object]:
-    """An image in CRI's JSON names, as crictl prints it."""
+    """Return an image with CRI's JSON names, as crictl prints it."""
     document: dict[str, object] = {
         "id": image.id,
         "repoTags": list(image.repo_tags),

@@ -1,4 +1,4 @@
-"""Where an exported archive goes: a file that appears when it is whole, or standard output; perhaps compressed."""
+"""Writes an exported archive to a file, which appears when it is complete, or to standard output."""
 
 import sys
 import zlib
@@ -16,10 +16,10 @@ _ZSTD_LEVEL = 3
 
 
 @contextmanager
-def writing(target: Path, compress: str) -> Iterator[Write]:
-    """Give a function that takes the archive's pieces. ``compress`` auto goes by the file's name.
+def archive_writer(target: Path, compress: str) -> Iterator[Write]:
+    """Yield a function that writes pieces of the archive. ``compress`` auto follows the file's extension.
 
-    An error within leaves no file. Invalid: the file cannot be made; Transient: the disk is full.
+    An error leaves no file. Invalid: the file cannot be created. Transient: the disk is full.
     """
     kind = _SUFFIXES.get(target.suffix, "none") if compress == "auto" else compress
     if str(target) == "-":
@@ -50,7 +50,7 @@ def _compressed(write: Callable[[bytes], object], kind: str) -> Iterator[Write]:
         try:
             import zstandard  # only where it is asked for
         except ImportError as error:
-            raise Invalid("zstd needs the Python package zstandard") from error
+            raise Invalid("zstd compression requires the Python package zstandard") from error
         frame = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compressobj()
         yield lambda piece: _take(write, frame.compress(piece))
         write(frame.flush())

@@ -1,4 +1,4 @@
-"""The command line's client of a runtime's image services: CRI's of any runtime, and ImageTransfer of ours."""
+"""Client of a runtime's image services: CRI of any runtime, and ImageTransfer of pykubelet's own server."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # grpc's core writes routine news to stderr, read at import
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # grpc's core logs routine messages to stderr; read at import
 
 import grpc
 from google.protobuf.message import Message
@@ -40,19 +40,19 @@ OnProgress = Callable[[Sequence[transfer.Progress]], None]
 
 
 def choose_endpoint(given: str) -> str:
-    """What was given, our own server's socket, or that of a known runtime. Invalid: there is none."""
+    """Return the given endpoint, else pykubelet's own server's socket, else a known runtime's. Invalid: none exists."""
     if given:
         return given if "://" in given else f"unix://{Path(given).absolute()}"
     own = [f"unix://{OWN_SOCKET}"] if OWN_SOCKET.is_socket() else []
     found = own or other_runtimes()
     if not found:
         known = ", ".join((str(OWN_SOCKET), *KNOWN_SOCKETS))
-        raise Invalid(f"no container runtime: none of {known} exists; start one or name its socket with --endpoint")
+        raise Invalid(f"no container runtime found at {known}; start one, or name its socket with --endpoint")
     return found[0]
 
 
 class ImageClient:
-    """Use as a context manager. Errors are those of ``base.errors``, in the runtime's words."""
+    """A context manager. Errors are those of ``base.errors``, with the runtime's messages."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -69,12 +69,12 @@ class ImageClient:
         self._channel.close()
 
     def list(self, timeout: Seconds = _QUICK) -> Sequence[pb.Image]:
-        """All images."""
+        """Return all images."""
         with self._errors():
             return self._cri.ListImages(pb.ListImagesRequest(), timeout=timeout).images
 
     def status(self, name: str, *, verbose: bool = False) -> pb.ImageStatusResponse:
-        """One image by name, digest or id. NotFound."""
+        """Return one image by name, digest or id. NotFound."""
         with self._errors():
             request = pb.ImageStatusRequest(image=pb.ImageSpec(image=name), verbose=verbose)
             reply = self._cri.ImageStatus(request, timeout=_QUICK)
@@ -88,7 +88,7 @@ class ImageClient:
             self._cri.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=name)), timeout=None)
 
     def pull(self, name: str, auth: pb.AuthConfig | None, on_progress: OnProgress) -> str:
-        """Pull an image; its id. From runtimes other than ours there is no progress."""
+        """Pull an image and return its id. Only pykubelet's own server reports progress."""
         try:
             with self._errors():
                 images = _follow(self._own.Pull(transfer.PullRequest(image=name, auth=auth)), on_progress)
@@ -101,7 +101,7 @@ class ImageClient:
     def import_archive(
         self, pieces: Iterable[bytes], tags: Sequence[str], on_progress: OnProgress
     ) -> Sequence[pb.Image]:
-        """Send an archive; the images that were in it. Unsupported: the runtime is not ours."""
+        """Send an archive and return the images in it. Unsupported: the runtime is not pykubelet's own server."""
 
         def requests() -> Iterator[transfer.ImportRequest]:
             yield transfer.ImportRequest(tags=tags)
@@ -112,7 +112,7 @@ class ImageClient:
             return _follow(self._own.Import(requests()), on_progress)
 
     def export_archive(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Images as an archive, piece by piece."""
+        """Yield images as an archive, piece by piece."""
         with self._errors():
             for reply in self._own.Export(transfer.ExportRequest(images=names)):
                 yield reply.data
@@ -122,12 +122,12 @@ class ImageClient:
         try:
             yield
         except grpc.RpcError as error:
-            call = cast(grpc.Call, error)  # what stubs raise is both
+            call = cast(grpc.Call, error)  # errors of stubs are also calls
             code, details = call.code(), call.details() or ""
             if code is grpc.StatusCode.UNIMPLEMENTED and not details:
-                details = "this runtime does not have the call"
+                details = "this runtime does not support the call"
             if code is grpc.StatusCode.UNAVAILABLE and "connect" in details:
-                details = f"no runtime answers at {self.endpoint} ({details})"
+                details = f"no runtime responds at {self.endpoint} ({details})"
             raise _ERRORS.get(code, Permanent)(details or code.name) from error
 
 

@@ -1,4 +1,4 @@
-"""How a pull or an import is shown: bars on a terminal, plain lines elsewhere, nothing when asked to be quiet."""
+"""Shows the progress of a pull or import: bars on a terminal, plain lines elsewhere, nothing with --quiet."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,24 +22,24 @@ _WORDS = {
 
 
 @contextmanager
-def shown(*, quiet: bool) -> Iterator[OnProgress]:
-    """Give a function to tell progress to. Everything goes to stderr; stdout is for results."""
+def progress_output(*, quiet: bool) -> Iterator[OnProgress]:
+    """Yield a function that takes progress messages. Progress goes to stderr; stdout is for results."""
     if quiet:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _bars() as told:
-            yield told
+        with _bars() as update:
+            yield update
     else:
-        yield Lines().told
+        yield Lines().update
 
 
 class Lines:
-    """A line whenever a layer, or the image as a whole, has come a step further."""
+    """Prints a line whenever a layer, or the image as a whole, enters another phase."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
-    def told(self, steps: Sequence[transfer.Progress]) -> None:
+    def update(self, steps: Sequence[transfer.Progress]) -> None:
         for step in steps:
             if self._last.get(step.layer) == step.phase or step.phase == transfer.WAITING:
                 continue
@@ -51,7 +51,7 @@ class Lines:
 
 @contextmanager
 def _bars() -> Iterator[OnProgress]:
-    from rich.console import Console  # heavy; only where it is shown
+    from rich.console import Console  # heavy; only where it is progress_output
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
     columns = (
@@ -65,7 +65,7 @@ def _bars() -> Iterator[OnProgress]:
         tasks: dict[str, TaskID] = {}
         here: dict[str, int] = {}
 
-        def told(steps: Sequence[transfer.Progress]) -> None:
+        def update(steps: Sequence[transfer.Progress]) -> None:
             for step in steps:
                 if step.layer not in tasks:
                     name = short(step.layer) if step.layer else "image"
@@ -77,9 +77,9 @@ def _bars() -> Iterator[OnProgress]:
             if "" in tasks:
                 progress.update(tasks[""], completed=sum(here.values()))
 
-        yield told
+        yield update
 
 
 def short(digest: str) -> str:
-    """The twelve digits that people know a digest by."""
+    """Return the first twelve digits of a digest, which is how tools show it."""
     return digest.rpartition(":")[2][:12]

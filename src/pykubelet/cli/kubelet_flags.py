@@ -1,7 +1,8 @@
-"""The Go kubelet's other flags, most of them old ways to set a field of the configuration, so that its unit files,
-``kubeadm-flags.env`` and installers work with this agent as they are.
+"""The Go kubelet's other flags, accepted for compatibility.
 
-A flag wins over the same field in files. They are not in ``--help``: the configuration file is the way to go.
+Most are old ways to set a field of the configuration. With them, the Go kubelet's unit files, ``kubeadm-flags.env`` and
+installers work unchanged. A flag wins over the same field in files. The flags are hidden in ``--help``: the
+configuration file is the recommended way.
 """
 
 from collections.abc import Callable, Mapping
@@ -125,7 +126,7 @@ FIELDS: Final[Mapping[str, tuple[Kind, str]]] = {
     "volume-plugin-dir": (Kind.TEXT, "volumePluginDir"),
     "volume-stats-agg-period": (Kind.TEXT, "volumeStatsAggPeriod"),
 }
-"""Flag → how it is written, and the field that it sets."""
+"""Flag → kind of value, and the configuration field that it sets."""
 
 IGNORED: Final = (
     *("containerd", "experimental-allocatable-ignore-eviction", "experimental-mounter-path", "exit-on-lock-contention"),
@@ -133,13 +134,13 @@ IGNORED: Final = (
     *("maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration"),
     *("pod-infra-container-image", "runtime-cgroups", "vmodule"),
 )
-"""Taken and without effect here; the agent says so at start."""
+"""Flags that are accepted without effect; the agent logs them at start."""
 
 
 def kubelet_options(command: F) -> F:
     """Add the flags to a command."""
     for name, (kind, _) in FIELDS.items():
-        # As Go has it: a switch stands alone or has its value after an equals sign.
+        # As in Go, a boolean flag stands alone or has its value after an equals sign.
         alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if kind is Kind.SWITCH else {}
         command = click.option(f"--{name}", _parameter(name), default=None, hidden=True, **alone)(command)
     for name in IGNORED:
@@ -150,10 +151,10 @@ def kubelet_options(command: F) -> F:
 
 
 def take_kubelet_flags(flags: dict[str, Any]) -> tuple[dict[str, object], list[str]]:
-    """Take these flags out of ``flags``.
+    """Remove these flags from ``flags``.
 
-    Gives the fields that they set, by their paths in the configuration, and the names of those without effect. Raises
-    Invalid for a text that is no such value.
+    Returns the fields that they set, by their paths in the configuration, and the names of flags without effect. Raises
+    Invalid for a malformed value.
     """
     fields: dict[str, object] = {}
     for name, (kind, path) in FIELDS.items():
@@ -165,7 +166,7 @@ def take_kubelet_flags(flags: dict[str, Any]) -> tuple[dict[str, object], list[s
 
 
 def _parameter(name: str) -> str:
-    """The parameter's name; with a mark, since ``run`` has some of its own."""
+    """Return the parameter's name; prefixed, since ``run`` has parameters of its own."""
     return f"kubelet_{name.replace('-', '_')}"
 
 
@@ -175,7 +176,7 @@ def _value(name: str, kind: Kind, text: str) -> object:
             try:
                 return int(text)
             except ValueError as error:
-                raise Invalid(f"--{name}: {text!r} is no whole number") from error
+                raise Invalid(f"--{name}: {text!r} is not a whole number") from error
         case Kind.SWITCH:
             return _switch(name, text)
         case Kind.LIST:

@@ -1,4 +1,4 @@
-"""The command line's client of the agent's local API: HTTP over a unix socket, blocking, quick to import."""
+"""Client of the agent's local API: blocking HTTP over a unix socket, quick to import."""
 
 import http.client
 import json
@@ -28,7 +28,7 @@ class _UnixConnection(http.client.HTTPConnection):
         except OSError as error:
             self.sock.close()
             raise Transient(
-                f"no agent answers at {self._path} ({error.strerror}); "
+                f"no agent responds at {self._path} ({error.strerror}); "
                 "start one with `pykubelet run`, or name its socket with --socket"
             ) from error
 
@@ -40,37 +40,37 @@ class LocalApi:
         self.path = path
 
     def get(self, path: str, **query: object) -> Any:
-        """The JSON object at the path.
+        """Return the JSON object at the path.
 
-        NotFound, Invalid, Permanent by the API's own Status; Transient when no agent answers.
+        NotFound, Invalid, Permanent: according to the API's Status. Transient: no agent responds.
         """
         connection = _UnixConnection(self.path, _TIMEOUT_SECONDS)
         try:
             return json.loads(_request(connection, path, query).read() or b"null")
         except (OSError, http.client.HTTPException) as error:
-            raise Transient(f"the agent at {self.path} did not answer: {error}") from error
+            raise Transient(f"the agent at {self.path} is not responding: {error}") from error
         finally:
             connection.close()
 
     def lines(self, path: str, **query: object) -> Iterator[bytes]:
-        """The lines of a streamed answer (watch, logs), as they come; ends when the agent ends it."""
+        """Yield the lines of a streamed answer (watch, logs) as they arrive; ends when the agent ends the answer."""
         connection = _UnixConnection(self.path, None)
         try:
             yield from _request(connection, path, query)
         except (OSError, http.client.HTTPException) as error:
-            raise Transient(f"the agent at {self.path} broke the stream off: {error}") from error
+            raise Transient(f"the agent at {self.path} closed the stream early: {error}") from error
         finally:
             connection.close()
 
     def watch(self, path: str, **query: object) -> Iterator[tuple[str, Any]]:
-        """(type, object) of each event of a watch; starts with what is there."""
+        """Yield type and object of each event of a watch, beginning with the present objects."""
         for line in self.lines(path, watch="true", **query):
             event = json.loads(line)
             yield event["type"], event["object"]
 
 
 def _request(connection: _UnixConnection, path: str, query: dict[str, object]) -> http.client.HTTPResponse:
-    # By identity: 0 equals False, and is a value.
+    # Compared by identity, because 0 equals False but is a value.
     given = {key: value for key, value in query.items() if value is not None and value is not False and value != ""}
     target = f"{path}?{urlencode(given)}" if given else path
     connection.request("GET", target, headers={"Accept": "application/json"})

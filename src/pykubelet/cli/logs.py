@@ -1,4 +1,4 @@
-"""``pykubelet logs``."""
+"""``pykubelet logs``: print or follow a container's log."""
 
 import re
 import sys
@@ -6,18 +6,18 @@ import sys
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.completing import pod_names
-from pykubelet.cli.select import api_of, find_container, find_pod
+from pykubelet.cli.lookup import api_of, find_container, find_pod
+from pykubelet.cli.pod_completion import pod_names
 
 _SPAN = re.compile(r"(\d+)(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def span_seconds(text: str) -> int:
-    """Seconds of a span such as ``90s``, ``1h30m`` or ``2d``. Invalid: anything else."""
+    """Parse a span such as ``90s``, ``1h30m`` or ``2d`` into seconds. Invalid: anything else."""
     parts = _SPAN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise Invalid(f"--since {text!r} is not a span of time; write for example 30s, 10m or 1h30m")
+        raise Invalid(f"--since: {text!r} is not a time span; use for example 30s, 10m or 1h30m")
     return sum(int(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -26,11 +26,11 @@ def span_seconds(text: str) -> int:
 @click.argument("container", required=False)
 @click.option("-c", "--container", "option", default=None, help="The container (default: the first).")
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, restarts included.")
-@click.option("-p", "--previous", is_flag=True, help="The run before the last restart.")
-@click.option("--tail", type=click.IntRange(0), default=None, help="Only the last lines.")
-@click.option("--since", default="", help="Only what is younger than this, for example 10m.")
-@click.option("--timestamps", is_flag=True, help="With the time of each line.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log, across restarts of the container.")
+@click.option("-p", "--previous", is_flag=True, help="Print the log of the previous run of the container.")
+@click.option("--tail", type=click.IntRange(0), default=None, help="Print only this number of last lines.")
+@click.option("--since", default="", help="Print only lines newer than this time span, for example 10m.")
+@click.option("--timestamps", is_flag=True, help="Print the time of each line.")
 @click.pass_obj
 def command(
     socket: object,

@@ -1,4 +1,4 @@
-"""What a pod's row shows: kubectl's READY, STATUS and RESTARTS (pure)."""
+"""A pod's row in ``pykubelet get pods``: kubectl's READY, STATUS and RESTARTS (pure)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from pykubelet.models.core_v1 import ContainerStatus, Pod
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """The words of one row, before they are laid out."""
+    """The texts of one row, before alignment."""
 
     namespace: str
     name: str
@@ -20,7 +20,7 @@ class PodRow:
 
 
 def pod_row(pod: Pod, now: float) -> PodRow:
-    """The row of a pod at the unix time ``now``, by the rules of ``kubectl get pods``."""
+    """Return the row of a pod at the Unix time ``now``, by the rules of ``kubectl get pods``."""
     status = pod.status
     created = pod.metadata.creation_timestamp or status.start_time
     ready = sum(c.ready for c in status.container_statuses)
@@ -41,7 +41,7 @@ def _restarts(pod: Pod) -> str:
 
 
 def pod_status_word(pod: Pod) -> str:
-    """The STATUS column: the most telling reason there is."""
+    """Return the STATUS column: the most significant reason."""
     init = _init_word(pod)
     word = init or pod.status.reason or pod.status.phase or "Unknown"
     if not init:
@@ -52,7 +52,7 @@ def pod_status_word(pod: Pod) -> str:
 
 
 def _init_word(pod: Pod) -> str:
-    """``Init:…`` while an init container holds the others up; empty afterwards."""
+    """Return ``Init:…`` while an init container is not done; empty afterwards."""
     sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
     total = len(pod.spec.init_containers)
     for index, container in enumerate(pod.status.init_container_statuses):

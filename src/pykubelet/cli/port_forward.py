@@ -1,20 +1,20 @@
-"""``pykubelet port-forward``: local ports that lead into a pod."""
+"""``pykubelet port-forward``: forward local ports to a pod."""
 
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.completing import pod_names
-from pykubelet.cli.select import api_of, find_pod
+from pykubelet.cli.lookup import api_of, find_pod
+from pykubelet.cli.pod_completion import pod_names
 
 
 def parse_ports(text: str) -> tuple[int, int]:
-    """(local, remote) of ``LOCAL:REMOTE``, ``PORT`` or ``:REMOTE``; local 0 is any free one. Invalid: neither."""
+    """Parse ``LOCAL:REMOTE``, ``PORT`` or ``:REMOTE`` into (local, remote); local 0: any free port. Raises Invalid."""
     local, colon, remote = text.partition(":")
     if not colon:
         remote = local
     words = (local or "0", remote)
     if not all(word.isascii() and word.isdecimal() and int(word[:6]) < 65536 for word in words) or int(remote) == 0:
-        raise Invalid(f"{text!r} are no ports; write LOCAL:REMOTE, for example 8080:80, or :80 for any free local one")
+        raise Invalid(f"invalid ports {text!r}; use LOCAL:REMOTE, for example 8080:80, or :80 for any free local port")
     return int(words[0]), int(words[1])
 
 
@@ -22,7 +22,7 @@ def parse_ports(text: str) -> tuple[int, int]:
 @click.argument("pod", shell_complete=pod_names)
 @click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...")
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
-@click.option("--address", default="localhost", show_default=True, help="Where to listen.")
+@click.option("--address", default="localhost", show_default=True, help="Address to listen on.")
 @click.pass_obj
 def command(socket: object, pod: str, ports: tuple[str, ...], namespace: str, address: str) -> None:
     """Listen on LOCAL ports and connect them to REMOTE ports of POD, until Ctrl-C."""

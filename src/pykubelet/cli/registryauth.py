@@ -1,4 +1,4 @@
-"""Credentials for a pull from the command line: given, or those that ``docker login`` has kept."""
+"""Registry credentials for ``pykubelet image pull``: given on the command line, or stored by ``docker login``."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 def find_auth(reference: str, creds: str, file: Path | None) -> pb.AuthConfig | None:
-    """``USER[:PASSWORD]`` (asked for, if left out), else the entry of the file for the image's registry, if any.
+    """Return ``USER[:PASSWORD]`` (prompting for a missing password), else the file's entry for the registry, if any.
 
     Invalid: the file is damaged, or was named and does not exist.
     """
@@ -30,7 +30,7 @@ def find_auth(reference: str, creds: str, file: Path | None) -> pb.AuthConfig | 
 
 
 def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
-    """The entry of a docker configuration file for a registry; None when there is none."""
+    """Return the entry of a docker configuration file for a registry; None if it has none."""
     try:
         document: Any = read_json(path.read_bytes())
         entries: dict[str, Any] = document.get("auths") or {}
@@ -38,7 +38,7 @@ def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
     except OSError as error:
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
     except (Invalid, ValueError, AttributeError, TypeError) as error:
-        raise Invalid(f"{path} is no docker configuration: {error}") from error
+        raise Invalid(f"{path} is not a docker configuration: {error}") from error
     for name, entry in items:
         if same_registry(name, host) and any(entry.values()):
             return pb.AuthConfig(
@@ -51,7 +51,7 @@ def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
     helper = (document.get("credHelpers") or {}).get(host) or document.get("credsStore")
     if helper and any(same_registry(name, host) for name, _ in items):
         click.echo(
-            f"warning: {path} keeps the password of {host} in {helper}, which is not asked; use --creds", err=True
+            f"warning: {path} stores the password of {host} in {helper}, which is not supported; use --creds", err=True
         )
     return None
 

@@ -1,4 +1,4 @@
-"""``pykubelet run``: the agent in the foreground."""
+"""``pykubelet run``: run the agent in the foreground."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
-from pykubelet.cli.embedded import beside, embedded_server
+from pykubelet.cli.embedded import embedded_server, supervised
 from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.criserver.supervisor import SupervisorConfig
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
@@ -32,12 +32,12 @@ _log = logging.getLogger(__name__)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
 _FILE = click.Path(path_type=Path, resolve_path=True)
 _DEBUG_FROM = 4
-"""From this verbosity on the Go kubelet tells of single steps."""
+"""From this verbosity on the Go kubelet logs single steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    """The flags, as given."""
+    """The flags as given."""
 
     manifests: Path | None
     manifest_url: str
@@ -61,14 +61,24 @@ class _Flags:
 @click.option(
     "--container-runtime-endpoint",
     default="",
-    help="Another CRI runtime's socket (default: our own server).",
+    help="Another CRI runtime's socket (default: pykubelet's own server).",
 )
-@click.option("--criserver-config", type=_FILE, help="The configuration of our own runtime server, TOML or YAML.")
-@click.option("--image-service-endpoint", default="", help="The CRI image service's socket, if it is another one.")
-@click.option("--root-dir", type=_DIRECTORY, default=DEFAULT_ROOT, show_default=True, help="Pod directories and state.")
-@click.option("--run-dir", type=_DIRECTORY, default=DEFAULT_RUN, show_default=True, help="The local socket.")
 @click.option(
-    "--container-log-dir", type=_DIRECTORY, default=Path("/var/log/containers"), show_default=True, help="Log links."
+    "--criserver-config", type=_FILE, help="The configuration of pykubelet's own runtime server, TOML or YAML."
+)
+@click.option("--image-service-endpoint", default="", help="The CRI image service's socket, if it is another one.")
+@click.option(
+    "--root-dir", type=_DIRECTORY, default=DEFAULT_ROOT, show_default=True, help="Directory of pods and state."
+)
+@click.option(
+    "--run-dir", type=_DIRECTORY, default=DEFAULT_RUN, show_default=True, help="Directory of the local socket."
+)
+@click.option(
+    "--container-log-dir",
+    type=_DIRECTORY,
+    default=Path("/var/log/containers"),
+    show_default=True,
+    help="Links to logs.",
 )
 @click.option(
     "--node-name", "--hostname-override", "node_name", default="", help="The node's name (default: the host name)."
@@ -76,12 +86,12 @@ class _Flags:
 @click.option("--node-ip", multiple=True, help="The node's address, or one of each family; also separated by a comma.")
 @cluster_options
 @kubelet_options
-@click.option("-v", "--v", "verbosity", default="", hidden=True, help="As of the Go kubelet; from 4 on: debug.")
-@click.option("--version", is_flag=True, help="Print the version of Kubernetes that this is a kubelet of.")
+@click.option("-v", "--v", "verbosity", default="", hidden=True, help="The Go kubelet's verbosity; 4 and more: debug.")
+@click.option("--version", is_flag=True, help="Print the implemented Kubernetes version.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Default: info.")
 @click.option("--log-format", "--logging-format", type=click.Choice(["text", "json"]), help="Default: text.")
 def command(log_level: str | None, log_format: str | None, verbosity: str, version: bool, **flags: object) -> None:
-    """Run the agent in the foreground until SIGINT or SIGTERM; pods run on after it."""
+    """Run the agent in the foreground until SIGINT or SIGTERM; pods keep running afterwards."""
     if version:
         click.echo(f"Kubernetes {KUBERNETES_VERSION}")
         return
@@ -90,7 +100,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     setup((log_level or "info").upper(), "json" if log_format == "json" else "text")
     cluster, overrides = take_cluster_settings(flags, cast(Path, flags["root_dir"]))
     fields, ignored_flags = take_kubelet_flags(flags)
-    given = _Flags(**flags)  # type: ignore[arg-type]  # click fills them by name and type
+    given = _Flags(**flags)  # type: ignore[arg-type]  # click checks names and types
     config = _configuration(given, fields, overrides, in_cluster=cluster is not None)
     level, form = _log_settings(log_level, log_format, config.logging)
     setup(level.upper(), form)
@@ -102,37 +112,37 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
     if ignored_flags:
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core writes routine news to stderr, read at import
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core logs routine messages to stderr; read at import
     with contextlib.suppress(KeyboardInterrupt):
         run_daemon(_run(settings, server))
 
 
 def _shown_flags() -> dict[str, str]:
-    """All flags by the names that the Go kubelet has for them, if it has any, with the values that they have."""
+    """Return all flags with their values, by the Go kubelet's names where it has them."""
     context = click.get_current_context()
     given = {param.opts[-1].lstrip("-"): context.params.get(param.name or "") for param in context.command.params}
     return {name: "" if value is None else str(value) for name, value in given.items()}
 
 
 def _log_settings(level: str | None, form: str | None, config: Mapping[str, object]) -> tuple[str, Format]:
-    """Level and form of the log: those of the flags, else of the configuration's ``logging``."""
+    """Return level and format of the log: the flags' values, else those of the configuration's ``logging``."""
     verbosity = config.get("verbosity")
     wanted = "debug" if isinstance(verbosity, int) and verbosity >= _DEBUG_FROM else "info"
     return level or wanted, "json" if (form or config.get("format")) == "json" else "text"
 
 
 def _number(verbosity: str) -> int:
-    """``4`` or ``=4``, as ``-v=4`` comes; Invalid for what is no number."""
+    """Parse ``4`` or ``=4``, as ``-v=4`` is passed. Invalid: not a number."""
     text = verbosity.removeprefix("=") or "0"
     if not text.isdecimal():
-        raise Invalid(f"-v: {text!r} is no number")
+        raise Invalid(f"-v: {text!r} is not a number")
     return int(text)
 
 
 def _configuration(
     flags: _Flags, fields: Mapping[str, object], overrides: dict[str, Any], *, in_cluster: bool
 ) -> KubeletConfiguration:
-    """The configuration with the flags over it. Invalid when there is no source of pods."""
+    """Return the configuration with the flags applied. Invalid: there is no source of pods."""
     config = load_configuration(flags.config, flags.config_dir, fields)
     config = replace(
         config,
@@ -149,19 +159,21 @@ def _configuration(
 
 
 def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> SupervisorConfig | None:
-    """Our own runtime server; None when another runtime is named. Invalid when both are asked for."""
+    """Return pykubelet's own runtime server; None when another runtime is named. Invalid: both are requested."""
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     if not external:
         return embedded_server(flags.criserver_config, (flags.root_dir, flags.run_dir), config.cgroup_driver, log)
     if flags.criserver_config:
-        raise Invalid(f"--criserver-config is for our own runtime server, but {external} is named; leave one out")
+        raise Invalid(
+            f"--criserver-config is for pykubelet's own runtime server, but {external} is named; omit one of them"
+        )
     return None
 
 
 def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorConfig | None) -> Settings:
-    """Settle flags, configuration and machine. Invalid names what is wrong or missing."""
+    """Combine flags, configuration and properties of the machine. Invalid names what is wrong or missing."""
     if os.geteuid() != 0:
-        raise Invalid("the agent must run as root: it mounts volumes and makes cgroups")
+        raise Invalid("the agent must run as root: it mounts volumes and creates cgroups")
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     return Settings(
         node_name=node_name(flags.node_name),
@@ -189,26 +201,32 @@ async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
             raise
         raise _first(known) from group
     finally:
-        ending.begin()  # a thread may still hold the process
+        ending.begin()  # a thread may still keep the process alive
 
 
 async def _agent(settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None]) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
-    await blocking.call("root", _share, settings.root_dir)
-    async with beside(server):
+    await blocking.call("root", _make_root_shared, settings.root_dir)
+    async with supervised(server):
         await run_kubelet(settings, failed)
 
 
-def _share(root: Path) -> None:
-    """Let mounts below the root reach the containers that ask for it, such as CSI drivers, where the node's do not."""
+def _make_root_shared(root: Path) -> None:
+    """Make the root directory a shared mount if needed, so that mounts below it propagate into containers.
+
+    Containers such as CSI drivers request that propagation.
+    """
     try:
-        # Pods with a user namespace walk through it to what our server keeps there.
+        # World-searchable: pods with a user namespace access files of the runtime server below it.
         root.mkdir(mode=0o711, parents=True, exist_ok=True)
         if make_shared(str(root)):
-            _log.info("the root directory was made a shared mount", extra={"path": str(root)})
+            _log.info("root directory made a shared mount", extra={"path": str(root)})
     except (PykubeletError, OSError) as error:
-        _log.warning("mounts will not propagate into containers", extra={"error": str(error)})
+        _log.warning(
+            "root directory is not a shared mount; mounts will not propagate into containers",
+            extra={"error": str(error)},
+        )
 
 
 def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:

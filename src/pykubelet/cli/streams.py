@@ -1,4 +1,4 @@
-"""A command's or container's streams on the user's terminal, over the WebSocket protocol ``v5.channel.k8s.io``."""
+"""Connects the user's terminal to an exec or attach session, over WebSocket protocol ``v5.channel.k8s.io``."""
 
 import asyncio
 import contextlib
@@ -25,18 +25,18 @@ _READ_BYTES = 32768
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One exec or attach: where, and which streams."""
+    """One exec or attach: its URL, and which streams."""
 
     socket: Path
     path: str
-    """With its query."""
+    """Path of the request, with its query."""
     stdin: bool
     tty: bool
-    """Standard input is a terminal, to be made raw, and its size is to be told."""
+    """Standard input is a terminal: it is set to raw mode, and its size is sent."""
 
 
-def converse(session: Session) -> int:
-    """Copy the streams until the other side ends; the exit status. Permanent: refused; Transient: broken off."""
+def run_session(session: Session) -> int:
+    """Run a session to its end and return the exit status. Permanent: rejected; Transient: connection lost."""
     with _raw_terminal(session.tty and session.stdin):
         return asyncio.run(_run(session))
 
@@ -62,22 +62,25 @@ async def _run(session: Session) -> int:
         except aiohttp.WSServerHandshakeError as error:
             raise await blocking.call("cli", _refusal, session, error) from error
         except aiohttp.ClientError as error:
-            raise Transient(f"the agent at {session.socket} did not answer: {error}") from error
+            raise Transient(f"the agent at {session.socket} is not responding: {error}") from error
         async with channel:
-            return await _converse(channel, session)
+            return await _exchange(channel, session)
 
 
 def _refusal(session: Session, error: aiohttp.WSServerHandshakeError) -> PykubeletError:
-    """Why the agent refused: aiohttp throws the words away, so the agent is asked again, without an upgrade."""
+    """Return why the agent rejected the request.
+
+    aiohttp drops the message, so the request is repeated without an upgrade.
+    """
     try:
         LocalApi(session.socket).get(session.path)
     except PykubeletError as words:
         if not str(words).startswith("unable to upgrade"):
             return words
-    return Permanent(f"the agent refused: {error.message} ({error.status})")
+    return Permanent(f"the agent rejected the request: {error.message} ({error.status})")
 
 
-async def _converse(channel: aiohttp.ClientWebSocketResponse, session: Session) -> int:
+async def _exchange(channel: aiohttp.ClientWebSocketResponse, session: Session) -> int:
     helpers = []
     if session.stdin:
         helpers.append(asyncio.create_task(_send_stdin(channel), name="stdin"))
@@ -109,7 +112,7 @@ async def _receive(channel: aiohttp.ClientWebSocketResponse) -> int:
 
 
 def exit_status(data: bytes) -> int:
-    """The exit status from the error channel's Status object. Permanent: it failed otherwise."""
+    """Return the exit status from the error channel's Status object. Permanent: another failure."""
     answer = json.loads(data)
     if answer.get("status") == "Success":
         return 0
@@ -120,7 +123,7 @@ def exit_status(data: bytes) -> int:
 
 
 async def _send_stdin(channel: aiohttp.ClientWebSocketResponse) -> None:
-    """Copy standard input, and say when it ends."""
+    """Send standard input, and its end."""
     descriptor = sys.stdin.fileno()
     with contextlib.suppress(ConnectionError):
         while True:
@@ -133,13 +136,13 @@ async def _send_stdin(channel: aiohttp.ClientWebSocketResponse) -> None:
 
 
 async def readable(descriptor: int) -> None:
-    """Wait until a read does not block. Each wait asks anew: news that is older than the last read would lie."""
+    """Wait until a read does not block. Each call polls again, since an earlier result may be outdated."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:
         loop.add_reader(descriptor, ready.set)
     except PermissionError:
-        return  # A regular file is always readable and cannot be polled.
+        return  # a regular file is always readable and cannot be polled
     try:
         await ready.wait()
     finally:
@@ -147,7 +150,7 @@ async def readable(descriptor: int) -> None:
 
 
 async def _send_sizes(channel: aiohttp.ClientWebSocketResponse) -> None:
-    """Tell the terminal's size now and whenever it changes."""
+    """Send the terminal's size now and whenever it changes."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
     changed.set()

@@ -1,12 +1,12 @@
-"""``pykubelet timeline``: a bar chart of a pod's start in the terminal."""
+"""``pykubelet timeline``: draw a pod's start as a bar chart in the terminal."""
 
 import json
 from typing import Any
 
 import click
 
-from pykubelet.cli.completing import pod_names
-from pykubelet.cli.select import api_of, find_pod
+from pykubelet.cli.lookup import api_of, find_pod
+from pykubelet.cli.pod_completion import pod_names
 
 _WIDTH = 48
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -15,10 +15,10 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 @click.command(name="timeline")
 @click.argument("pod", shell_complete=pod_names)
 @click.option("-n", "--namespace", default="", help="The pod's namespace.")
-@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output form.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output format.")
 @click.pass_obj
 def command(socket: object, pod: str, namespace: str, output: str | None) -> None:
-    """Show where the start-up time of a POD went, step by step."""
+    """Show how long each step of a POD's start took."""
     api = api_of(socket)
     found = find_pod(api, pod, namespace)
     view = api.get(f"/pykubelet/v1/timeline/{found.metadata.namespace}/{found.metadata.name}")
@@ -30,10 +30,10 @@ def command(socket: object, pod: str, namespace: str, output: str | None) -> Non
 
 
 def chart(name: str, view: Any) -> str:
-    """The bar chart of one timeline: a line per step, its bar on a common scale, its time."""
+    """Return the bar chart of one timeline: a line per step, with a bar on a common scale and the duration."""
     steps = view["steps"]
     if not steps:
-        return f"{name}: no start was recorded by this run of the agent"
+        return f"{name}: no start recorded since the agent started"
     total = max((s["start_s"] + (s["duration_s"] or 0.0) for s in steps), default=0.0) or 1e-9
     labels = [f"{s['step']} {s['container']}".rstrip() for s in steps]
     width = max(len(label) for label in labels)
@@ -47,7 +47,7 @@ def chart(name: str, view: Any) -> str:
 
 
 def _bar(start: float, length: float) -> str:
-    """A bar of eighths of a character; a point in time is a thin stroke."""
+    """Return a bar made of eighths of a character; a point in time is a thin stroke."""
     begin = min(int(start * _WIDTH), _WIDTH - 1)
     eighths = max(1, round(length * _WIDTH * 8))
     full, rest = divmod(min(eighths, (_WIDTH - begin) * 8), 8)

@@ -1,11 +1,11 @@
-"""``pykubelet top``: what the node and its pods use of CPU and memory now, as ``kubectl top`` prints it."""
+"""``pykubelet top``: show current CPU and memory usage of the node and its pods, as ``kubectl top`` does."""
 
 from typing import Any
 
 import click
 
 from pykubelet.cli.columns import Columns
-from pykubelet.cli.select import api_of
+from pykubelet.cli.lookup import api_of
 
 _MIB = 1 << 20
 _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "nodes", "nodes": "nodes"}
@@ -15,11 +15,11 @@ _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "n
 @click.argument("kind", type=click.Choice(list(_KINDS)), metavar="pods|node")
 @click.argument("name", required=False)
 @click.option("-n", "--namespace", default="", help="Only this namespace (default: all).")
-@click.option("--containers", is_flag=True, help="A line for each container.")
-@click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="The greediest first.")
+@click.option("--containers", is_flag=True, help="Print a line for each container.")
+@click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Sort by usage, highest first.")
 @click.pass_obj
 def command(socket: object, kind: str, name: str | None, namespace: str, containers: bool, sort_by: str | None) -> None:
-    """Show the CPU and memory that the node or its pods use now; with a NAME only that pod."""
+    """Show current CPU and memory usage of the node or its pods; with a NAME only that pod."""
     summary = api_of(socket).get("/pykubelet/v1/usage")
     if _KINDS[kind] == "nodes":
         _node(summary["node"])
@@ -63,12 +63,12 @@ def _cells(usage: Any) -> tuple[str, str]:
 
 
 def _cpu(usage: Any) -> int:
-    """Billionths of a core."""
+    """Return the CPU usage in nanocores."""
     return int(usage.get("cpu", {}).get("usageNanoCores", 0))
 
 
 def _memory(usage: Any) -> int:
-    """The working set, in bytes. A pod without a cgroup of its own uses what its containers use."""
+    """Return the working set in bytes. For a pod without its own cgroup: the sum of its containers."""
     if "memory" not in usage and "containers" in usage:
         return sum(_memory(container) for container in usage["containers"])
     return int(usage.get("memory", {}).get("workingSetBytes", 0))

@@ -1,4 +1,4 @@
-"""``pykubelet version``."""
+"""``pykubelet version``: print versions of the program, the agent and its runtime."""
 
 import json
 import platform
@@ -7,14 +7,14 @@ import click
 
 import pykubelet
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.select import api_of
+from pykubelet.cli.lookup import api_of
 
 
 @click.command(name="version")
-@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output form.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output format.")
 @click.pass_obj
 def command(socket: object, output: str | None) -> None:
-    """Print the version of this program, and of the agent and its runtime if one runs."""
+    """Print the version of this program, and of a running agent and its runtime."""
     versions = {"pykubelet": pykubelet.__version__, "python": platform.python_version()}
     try:
         answer = api_of(socket).get("/pykubelet/v1/version")

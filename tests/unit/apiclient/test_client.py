@@ -60,14 +60,14 @@ def slept(client: ApiClient) -> list[float]:
     return clock.slept
 
 
-async def test_too_many_requests_are_sent_again_when_told(fake: FakeApi, client: ApiClient) -> None:
+async def test_429_with_retry_after_is_retried(fake: FakeApi, client: ApiClient) -> None:
     fake.faults = [Fault("POST", status=429, retry_after=3, times=2)]
     await client.create(ALL, THING)
     assert fake.count("POST") == 3
     assert [3.0 <= delay <= 3.3 for delay in slept(client)] == [True, True]
 
 
-async def test_repeated_attempts_are_further_and_further_apart_by_chance(fake: FakeApi, client: ApiClient) -> None:
+async def test_retry_delays_grow_with_jitter(fake: FakeApi, client: ApiClient) -> None:
     for _ in range(5):
         fake.faults = [Fault("GET", status=500, times=4)]
         with pytest.raises(Transient):
@@ -78,7 +78,7 @@ async def test_repeated_attempts_are_further_and_further_apart_by_chance(fake: F
         assert 0.25 * 2 ** (index % 3) <= delay <= 0.5 * 2 ** (index % 3)
 
 
-async def test_connections_are_used_again(fake: FakeApi, client: ApiClient) -> None:
+async def test_connections_are_reused(fake: FakeApi, client: ApiClient) -> None:
     for _ in range(5):
         await client.list(ALL)
     assert len(fake.peers) == 1
@@ -88,14 +88,14 @@ async def test_connections_are_used_again(fake: FakeApi, client: ApiClient) -> N
     assert len(fake.peers) <= 4
 
 
-async def test_a_creation_is_not_repeated_without_being_told(fake: FakeApi, client: ApiClient) -> None:
+async def test_post_is_not_retried_without_retry_after(fake: FakeApi, client: ApiClient) -> None:
     fake.faults = [Fault("POST", status=500)]
     with pytest.raises(Transient):
         await client.create(ALL, THING)
     assert fake.count("POST") == 1
 
 
-async def test_reads_are_repeated_and_given_up_in_the_end(fake: FakeApi, client: ApiClient) -> None:
+async def test_get_is_retried_a_limited_number_of_times(fake: FakeApi, client: ApiClient) -> None:
     await client.create(ALL, THING)
     fake.faults = [Fault("GET", status=500, times=2), Fault("GET", drop=True)]
     assert (await client.get(ONE)).data == {"a": "b"}
@@ -105,7 +105,7 @@ async def test_reads_are_repeated_and_given_up_in_the_end(fake: FakeApi, client:
     assert fake.count("GET") == 4 + 4
 
 
-async def test_a_long_retry_after_is_the_callers(fake: FakeApi, client: ApiClient) -> None:
+async def test_long_retry_after_is_passed_to_the_caller(fake: FakeApi, client: ApiClient) -> None:
     fake.faults = [Fault("GET", status=429, retry_after=300)]
     with pytest.raises(Transient) as caught:
         await client.get(ONE)
@@ -113,13 +113,15 @@ async def test_a_long_retry_after_is_the_callers(fake: FakeApi, client: ApiClien
 
 
 @pytest.mark.parametrize(("status", "kind"), [(403, Forbidden), (404, NotFound), (410, Expired), (401, Unauthorized)])
-async def test_statuses_become_errors(fake: FakeApi, client: ApiClient, status: int, kind: type[Exception]) -> None:
+async def test_http_statuses_become_errors(
+    fake: FakeApi, client: ApiClient, status: int, kind: type[Exception]
+) -> None:
     fake.faults = [Fault("GET", status=status, times=9)]
     with pytest.raises(kind, match="get configmaps default/x"):
         await client.get(ONE)
 
 
-async def test_nobody_there_is_told_at_once(fake: FakeApi, client: ApiClient) -> None:
+async def test_unreachable_server_is_reported_without_retries(fake: FakeApi, client: ApiClient) -> None:
     await fake.go_away()
     with pytest.raises(Transient, match="cannot connect"):
         await client.get(ONE)
@@ -129,7 +131,7 @@ async def test_nobody_there_is_told_at_once(fake: FakeApi, client: ApiClient) ->
         await client.get(ONE)
 
 
-async def test_lists_are_read_page_by_page_and_bad_objects_left_out(
+async def test_list_reads_all_pages_and_skips_undecodable_objects(
     fake: FakeApi, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(7):
@@ -142,7 +144,7 @@ async def test_lists_are_read_page_by_page_and_bad_objects_left_out(
     assert fake.count("GET") == 3
 
 
-async def test_a_token_file_that_changes_is_read_again(fake: FakeApi, tmp_path: Path) -> None:
+async def test_changed_token_file_is_reloaded(fake: FakeApi, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("old\n")
     fake.token = "old"
@@ -150,18 +152,20 @@ async def test_a_token_file_that_changes_is_read_again(fake: FakeApi, tmp_path: 
     assert (await client.list(PODS.all())).items == ()
     fake.token = "newer"
     path.write_text("newer\n")
-    # Refused once, the credentials are read anew at once, without waiting for the next look at the file.
+    # Refused once, the credentials are reloaded at once, without waiting for the next check of the file.
     assert (await client.list(PODS.all())).items == ()
     assert fake.count("GET") == 3
     await client.close()
 
 
-async def test_patches_name_their_kind(fake: FakeApi, client: ApiClient) -> None:
+async def test_patch_sends_its_content_type(fake: FakeApi, client: ApiClient) -> None:
     await client.create(ALL, THING)
     assert (await client.patch(ONE, {"data": {"c": "d"}}, PatchKind.MERGE)).data == {"a": "b", "c": "d"}
 
 
-async def test_a_silent_watch_just_ends(fake: FakeApi, client: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_watch_ends_without_error(
+    fake: FakeApi, client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """API servers send no bookmarks of collections in which nothing ever changed."""
     monkeypatch.setattr("pykubelet.apiclient.client._WATCH_SILENCE", 0.05)
     version = (await client.list(CONFIG_MAPS.all())).resource_version
@@ -169,7 +173,7 @@ async def test_a_silent_watch_just_ends(fake: FakeApi, client: ApiClient, monkey
     assert fake.count("GET") == 2
 
 
-async def test_the_rate_is_limited_in_the_order_of_asking() -> None:
+async def test_rate_limit_burst_and_unlimited() -> None:
     clock = VirtualClock()
     limit = RateLimit(10.0, 2, clock)
     assert [limit.try_take() for _ in range(3)] == [True, True, False]

@@ -44,7 +44,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert (config.user.certificate.file, config.user.key.file) == (str(tmp_path / "a.pem"), "/abs/k.pem")
 
 
-def test_data_in_place_wins_over_files(tmp_path: Path) -> None:
+def test_inline_data_wins_over_files(tmp_path: Path) -> None:
     data = base64.b64encode(b"PEM").decode()
     config = load_kubeconfig(write(tmp_path, {"client-certificate": "a", "client-certificate-data": data}))
     assert config.user.certificate.read() == b"PEM"
@@ -59,7 +59,7 @@ def test_data_in_place_wins_over_files(tmp_path: Path) -> None:
         ("{current-context: x, contexts: [{name: x, context: {cluster: y}}]}", "cluster 'y'"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, error: str) -> None:
+def test_invalid_kubeconfig_names_the_error(tmp_path: Path, text: str, error: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(Invalid, match=error):
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, error: str) -> None:
         load_kubeconfig(tmp_path / "missing")
 
 
-def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_cluster_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(Invalid, match="not in a pod"):
         in_cluster()
@@ -78,7 +78,7 @@ def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.server == "https://[fd00::1]:443" and config.user.token_file == str(tmp_path / "token")
 
 
-async def test_a_plugin_hands_out_a_token(tmp_path: Path) -> None:
+async def test_exec_plugin_provides_a_token(tmp_path: Path) -> None:
     answer = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t0k"}}
     plugin = tmp_path / "plugin"
     log = tmp_path / "log"
@@ -103,18 +103,18 @@ async def test_a_plugin_hands_out_a_token(tmp_path: Path) -> None:
     [
         ("/no/such/program", "client.authentication.k8s.io/v1", Invalid, "not installed. Get it"),
         ("false", "client.authentication.k8s.io/v1", Transient, "failed"),
-        ("true", "client.authentication.k8s.io/v1", Invalid, "no ExecCredential"),
-        ("true", "client.authentication.k8s.io/v7", Invalid, "is none of"),
+        ("true", "client.authentication.k8s.io/v1", Invalid, "not an ExecCredential"),
+        ("true", "client.authentication.k8s.io/v7", Invalid, "unknown apiVersion"),
     ],
 )
-async def test_plugins_that_fail(command: str, version: str, error: type[Exception], message: str) -> None:
+async def test_failing_exec_plugins_raise(command: str, version: str, error: type[Exception], message: str) -> None:
     plugin = ExecPlugin(command, api_version=version, install_hint="Get it")
     credentials = Credentials(ClusterConfig("http://x", user=User(exec=plugin)), SystemClock())
     with pytest.raises(error, match=message):
         await credentials.headers()
 
 
-def test_lines_are_cut_wherever_chunks_end() -> None:
+def test_lines_are_split_at_any_chunk_boundary() -> None:
     lines = Lines()
     found = [line for chunk in (b'{"a"', b":1}\n\n{", b"}\n", b"x") for line in lines.feed(chunk)]
     assert found == [b'{"a":1}', b"{}"]

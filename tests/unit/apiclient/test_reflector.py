@@ -81,7 +81,7 @@ def put(fake: FakeApi, name: str, value: str) -> None:
         fake.store.create(PLACE, body)
 
 
-async def test_the_first_list_is_told_even_if_empty_and_changes_after_it(fake: FakeApi, followed: Followed) -> None:
+async def test_first_list_is_delivered_even_if_empty(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: items == {})
     put(fake, "a", "1")
     await followed.until(lambda items: items == {"a": {"v": "1"}})
@@ -92,7 +92,7 @@ async def test_the_first_list_is_told_even_if_empty_and_changes_after_it(fake: F
     assert followed.reflector.listed and followed.reflector.fault is None
 
 
-async def test_a_version_that_is_too_old_leads_to_a_new_list(fake: FakeApi, followed: Followed) -> None:
+async def test_expired_version_leads_to_a_new_list(fake: FakeApi, followed: Followed) -> None:
     put(fake, "a", "1")
     await followed.until(lambda items: "a" in items)
     await fake.go_away()
@@ -112,7 +112,7 @@ async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: Follow
     assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") == 1
 
 
-async def test_bookmarks_keep_the_version_young(fake: FakeApi, followed: Followed) -> None:
+async def test_bookmarks_advance_the_version(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: items == {})
     for number in range(5):  # of others: the watch sees nothing of them but bookmarks
         fake.store.create(Place("/api/v1", "secrets", "default"), {"metadata": {"name": f"s{number}"}})
@@ -120,7 +120,7 @@ async def test_bookmarks_keep_the_version_young(fake: FakeApi, followed: Followe
     await until(lambda: int(followed.reflector._version) >= newest)
 
 
-async def test_a_watch_that_breaks_in_the_middle_of_an_event_loses_none(fake: FakeApi, followed: Followed) -> None:
+async def test_watch_broken_in_the_middle_of_an_event_loses_none(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: items == {})
     await fake.go_away()
     fake.faults = [Fault("watch=true", truncate=True)]
@@ -131,7 +131,7 @@ async def test_a_watch_that_breaks_in_the_middle_of_an_event_loses_none(fake: Fa
     assert not fake.faults[0].times
 
 
-async def test_errors_are_outlived(fake: FakeApi, followed: Followed) -> None:
+async def test_errors_are_retried(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: items == {})
     await fake.go_away()
     fake.faults = [Fault("watch=true", status=500, times=2), Fault("watch=true", status=429, retry_after=1)]
@@ -140,7 +140,7 @@ async def test_errors_are_outlived(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: "a" in items)
 
 
-async def test_delays_double_by_chance_up_to_a_limit(fake: FakeApi) -> None:
+async def test_delays_double_with_jitter_up_to_a_limit(fake: FakeApi) -> None:
     """0.8 s and up to twice that at random, and so on up to 30 s and up to twice that."""
     clock = NotedClock()
     client = ApiClient(fake.config, SystemClock())
@@ -154,7 +154,7 @@ async def test_delays_double_by_chance_up_to_a_limit(fake: FakeApi) -> None:
     await client.close()
 
 
-async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(fake: FakeApi, followed: Followed) -> None:
+async def test_undecodable_object_keeps_its_last_state(fake: FakeApi, followed: Followed) -> None:
     put(fake, "a", "1")
     await followed.until(lambda items: "a" in items)
     await fake.go_away()
@@ -171,7 +171,7 @@ async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(fake: FakeA
     assert followed.seen[-1]["a"] == {"v": "1"}
 
 
-async def test_a_watch_that_told_something_is_soon_followed_by_another(fake: FakeApi, followed: Followed) -> None:
+async def test_watch_with_events_is_soon_followed_by_another(fake: FakeApi, followed: Followed) -> None:
     """However often it breaks: the delay grows only while nothing comes."""
     backoff = followed.reflector._backoff
     await followed.until(lambda items: items == {})

@@ -54,14 +54,14 @@ class Scripted:
             await self.reflector.run()
 
 
-async def test_busy_server_is_left_alone_as_long_as_it_asks() -> None:
+async def test_retry_after_of_a_busy_server_is_respected() -> None:
     api = Scripted([Transient("busy", retry_after=40), Listing((MAP,), "2")], [(Transient("busy", retry_after=50),)])
     await api.run()
     assert [40 <= api.clock.slept[0] < 50, 50 <= api.clock.slept[1] < 60] == [True, True]
     assert api.delivered == [{"a": "1"}]
 
 
-async def test_object_that_a_new_list_cannot_decode_keeps_its_last_state() -> None:
+async def test_object_undecodable_in_a_new_list_keeps_its_last_state() -> None:
     unreadable: Listing[ConfigMap] = Listing((), "3", ((META, "no map"), (ObjectMeta(name="b"), "no map")))
     api = Scripted([Listing((MAP,), "2"), unreadable], [(Expired("too old"),)])
     await api.run()
@@ -69,17 +69,17 @@ async def test_object_that_a_new_list_cannot_decode_keeps_its_last_state() -> No
 
 
 @pytest.mark.parametrize(("events", "free"), [((), 0), ((WatchEvent(WatchType.BOOKMARK, META, None),), 1)])
-async def test_watches_that_end_at_once_are_rested_between(events: tuple[object, ...], free: int) -> None:
+async def test_watches_that_end_at_once_are_backed_off(events: tuple[object, ...], free: int) -> None:
     api = Scripted([Listing((MAP,), "2")] * 3, [events] * 4)
     await api.run()
     assert len(api.clock.slept) >= 4 - free
     assert all(delay >= 0.8 for delay in api.clock.slept)
 
 
-def test_line_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_line_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EVENT", 10)
     lines = Lines()
     assert list(lines.feed(b"12345\n67890")) == [b"12345"]
     assert list(lines.feed(b"12345")) == []
-    with pytest.raises(Transient, match="without end"):
+    with pytest.raises(Transient, match="too long"):
         list(lines.feed(b"6"))

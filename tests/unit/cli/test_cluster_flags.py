@@ -21,7 +21,7 @@ NOTHING: dict[str, Any] = {
 ROOT = Path("/root-dir")
 
 
-def test_without_a_kubeconfig_there_is_no_cluster() -> None:
+def test_no_kubeconfig_gives_no_cluster_settings() -> None:
     flags = {**NOTHING, "other": 1}
     assert take_cluster_settings(flags, ROOT) == (None, {})
     assert flags == {"other": 1}
@@ -51,9 +51,9 @@ def test_all_flags() -> None:
         ({"register_with_taints": "a=b"}, "EFFECT"),
         ({"register_with_taints": "a:Never"}, "EFFECT"),
         ({"cloud_provider": "aws"}, "external"),
-        ({"bootstrap_kubeconfig": Path("/b")}, "needs --kubeconfig"),
+        ({"bootstrap_kubeconfig": Path("/b")}, "requires --kubeconfig"),
     ],
 )
-def test_what_is_wrong_is_named(flags: dict[str, Any], message: str) -> None:
+def test_invalid_cluster_flag_is_named(flags: dict[str, Any], message: str) -> None:
     with pytest.raises(Invalid, match=message):
         take_cluster_settings({**NOTHING, **flags}, ROOT)

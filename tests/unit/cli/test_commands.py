@@ -16,7 +16,7 @@ from pykubelet.cli.doctor import Verdict, machine_findings, program_findings
 from pykubelet.cli.get import _image_rows
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.logs import span_seconds
-from pykubelet.cli.select import find_container
+from pykubelet.cli.lookup import find_container
 from pykubelet.cli.streams import readable
 from pykubelet.cli.timeline import chart
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
@@ -51,12 +51,12 @@ def test_every_command_has_help() -> None:
         assert runner.invoke(cli, [name, "--help"]).exit_code == 0
 
 
-def test_without_an_agent_the_error_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_agent_error_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(Transient, match="pykubelet run"):
         LocalApi(tmp_path / "none.sock").get("/api/v1/pods")
 
 
-def test_check_tells_good_from_bad(tmp_path: Path) -> None:
+def test_check_accepts_valid_and_reports_invalid_manifests(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     good.write_text(GOOD)
     bad.write_text(GOOD.replace("image:", "imagee:").replace("good", "bad"))
@@ -69,7 +69,7 @@ def test_check_tells_good_from_bad(tmp_path: Path) -> None:
     assert f"{bad}:5:" in wrong.output
 
 
-def test_check_finds_objects_that_two_files_define(tmp_path: Path) -> None:
+def test_check_reports_objects_defined_twice(tmp_path: Path) -> None:
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(GOOD)
     result = CliRunner().invoke(cli, ["check", str(tmp_path)])
@@ -91,17 +91,17 @@ def test_version_without_an_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("1h30m", 5400), ("2d", 172800)])
-def test_spans(text: str, seconds: int) -> None:
+def test_span_seconds(text: str, seconds: int) -> None:
     assert span_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "x", "1h-5m", "1.5h"])
-def test_bad_spans(text: str) -> None:
+def test_invalid_span_is_rejected(text: str) -> None:
     with pytest.raises(Invalid, match="30s, 10m"):
         span_seconds(text)
 
 
-def test_a_container_is_found_or_the_others_are_named() -> None:
+def test_find_container_names_the_existing_ones() -> None:
     pod = Pod(spec=PodSpec(init_containers=(Container(name="i"),), containers=(Container(name="a"),)))
     assert find_container(pod, None) == "a"
     assert find_container(pod, "i") == "i"
@@ -109,7 +109,7 @@ def test_a_container_is_found_or_the_others_are_named() -> None:
         find_container(pod, "x")
 
 
-def test_the_chart_puts_bars_on_one_scale() -> None:
+def test_timeline_chart_uses_one_scale() -> None:
     steps = [
         {"step": "seen", "container": "", "start_s": 0.0, "duration_s": 0.0, "error": ""},
         {"step": "sandbox", "container": "", "start_s": 0.5, "duration_s": 0.5, "error": ""},
@@ -121,10 +121,10 @@ def test_the_chart_puts_bars_on_one_scale() -> None:
     assert lines[3].count("█") == 24
     assert lines[3].index("█") == lines[2].rindex("█") + 1
     assert lines[3].endswith("1.00 s  refused")
-    assert "no start was recorded" in chart("demo", {"steps": []})
+    assert "no start recorded" in chart("demo", {"steps": []})
 
 
-def test_doctor_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_missing_programs_with_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.cli.doctor._installed", lambda program: False)
     monkeypatch.setattr("pykubelet.cli.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
     findings = {finding.subject: finding for finding in program_findings()}
@@ -134,12 +134,12 @@ def test_doctor_names_what_is_missing_and_the_remedy(monkeypatch: pytest.MonkeyP
     assert findings["iptables"].verdict is Verdict.WARNING
 
 
-def test_doctor_looks_at_the_machine() -> None:
+def test_doctor_checks_user_kernel_and_cgroups() -> None:
     subjects = [finding.subject for finding in machine_findings()]
     assert subjects[:3] == ["user", "kernel", "cgroups"]
 
 
-def test_a_zero_is_a_value_in_a_query(tmp_path: Path) -> None:
+def test_zero_is_sent_as_a_query_value(tmp_path: Path) -> None:
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -175,7 +175,7 @@ def test_an_image_has_a_row_for_each_name() -> None:
     assert _image_rows({**image, "repoTags": []}, False) == [("<none>", "0123456789ab", "1kB")]
 
 
-async def test_standard_input_is_not_read_before_it_is_there() -> None:
+async def test_readable_waits_for_standard_input() -> None:
     """A read that blocks would stop the loop, and with it what the user typed before."""
     reader, writer = os.pipe()
     try:

@@ -20,7 +20,7 @@ from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
 from pykubelet.cli.app import cli
 from pykubelet.cli.image import _complete, command
 from pykubelet.cli.imageclient import ImageClient, choose_endpoint
-from pykubelet.cli.imageprogress import Lines, shown
+from pykubelet.cli.imageprogress import Lines, progress_output
 from pykubelet.cli.registryauth import find_auth, from_docker_config
 from pykubelet.criserver.images import ImageRecord
 from pykubelet.criserver.images.manifests import digest_of
@@ -92,9 +92,7 @@ async def test_import_list_inspect_remove(commands: Commands, archive: Path) -> 
 
 @pytest.mark.root
 @pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.zst"])
-async def test_archives_go_out_and_come_in_again(
-    commands: Commands, archive: Path, tmp_path: Path, suffix: str
-) -> None:
+async def test_exported_archive_can_be_imported(commands: Commands, archive: Path, tmp_path: Path, suffix: str) -> None:
     await commands.good("import", str(archive))
     before = commands.only()
     out = tmp_path / f"out.{suffix}"
@@ -137,7 +135,7 @@ async def test_new_names_at_import(commands: Commands, archive: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("data", [b"", b"hello" * 5000, gzip.compress(os.urandom(3_000_000))[:-100]])
-async def test_what_is_no_archive_is_refused_whatever_its_length(commands: Commands, data: bytes) -> None:
+async def test_invalid_archive_of_any_length_is_rejected(commands: Commands, data: bytes) -> None:
     done = await commands.run("import", "-", input=data)
     assert isinstance(done.exception, Invalid) and "no image archive" in str(done.exception)
     assert commands.rooms.content.digests() == set()
@@ -165,7 +163,7 @@ async def test_pull_with_lines_of_progress(commands: Commands) -> None:
     assert isinstance(gone.exception, Transient) and str(gone.exception).startswith("RegistryUnavailable: failed to")
 
 
-async def test_a_pull_that_nobody_waits_for_is_cancelled(commands: Commands) -> None:
+async def test_interrupted_pull_is_cancelled(commands: Commands) -> None:
     layers = [random.Random(1).randbytes(300_000)]
     async with FakeRegistry().run() as registry:
         registry.pause = asyncio.Event()
@@ -173,20 +171,20 @@ async def test_a_pull_that_nobody_waits_for_is_cancelled(commands: Commands) -> 
         with ImageClient(choose_endpoint(commands.socket)) as client:
             steps: list[int] = []
 
-            def told(batch: object) -> None:
+            def update(batch: object) -> None:
                 steps.append(1)
                 raise KeyboardInterrupt
 
             with pytest.raises(KeyboardInterrupt):
-                await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", told)
+                await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", update)
         await until(lambda: not (commands.rooms.images._working or commands.rooms.content.digests()))
         registry.pause.set()
     assert steps
     assert list((commands.rooms.content.root / "ingest").iterdir()) == []
 
 
-def _interrupted(client: ImageClient, reference: str, told: object) -> None:
-    client.pull(reference, None, told)  # type: ignore[arg-type]  # it only raises
+def _interrupted(client: ImageClient, reference: str, update: object) -> None:
+    client.pull(reference, None, update)  # type: ignore[arg-type]  # it only raises
 
 
 async def test_completion_of_names(commands: Commands, archive: Path) -> None:
@@ -200,7 +198,7 @@ async def test_completion_of_names(commands: Commands, archive: Path) -> None:
     assert _complete(command.commands["ls"].make_context("ls", [], parent=dead), None, "") == []  # type: ignore[arg-type]
 
 
-async def test_a_runtime_that_is_not_ours(tmp_path: Path, archive: Path) -> None:
+async def test_runtime_without_image_transfer_is_unsupported(tmp_path: Path, archive: Path) -> None:
     server = grpc.aio.server()
     server.add_insecure_port(f"unix:{tmp_path}/other.sock")
     await server.start()
@@ -212,9 +210,9 @@ async def test_a_runtime_that_is_not_ours(tmp_path: Path, archive: Path) -> None
         await server.stop(0)
 
 
-def test_no_runtime(tmp_path: Path) -> None:
+def test_missing_runtime_is_reported(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["image", "--endpoint", str(tmp_path / "no.sock"), "ls"])
-    assert isinstance(done.exception, Transient) and f"no runtime answers at unix://{tmp_path}" in str(done.exception)
+    assert isinstance(done.exception, Transient) and f"no runtime responds at unix://{tmp_path}" in str(done.exception)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +237,7 @@ def test_docker_configurations(
         assert getattr(found, name) == value
 
 
-def test_where_credentials_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_from_option_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     assert find_auth("ghcr.io/a:1", "", None) is None
     (tmp_path / "config.json").write_text('{"auths": {"ghcr.io": {"auth": "YTpi"}}}')
@@ -250,21 +248,21 @@ def test_where_credentials_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(Invalid, match="cannot be read"):
         find_auth("ghcr.io/a:1", "", tmp_path / "none.json")
     (tmp_path / "config.json").write_text("[1]")
-    with pytest.raises(Invalid, match="no docker configuration"):
+    with pytest.raises(Invalid, match="not a docker configuration"):
         find_auth("ghcr.io/a:1", "", None)
 
 
-def test_lines_say_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_lines_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
     step = transfer.Progress(image="a:1", layer="sha256:0123456789abcdef", phase=transfer.WAITING, total=2000)
-    lines.told([transfer.Progress(image="a:1")])
-    lines.told([transfer.Progress(image="a:1", phase=transfer.RESOLVED, total=2000), step])
+    lines.update([transfer.Progress(image="a:1")])
+    lines.update([transfer.Progress(image="a:1", phase=transfer.RESOLVED, total=2000), step])
     step.phase = transfer.DOWNLOADING
-    lines.told([step])
+    lines.update([step])
     step.done = 1000
-    lines.told([step])
+    lines.update([step])
     step.phase = transfer.DONE
-    lines.told([step])
+    lines.update([step])
     assert capsys.readouterr().err.splitlines() == [
         "a:1: resolving",
         "a:1: resolved 2kB",
@@ -273,13 +271,13 @@ def test_lines_say_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_bars_add_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bars_sum_up_layers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with shown(quiet=False) as told:
-        told([transfer.Progress(image="a:1")])
-        told([transfer.Progress(image="a:1", phase=transfer.RESOLVED, total=3000)])
+    with progress_output(quiet=False) as update:
+        update([transfer.Progress(image="a:1")])
+        update([transfer.Progress(image="a:1", phase=transfer.RESOLVED, total=3000)])
         for layer, total in (("sha256:aaaa", 1000), ("sha256:bbbb", 2000)):
-            told([transfer.Progress(image="a:1", layer=layer, phase=transfer.DOWNLOADING, done=500, total=total)])
+            update([transfer.Progress(image="a:1", layer=layer, phase=transfer.DOWNLOADING, done=500, total=total)])
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
     lines = [line.split() for line in plain.splitlines() if "/" in line][-3:]
     assert [(line[0], line[1], line[3:5]) for line in lines] == [
@@ -290,7 +288,7 @@ def test_bars_add_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 @pytest.mark.root
-async def test_the_recipe_of_the_documentation(commands: Commands, tmp_path: Path) -> None:
+async def test_documented_recipe_works(commands: Commands, tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "images.md").read_text()
     (recipe,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "manifest.json" in block]
     if missing := [program for program in ("busybox", "dpkg", "sha256sum") if shutil.which(program) is None]:

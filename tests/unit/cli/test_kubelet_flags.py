@@ -45,7 +45,7 @@ def test_every_flag_names_a_field() -> None:
     assert [path for _, path in FIELDS.values() if path not in known] == []
 
 
-def test_kinds() -> None:
+def test_flag_values_by_kind() -> None:
     assert parsed(
         *("--fail-swap-on=false", "--anonymous-auth", "--max-pods=7", "--cluster-dns", "10.0.0.1,10.0.0.2"),
         *("--eviction-hard=memory.available<1Gi,nodefs.available<5%", "--kube-reserved=cpu=1,memory=1Gi"),
@@ -72,18 +72,18 @@ def test_without_flags_nothing_is_set() -> None:
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--max-pods=many", "--max-pods: 'many' is no whole number"),
+        ("--max-pods=many", "--max-pods: 'many' is not a whole number"),
         ("--fail-swap-on=maybe", "neither true nor false"),
         ("--kube-reserved=cpu", "'cpu' is not NAME=VALUE"),
         ("--eviction-hard=memory.available=1Gi", "is not NAME<VALUE"),
     ],
 )
-def test_what_is_wrong_is_named(flag: str, message: str) -> None:
+def test_invalid_kubelet_flag_is_named(flag: str, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         parsed(flag)
 
 
-def test_flags_win_over_files_and_leave_the_fields_beside_them(tmp_path: Path) -> None:
+def test_flags_override_only_their_own_fields_of_files(tmp_path: Path) -> None:
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     file, directory = tmp_path / "config.yaml", tmp_path / "conf.d" / "deeper"
     directory.mkdir(parents=True)
@@ -107,12 +107,12 @@ def test_flags_win_over_files_and_leave_the_fields_beside_them(tmp_path: Path) -
         (("warning", "text"), {"verbosity": 5, "format": "json"}, ("warning", "text")),
     ],
 )
-def test_the_log_is_as_the_flags_say_or_the_configuration(
+def test_log_settings_come_from_flags_or_configuration(
     flags: tuple[str | None, str | None], config: dict[str, object], expected: tuple[str, str]
 ) -> None:
     assert _log_settings(*flags, config) == expected
 
 
-def test_the_version_is_told_as_kubeadm_reads_it() -> None:
+def test_version_output_is_readable_by_kubeadm() -> None:
     result = CliRunner().invoke(cli, ["run", "--version"])
     assert (result.exit_code, result.output) == (0, "Kubernetes v1.36.0\n")

@@ -16,24 +16,24 @@ from pykubelet.base.upgrade import switching
 from pykubelet.cli.app import cli
 from pykubelet.cli.forwarding import Forwarding, forward
 from pykubelet.cli.port_forward import parse_ports
-from pykubelet.cli.streams import Session, converse, exit_status
+from pykubelet.cli.streams import Session, exit_status, run_session
 from pykubelet.testing.wait import until
 
 
 @pytest.mark.parametrize(
     ("text", "pair"), [("8080:80", (8080, 80)), ("80", (80, 80)), (":80", (0, 80)), ("65535:1", (65535, 1))]
 )
-def test_ports(text: str, pair: tuple[int, int]) -> None:
+def test_parse_ports(text: str, pair: tuple[int, int]) -> None:
     assert parse_ports(text) == pair
 
 
 @pytest.mark.parametrize("text", ["", ":", "80:", "a", "80:b", "0", "1:0", "65536", "1:65536", "1:2:3", "-1:5", "٣"])
-def test_ports_that_are_none(text: str) -> None:
-    with pytest.raises(Invalid, match="are no ports"):
+def test_parse_ports_rejects_invalid_ports(text: str) -> None:
+    with pytest.raises(Invalid, match="invalid ports"):
         parse_ports(text)
 
 
-def test_statuses() -> None:
+def test_exit_status_of_status_objects() -> None:
     assert exit_status(b'{"status":"Success"}') == 0
     failed = b'{"status":"Failure","details":{"causes":[{"reason":"x"},{"reason":"ExitCode","message":"7"}]}}'
     assert exit_status(failed) == 7
@@ -41,7 +41,7 @@ def test_statuses() -> None:
         exit_status(b'{"status":"Failure","message":"no such file"}')
 
 
-def test_help() -> None:
+def test_stream_commands_have_help() -> None:
     for name in ("exec", "attach", "port-forward"):
         assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
 
@@ -126,7 +126,7 @@ async def test_port_forward(tmp_path: Path) -> None:
     assert agent.asked[:4] == [("error", "80", "1"), ("data", "80", "1"), ("error", "80", "2"), ("data", "80", "2")]
 
 
-async def test_port_forward_that_is_refused(tmp_path: Path) -> None:
+async def test_port_forward_rejected_by_the_agent(tmp_path: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         body = b'{"message":"the pod has no sandbox"}'
@@ -140,11 +140,11 @@ async def test_port_forward_that_is_refused(tmp_path: Path) -> None:
 
 
 async def test_port_forward_without_an_agent(tmp_path: Path) -> None:
-    with pytest.raises(Transient, match="no agent answers"):
+    with pytest.raises(Transient, match="no agent responds"):
         await forward(Forwarding(tmp_path / "none", "/x", "localhost", [(0, 80)]), print)
 
 
-async def test_port_forward_to_a_port_that_is_taken(tmp_path: Path) -> None:
+async def test_port_forward_from_a_local_port_in_use(tmp_path: Path) -> None:
     agent = Agent()
     taken = await asyncio.start_server(agent.serve, "127.0.0.1", 0)
     port = taken.sockets[0].getsockname()[1]
@@ -158,7 +158,7 @@ async def test_port_forward_to_a_port_that_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"), [("it is not running", "it is not running"), ("unable to upgrade", "(400)")]
 )
-async def test_why_the_agent_refuses(tmp_path: Path, words: str, said: str) -> None:
+async def test_rejected_session_reports_the_agents_message(tmp_path: Path, words: str, said: str) -> None:
     async def refuse(_: web.Request) -> web.Response:
         return web.json_response({"message": words}, status=400)
 
@@ -169,6 +169,6 @@ async def test_why_the_agent_refuses(tmp_path: Path, words: str, said: str) -> N
     try:
         await web.UnixSite(runner, tmp_path / "a.sock").start()
         with pytest.raises(PykubeletError, match=re.escape(said)):
-            await asyncio.to_thread(converse, Session(tmp_path / "a.sock", "/exec?command=x", False, False))
+            await asyncio.to_thread(run_session, Session(tmp_path / "a.sock", "/exec?command=x", False, False))
     finally:
         await runner.cleanup()

@@ -49,7 +49,7 @@ def run(*arguments: str) -> list[list[str]]:
     return [line.split() for line in done.output.splitlines()]
 
 
-def test_pods() -> None:
+def test_top_pods() -> None:
     assert run("pods") == [
         ["NAMESPACE", "POD", "CPU(cores)", "MEMORY(bytes)"],
         ["default", "web-n1", "250m", "5Mi"],
@@ -57,22 +57,22 @@ def test_pods() -> None:
     ]
 
 
-def test_the_greediest_first() -> None:
+def test_top_sorts_by_usage() -> None:
     assert [row[1] for row in run("po", "--sort-by", "memory")[1:]] == ["db-n1", "web-n1"]
     assert [row[1] for row in run("po", "--sort-by", "cpu")[1:]] == ["web-n1", "db-n1"]
 
 
-def test_some_pods_only() -> None:
+def test_top_of_a_namespace_or_name() -> None:
     assert [row[1] for row in run("pods", "web")[1:]] == ["web-n1"]
     assert [row[1] for row in run("pods", "-n", "data")[1:]] == ["db-n1"]
     assert run("pods", "nope") == [["no", "running", "pods", "found"]]
 
 
-def test_containers() -> None:
+def test_top_containers() -> None:
     assert run("pods", "web", "--containers")[1] == ["default", "web-n1", "app", "250m", "5Mi"]
 
 
-def test_the_node() -> None:
+def test_top_node() -> None:
     assert run("node") == [
         ["NAME", "CPU(cores)", "MEMORY(bytes)", "MEMORY(%)"],
         ["n1", "2000m", "100Mi", "25%"],

@@ -109,7 +109,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
     "node.csi": (lambda c, p: CsiNodeReporter(ns(), lambda: None, _registered(), c), "run", "report"),
     "node.lease": (lambda c, p: LeaseRenewer(ns(), "n", 40, c), "run", "renew"),
     "cgroups.levels": (_resources, "run", "_write_levels"),
-    "certificates": (lambda c, p: CertificateManager(ns(), ns(), lambda: None, c), "run", "_look"),
+    "certificates": (lambda c, p: CertificateManager(ns(), ns(), lambda: None, c), "run", "_renew_if_due"),
     "watches": (
         lambda c, p: Reflector(ns(), Query(ns(label="pods"), ns()), lambda _: None, c),
         "run",

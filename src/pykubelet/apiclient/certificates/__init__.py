@@ -1,7 +1,8 @@
-"""Certificates that the cluster signs for this node: asked for, kept in the pki directory, renewed in time.
+"""Certificates that the cluster signs for this node: requested, stored in the pki directory, renewed in time.
 
-``bootstrap`` gets the first client certificate and writes the kubeconfig; :class:`CertificateManager` renews one, be it
-for the client or for the node's server. Loaded only where certificates are asked for: cryptography is not small.
+``bootstrap`` gets the first client certificate and writes the kubeconfig; :class:`CertificateManager` renews one
+certificate, for the client or for the kubelet API server. Loaded only where certificates are requested, because
+cryptography costs memory. Start reading in ``manager.py``.
 """
 
 from pykubelet.apiclient.certificates.bootstrap import BootstrapConfig, bootstrap, needs_bootstrap

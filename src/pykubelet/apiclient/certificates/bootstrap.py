@@ -1,4 +1,4 @@
-"""The first certificate of a node that has only a bootstrap token, and the kubeconfig that names it (KEP-267)."""
+"""TLS bootstrapping: the first certificate of a node with a bootstrap token, and its kubeconfig (KEP-267)."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ CLIENT_PREFIX = "kubelet-client"
 
 @dataclass(frozen=True, slots=True)
 class BootstrapConfig:
-    """Where everything is."""
+    """Paths of bootstrapping, and the node's name."""
 
     node: str
     kubeconfig: Path
@@ -31,7 +31,7 @@ class BootstrapConfig:
 
 
 def needs_bootstrap(kubeconfig: Path, clock: Clock) -> bool:
-    """Whether there is no kubeconfig, or one whose certificate has expired or cannot be read. Blocks."""
+    """Return whether the kubeconfig is missing or its certificate is expired or unreadable. Blocks."""
     if not kubeconfig.exists():
         return True
     try:
@@ -46,7 +46,7 @@ def needs_bootstrap(kubeconfig: Path, clock: Clock) -> bool:
 async def bootstrap(config: BootstrapConfig, clock: Clock) -> None:
     """Get a client certificate with the bootstrap credentials and write the kubeconfig.
 
-    Waits until the certificate is signed. Raises base errors when the bootstrap credentials are of no use.
+    Waits until the certificate is signed. Raises base errors when the bootstrap credentials do not work.
     """
     cluster = load_kubeconfig(config.bootstrap_kubeconfig)
     store = CertificateStore(config.pki, CLIENT_PREFIX)

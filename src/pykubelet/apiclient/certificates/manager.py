@@ -1,4 +1,4 @@
-"""Gets a certificate and keeps it valid: asks for it, waits until it is approved and signed, stores it, and so on."""
+"""Keeps one certificate valid: requests it, waits for approval and signing, stores it, renews it in time."""
 
 import asyncio
 import hashlib
@@ -30,12 +30,15 @@ _log = logging.getLogger(__name__)
 APPROVAL_SECONDS: Final = 900.0
 _FIRST_DELAY: Final = 2.0
 _MAX_DELAY: Final = 128.0
-_LOOK_EVERY: Final = 60.0
-"""The wall clock may jump, so the time of renewal is looked at in short steps."""
+_CHECK_EVERY: Final = 60.0
+"""Seconds between two checks whether the renewal is due; short, since the wall clock may jump."""
 
 
 class CertificateManager:
-    """One certificate. ``template`` is asked before each request, as the node's addresses may change; None: later."""
+    """Manages one certificate.
+
+    ``template`` is called before each request, since the node's addresses may change; None: not known yet.
+    """
 
     def __init__(
         self, client: ApiClient, store: CertificateStore, template: Callable[[], Template | None], clock: Clock
@@ -50,32 +53,32 @@ class CertificateManager:
         self._ends: Seconds | None = None
 
     def seconds_left(self) -> Seconds:
-        """Until the certificate expires, negative after that; infinite if there is none."""
+        """Return the seconds until the certificate expires, negative after that; infinite without one."""
         return math.inf if self._ends is None else float(int(self._ends - self._clock.now()))
 
     def current(self) -> CertificatePair | None:
-        """The pair in force, as last looked at; None: there is none that is valid."""
+        """Return the pair in force, as of the last check; None: no valid one."""
         return self._store.pair if self._usable else None
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Have a new certificate told."""
+        """Call ``changed`` after each new certificate."""
         self._subscribers.append(changed)
 
     async def run(self) -> None:
-        """Keep the certificate valid until cancelled; errors are logged and outlived."""
+        """Keep the certificate valid until cancelled. Errors are logged and retried."""
         guard = Guard("certificates", self._clock.monotonic)
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.1)
         while True:
             with guard.item("renewal") as attempt:
-                await self._look(backoff)
+                await self._renew_if_due(backoff)
             if attempt.error is not None:
                 await self._clock.sleep(max(_FIRST_DELAY, guard.delay("renewal")))
 
-    async def _look(self, backoff: Backoff) -> None:
-        """Ask for a certificate if one is due, or wait a while."""
+    async def _renew_if_due(self, backoff: Backoff) -> None:
+        """Request a certificate if one is due, else wait a while."""
         wait = await self._until_due()
         if wait > 0:
-            await self._clock.sleep(min(wait, _LOOK_EVERY))
+            await self._clock.sleep(min(wait, _CHECK_EVERY))
             return
         template = self._template()
         if template is None:
@@ -86,22 +89,22 @@ class CertificateManager:
             if await self._until_due() > 0:
                 backoff.reset("")
                 return
-            raise Transient("the certificate has expired by this node's clock as soon as it was issued")
+            raise Transient("the issued certificate is already expired by this node's clock; check the clock")
         except PykubeletError as error:
             delay = backoff.next("", self._clock.monotonic())
-            told = {"subject": template.common_name, "signer": template.signer, "error": str(error)}
-            _log.warning("certificate not renewed, trying again", extra=told)
+            fields = {"subject": template.common_name, "signer": template.signer, "error": str(error)}
+            _log.warning("certificate not renewed; retrying", extra=fields)
             await self._clock.sleep(delay)
 
-    async def request(self, template: Template, patience: Seconds = APPROVAL_SECONDS) -> None:
-        """Ask for a certificate, wait for it and take it into force.
+    async def request(self, template: Template, within: Seconds = APPROVAL_SECONDS) -> None:
+        """Request a certificate, wait for it and store it.
 
-        Raises Permanent when it is denied, Transient when nobody signs it in time, and the API server's errors.
+        Permanent: it is denied. Transient: it is not signed within that many seconds. Also errors of the API server.
         """
         key = await blocking.call_to_end("certificates", self._store.pending_key)
         request = signing_request(key, template)
-        name = await self._ask(request, key, template)
-        certificate = await self._signed(name, patience)
+        name = await self._create_request(request, key, template)
+        certificate = await self._wait_signed(name, within)
         await blocking.call_to_end("certificates", self._store.put, certificate, key, self._clock.now())
         self._usable = True
         self._chance = random.random()
@@ -110,7 +113,7 @@ class CertificateManager:
             changed()
 
     async def _until_due(self) -> Seconds:
-        """Seconds until a new certificate has to be asked for."""
+        """Return the seconds until a new certificate has to be requested."""
         validity = await blocking.call_to_end("certificates", self._store.validity)
         now = self._clock.now()
         self._ends = None if validity is None else validity.not_after
@@ -119,8 +122,8 @@ class CertificateManager:
             return 0.0
         return rotate_at(validity, self._chance) - now
 
-    async def _ask(self, request: bytes, key: bytes, template: Template) -> str:
-        """Make the request's object, or find the one of this key that is there already; its name."""
+    async def _create_request(self, request: bytes, key: bytes, template: Template) -> str:
+        """Create the CertificateSigningRequest, or find the existing one of this key; return its name."""
         identity = b"\0".join((key, repr(template).encode()))
         name = f"node-csr-{hashlib.sha256(identity).hexdigest()[:43]}"
         value = CertificateSigningRequest(
@@ -132,18 +135,18 @@ class CertificateManager:
         try:
             await self._client.create(SIGNING_REQUESTS.all(), value)
         except AlreadyExists:
-            _log.info("certificate was asked for before, waiting for it", extra={"request": name})
+            _log.info("certificate request exists already; waiting for approval", extra={"request": name})
         else:
-            _log.info("certificate asked for, waiting until it is approved", extra={"request": name})
+            _log.info("certificate requested; waiting for approval", extra={"request": name})
         return name
 
-    async def _signed(self, name: str, patience: Seconds) -> bytes:
-        """The certificate of a request, when somebody has approved and signed it."""
+    async def _wait_signed(self, name: str, within: Seconds) -> bytes:
+        """Wait until a request is approved and signed; return the certificate."""
         done: asyncio.Future[CertificateSigningRequest] = asyncio.get_running_loop().create_future()
 
         def deliver(items: Mapping[Key, CertificateSigningRequest]) -> None:
             for value in items.values():
-                if not done.done() and (value.status.certificate or _refusal(value)):
+                if not done.done() and (value.status.certificate or _rejection(value)):
                     done.set_result(value)
 
         query = Query(SIGNING_REQUESTS.all(), Select(fields=f"metadata.name={name}"))
@@ -151,7 +154,7 @@ class CertificateManager:
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(reflector.run(), name=f"watch {name}")
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(within):
                     value = await done
             except TimeoutError:
                 value = None
@@ -160,16 +163,16 @@ class CertificateManager:
         if value is None:
             reason = f": {reflector.fault}" if reflector.fault else ""
             raise Transient(
-                f"nobody has signed the certificate request {name} within {patience:.0f} s{reason}; "
+                f"the certificate request {name} was not signed within {within:.0f} s{reason}; "
                 f"approve it with: kubectl certificate approve {name}"
             )
-        if refusal := _refusal(value):
+        if rejection := _rejection(value):
             await blocking.call_to_end("certificates", self._store.drop_pending)
-            raise Permanent(f"the certificate request {name} was refused: {refusal}")
+            raise Permanent(f"the certificate request {name} was rejected: {rejection}")
         return value.status.certificate
 
 
-def _refusal(value: CertificateSigningRequest) -> str:
-    """Why there will be no certificate; empty: there may be one."""
+def _rejection(value: CertificateSigningRequest) -> str:
+    """Return why the request is denied or failed; empty: it may still be signed."""
     refused = [c for c in value.status.conditions if c.type in ("Denied", "Failed")]
     return f"{refused[0].type}: {refused[0].reason} {refused[0].message}".strip() if refused else ""

@@ -1,4 +1,4 @@
-"""Keys and signing requests (PKCS #10), and what certificates say."""
+"""Keys and certificate signing requests (PKCS #10), and reading certificates."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ NODES_GROUP = "system:nodes"
 
 
 def client_template(node: str) -> Template:
-    """The node's identity to the API server."""
+    """Return the template of the node's client certificate."""
     return Template(CLIENT_SIGNER, NODES_GROUP, f"system:node:{node}", ("digital signature", "client auth"))
 
 
 def serving_template(node: str, dns_names: Iterable[str], addresses: Iterable[str]) -> Template:
-    """The certificate of the node's own server; at least one name or address is needed."""
+    """Return the template of the kubelet API server's certificate; needs at least one name or address."""
     return Template(
         SERVING_SIGNER,
         NODES_GROUP,
@@ -34,14 +34,14 @@ def serving_template(node: str, dns_names: Iterable[str], addresses: Iterable[st
 
 
 def new_key() -> bytes:
-    """A P-256 key in PEM."""
+    """Create a P-256 key in PEM."""
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
 
 
 def check_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    """The key of this text. Raises Invalid if it cannot be one for a request."""
+    """Return the key in this PEM text. Raises Invalid if it cannot sign a request."""
     try:
         key = serialization.load_pem_private_key(pem, None)
     except (ValueError, TypeError) as error:  # TypeError: it is encrypted
@@ -52,7 +52,7 @@ def check_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def signing_request(key_pem: bytes, template: Template) -> bytes:
-    """The request in PEM. Raises Invalid for a key that cannot be read."""
+    """Return the request in PEM. Raises Invalid for an unreadable key."""
     key = check_key(key_pem)
     subject = x509.Name(
         [
@@ -69,7 +69,7 @@ def signing_request(key_pem: bytes, template: Template) -> bytes:
 
 
 def validity_of(pem: bytes) -> Validity:
-    """When the first certificate in the text is valid. Raises Invalid."""
+    """Return the validity of the first certificate in the text. Raises Invalid."""
     try:
         certificate = x509.load_pem_x509_certificate(pem)
     except ValueError as error:
@@ -78,7 +78,7 @@ def validity_of(pem: bytes) -> Validity:
 
 
 def belongs_together(certificate_pem: bytes, key_pem: bytes) -> bool:
-    """Whether the certificate is one of this key."""
+    """Return whether the certificate belongs to this key."""
     try:
         public = x509.load_pem_x509_certificate(certificate_pem).public_key()
         own = serialization.load_pem_private_key(key_pem, None).public_key()

@@ -1,7 +1,7 @@
-"""Certificates on disk, as the Go kubelet keeps them, so that each can take over from the other.
+"""Certificates on disk, in the Go kubelet's layout, so that either kubelet can take over from the other.
 
-``PREFIX-current.pem`` links to ``PREFIX-TIME.pem``, which holds the certificate and its key. The link is replaced in
-one move: a reader sees the old pair or the new one.
+``PREFIX-current.pem`` links to ``PREFIX-TIME.pem``, which holds the certificate and its key. The link is replaced
+atomically: a reader sees the old pair or the new one.
 """
 
 import logging
@@ -23,7 +23,7 @@ _MAX_FILE: Final = 1 << 20
 
 
 class CertificateStore:
-    """One series of certificates. All calls block for a moment."""
+    """One series of certificates. All methods block briefly."""
 
     def __init__(self, directory: Path, prefix: str) -> None:
         self._directory = directory
@@ -31,7 +31,7 @@ class CertificateStore:
 
     @property
     def current(self) -> Path:
-        """The link to the pair in force; it may not be there."""
+        """The link to the pair in force; it may not exist."""
         return self._directory / f"{self._prefix}-current.pem"
 
     @property
@@ -39,37 +39,39 @@ class CertificateStore:
         return CertificatePair(self.current, self.current)
 
     def validity(self) -> Validity | None:
-        """Of the pair in force; None if there is none that can be used."""
+        """Return the validity of the pair in force; None if there is no usable one."""
         try:
             return read_own(self.current, _MAX_FILE, _pair_validity)
         except FileNotFoundError:
             return None
         except (OSError, Invalid) as error:
-            _log.warning("certificate cannot be used", extra={"path": str(self.current), "error": str(error)})
+            _log.warning("stored certificate unusable", extra={"path": str(self.current), "error": str(error)})
             return None
 
     def pending_key(self) -> bytes:
-        """The key of the request under way, kept so that an agent that is restarted does not ask anew."""
+        """Return the key of the pending request, stored so that a restarted agent continues the same request."""
         path = self._pending
         try:
             return read_own(path, _MAX_FILE, _checked_key)
         except FileNotFoundError:
             pass
         except (OSError, Invalid) as error:
-            _log.warning("key of a certificate request cannot be used", extra={"path": str(path), "error": str(error)})
+            _log.warning(
+                "key of the pending certificate request unusable", extra={"path": str(path), "error": str(error)}
+            )
         key = new_key()
         self._write(path, key)
         return key
 
     def drop_pending(self) -> None:
-        """The request has come to nothing: the next one has another key."""
+        """Forget the pending request, which has failed: the next one uses another key."""
         self._pending.unlink(missing_ok=True)
 
     def put(self, certificate: bytes, key: bytes, now: Seconds) -> None:
-        """Take a pair into force. Raises Invalid if it is none, Permanent if it cannot be written."""
+        """Store a pair and put it in force. Raises Invalid if it does not match, Permanent if it cannot be written."""
         validity_of(certificate)
         if not belongs_together(certificate, key):
-            raise Invalid("the certificate that was issued is not for the key that was asked for")
+            raise Invalid("the issued certificate does not match the requested key")
         name = f"{self._prefix}-{datetime.fromtimestamp(now, UTC):%Y-%m-%d-%H-%M-%S}.pem"
         self._write(self._directory / name, certificate.rstrip() + b"\n" + key)
         link = self._directory / f".{self._prefix}-current.tmp"
@@ -88,7 +90,7 @@ class CertificateStore:
         return self._directory / f"{self._prefix}.key.tmp"
 
     def _remove_old(self, keep: str) -> None:
-        """All but the newest two: one may be in use for a moment yet."""
+        """Remove all but the newest two pairs: the previous one may still be in use for a moment."""
         found = sorted(p for p in self._directory.glob(f"{self._prefix}-????-??-??-??-??-??.pem") if p.name != keep)
         for path in found[:-1]:
             with suppress(OSError):

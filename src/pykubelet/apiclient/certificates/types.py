@@ -8,7 +8,7 @@ from pykubelet.base.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class CertificatePair:
-    """Files of a certificate (with its chain) and of its key, PEM; here always the same one."""
+    """Files of a certificate (with its chain) and of its key, PEM; here both are one file."""
 
     certificate: Path
     key: Path
@@ -16,7 +16,7 @@ class CertificatePair:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a certificate is to say."""
+    """The content of a certificate to request."""
 
     signer: str
     organization: str
@@ -28,7 +28,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Unix times."""
+    """Begin and end of a certificate's validity, in Unix time."""
 
     not_before: Seconds
     not_after: Seconds

@@ -47,7 +47,7 @@ async def api() -> AsyncIterator[Api]:
 
 
 @given(st.floats(0, 1e9), st.floats(1, 1e8), st.floats(0, 1, exclude_max=True))
-def test_renewal_falls_into_the_last_part_of_a_certificates_life(start: float, life: float, chance: float) -> None:
+def test_renewal_is_between_70_and_90_percent_of_the_lifetime(start: float, life: float, chance: float) -> None:
     at = rotate_at(Validity(start, start + life), chance)
     assert start + 0.699 * life <= at <= start + 0.901 * life
 
@@ -58,7 +58,7 @@ def test_validity() -> None:
     assert not is_valid(None, 0)
 
 
-def test_a_pair_is_taken_into_force_in_one_move(tmp_path: Path, authority: ClusterAuthority) -> None:
+def test_new_pair_is_put_in_force_atomically(tmp_path: Path, authority: ClusterAuthority) -> None:
     store = CertificateStore(tmp_path / "pki", "kubelet-client")
     assert store.validity() is None
     for number in range(4):
@@ -76,10 +76,10 @@ def test_a_pair_is_taken_into_force_in_one_move(tmp_path: Path, authority: Clust
     assert store.current.resolve().name == files[1] and store.current.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_does_not_belong_together_is_refused(tmp_path: Path, authority: ClusterAuthority) -> None:
+def test_mismatched_certificate_and_key_are_rejected(tmp_path: Path, authority: ClusterAuthority) -> None:
     store = CertificateStore(tmp_path, "x")
     certificate = authority.sign(signing_request(new_key(), TEMPLATE))
-    with pytest.raises(Invalid, match="not for the key"):
+    with pytest.raises(Invalid, match="does not match the requested key"):
         store.put(certificate, store.pending_key(), 0.0)
     with pytest.raises(Invalid):
         store.put(b"nonsense", store.pending_key(), 0.0)
@@ -103,7 +103,9 @@ async def sign_next(api: Api, authority: ClusterAuthority, **status: object) -> 
     api.change(CSRS, request["metadata"]["name"], "", PREFIX, status=given)
 
 
-async def test_a_manager_asks_waits_and_tells(api: Api, tmp_path: Path, authority: ClusterAuthority) -> None:
+async def test_manager_requests_certificates_and_notifies_subscribers(
+    api: Api, tmp_path: Path, authority: ClusterAuthority
+) -> None:
     store = CertificateStore(tmp_path, "kubelet-server")
     manager = CertificateManager(api.client, store, lambda: TEMPLATE, api.clock)
     told: list[bool] = []
@@ -122,7 +124,7 @@ async def test_a_manager_asks_waits_and_tells(api: Api, tmp_path: Path, authorit
         await until(lambda: len(told) == 2)
 
 
-async def test_certificate_that_begins_later_by_our_clock_is_not_requested_again(
+async def test_not_yet_valid_certificate_is_not_requested_again(
     api: Api, tmp_path: Path, authority: ClusterAuthority
 ) -> None:
     store = CertificateStore(tmp_path, "kubelet-client")
@@ -139,7 +141,7 @@ async def test_certificate_that_begins_later_by_our_clock_is_not_requested_again
         assert manager.current() is not None
 
 
-async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
+async def test_certificate_expired_when_issued_is_retried_with_back_off(
     api: Api, tmp_path: Path, authority: ClusterAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = CertificateManager(api.client, CertificateStore(tmp_path, "x"), lambda: TEMPLATE, api.clock)
@@ -151,10 +153,10 @@ async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
     for delay in (2.0, 4.0, 8.0, 16.0, 32.0):
         assert any(delay <= seconds <= 1.7 * delay for seconds in api.clock.sleeps), api.clock.sleeps
     (told,) = {getattr(record, "error", "") for record in caplog.records if record.levelname == "WARNING"}
-    assert "expired by this node's clock as soon as it was issued" in told
+    assert "already expired by this node's clock" in told
 
 
-async def test_a_refused_request_is_made_anew_with_another_key(
+async def test_denied_request_is_retried_with_another_key(
     api: Api, tmp_path: Path, authority: ClusterAuthority
 ) -> None:
     store = CertificateStore(tmp_path, "x")
@@ -168,7 +170,7 @@ async def test_a_refused_request_is_made_anew_with_another_key(
     assert store.pending_key() != key
 
 
-async def test_nobody_signs(api: Api, tmp_path: Path) -> None:
+async def test_unsigned_request_times_out_and_is_reused(api: Api, tmp_path: Path) -> None:
     manager = CertificateManager(api.client, CertificateStore(tmp_path, "x"), lambda: TEMPLATE, api.clock)
     for _ in range(2):
         with pytest.raises(Transient, match="kubectl certificate approve node-csr-"):

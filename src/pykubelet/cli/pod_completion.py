@@ -1,4 +1,4 @@
-"""What the shell offers while a command is typed."""
+"""Shell completion of pod names."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ from click.shell_completion import CompletionItem
 
 
 def pod_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The agent's pods; nothing when it does not answer, because a completion has no place for an error."""
+    """Return the agent's pods; empty if the agent does not respond, since completion cannot show errors."""
     from pykubelet.base.errors import PykubeletError
     from pykubelet.cli.local_api import LocalApi
-    from pykubelet.cli.select import list_pods
+    from pykubelet.cli.lookup import list_pods
 
     socket = ctx.find_root().params.get("socket")
     if not isinstance(socket, Path):

@@ -1,4 +1,4 @@
-"""Finding the pod and container that the user means."""
+"""Finds the pod and container that the user names."""
 
 from pathlib import Path
 
@@ -10,23 +10,23 @@ from pykubelet.models.core_v1 import Pod
 
 
 def api_of(socket: object) -> LocalApi:
-    """The client for the socket that the root command was given."""
+    """Return the client for the socket given to the root command."""
     if not isinstance(socket, Path):
-        raise Invalid("no socket given")
+        raise Invalid("no socket given; use --socket")
     return LocalApi(socket)
 
 
 def list_pods(api: LocalApi, namespace: str = "") -> list[Pod]:
-    """All pods of the agent, or those of one namespace, by namespace and name."""
+    """Return all pods of the agent, or those of one namespace, by namespace and name."""
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
     pods = [from_builtins(item, Pod) for item in api.get(path)["items"]]
     return sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
 
 
 def find_pod(api: LocalApi, name: str, namespace: str = "") -> Pod:
-    """The pod of that name; a static pod is also found by its name in the manifest (without ``-NODENAME``).
+    """Return the pod of that name; static pods are also found by their manifest's name (without ``-NODENAME``).
 
-    NotFound: there is none. Invalid: several namespaces have one, say which.
+    NotFound: it does not exist. Invalid: several namespaces have one.
     """
     pods = list_pods(api, namespace)
     found = [pod for pod in pods if pod.metadata.name == name] or [
@@ -35,17 +35,17 @@ def find_pod(api: LocalApi, name: str, namespace: str = "") -> Pod:
     if not found:
         known = ", ".join(pod.metadata.name for pod in pods) or "none"
         where = f" in namespace {namespace}" if namespace else ""
-        raise NotFound(f"no pod {name!r}{where}; the agent has: {known}")
+        raise NotFound(f"pod {name!r} not found{where}; existing pods: {known}")
     if len(found) > 1:
         spaces = ", ".join(pod.metadata.namespace for pod in found)
-        raise Invalid(f"pod {name!r} exists in several namespaces ({spaces}); name one with -n")
+        raise Invalid(f"pod {name!r} exists in several namespaces ({spaces}); choose one with -n")
     return found[0]
 
 
 def find_container(pod: Pod, name: str | None) -> str:
-    """The container's name, checked; without one the pod's first ordinary container.
+    """Return the container's name after checking it; without a name the pod's first ordinary container.
 
-    NotFound names the containers there are.
+    NotFound names the existing containers.
     """
     if name is None:
         return pod.spec.containers[0].name
