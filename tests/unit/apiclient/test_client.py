@@ -1,4 +1,4 @@
-"""The client against an API server that does wrong."""
+"""The client against a faulty API server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ ALL, ONE = CONFIG_MAPS.all("default"), CONFIG_MAPS.at("default", "x")
 
 
 class EagerClock(SystemClock):
-    """Sleeps are noted and skipped."""
+    """A clock that records sleeps and skips them."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -152,7 +152,7 @@ async def test_changed_token_file_is_reloaded(fake: FakeApi, tmp_path: Path) -> 
     assert (await client.list(PODS.all())).items == ()
     fake.token = "newer"
     path.write_text("newer\n")
-    # Refused once, the credentials are reloaded at once, without waiting for the next check of the file.
+    # Rejected once, the credentials are reloaded at once, without waiting for the next check of the file.
     assert (await client.list(PODS.all())).items == ()
     assert fake.count("GET") == 3
     await client.close()
@@ -166,7 +166,7 @@ async def test_patch_sends_its_content_type(fake: FakeApi, client: ApiClient) ->
 async def test_silent_watch_ends_without_error(
     fake: FakeApi, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """API servers send no bookmarks of collections in which nothing ever changed."""
+    """API servers send no bookmarks for collections that have never changed."""
     monkeypatch.setattr("pykubelet.apiclient.client._WATCH_SILENCE", 0.05)
     version = (await client.list(CONFIG_MAPS.all())).resource_version
     assert [event async for event in client.watch(CONFIG_MAPS.all(), Select(), version, 30)] == []

@@ -1,4 +1,4 @@
-"""kubeconfig files, plugins, and bytes of watches."""
+"""kubeconfig files, exec plugins, and decoding of watch streams."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A reflector and everything that can happen to a watch."""
+"""The reflector, with every kind of end of a watch."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,14 +18,14 @@ PLACE = Place("/api/v1", "configmaps", "default")
 
 
 class QuickClock(SystemClock):
-    """Back-offs a hundred times as short."""
+    """A clock with back-offs a hundred times shorter."""
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds / 100)
 
 
 class NotedClock(SystemClock):
-    """Back-offs are noted and skipped."""
+    """A clock that records back-offs and skips them."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -36,7 +36,7 @@ class NotedClock(SystemClock):
 
 
 class Followed:
-    """A reflector's deliveries."""
+    """Records what a reflector delivers."""
 
     def __init__(self, client: ApiClient) -> None:
         self.seen: list[dict[str, dict[str, str]]] = []
@@ -114,7 +114,7 @@ async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: Follow
 
 async def test_bookmarks_advance_the_version(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: items == {})
-    for number in range(5):  # of others: the watch sees nothing of them but bookmarks
+    for number in range(5):  # changes of other objects: the watch gets only bookmarks for them
         fake.store.create(Place("/api/v1", "secrets", "default"), {"metadata": {"name": f"s{number}"}})
     newest = fake.store.version
     await until(lambda: int(followed.reflector._version) >= newest)
@@ -141,7 +141,7 @@ async def test_errors_are_retried(fake: FakeApi, followed: Followed) -> None:
 
 
 async def test_delays_double_with_jitter_up_to_a_limit(fake: FakeApi) -> None:
-    """0.8 s and up to twice that at random, and so on up to 30 s and up to twice that."""
+    """Delays are 0.8 s up to twice that at random, doubling to 30 s up to twice that."""
     clock = NotedClock()
     client = ApiClient(fake.config, SystemClock())
     fake.faults = [Fault("configmaps", status=404, times=9)]
@@ -172,7 +172,7 @@ async def test_undecodable_object_keeps_its_last_state(fake: FakeApi, followed: 
 
 
 async def test_watch_with_events_is_soon_followed_by_another(fake: FakeApi, followed: Followed) -> None:
-    """However often it breaks: the delay grows only while nothing comes."""
+    """The delay grows only while no events arrive, however often the watch breaks."""
     backoff = followed.reflector._backoff
     await followed.until(lambda items: items == {})
     for number in range(6):

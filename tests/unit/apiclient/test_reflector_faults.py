@@ -1,4 +1,4 @@
-"""A reflector and an API server that is busy, sends what cannot be read, or ends its watches at once."""
+"""The reflector with an API server that is busy, sends undecodable objects or ends watches at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -22,7 +22,7 @@ MAP = ConfigMap(metadata=META, data={"v": "1"})
 
 
 class Scripted:
-    """A client with these answers; after the last watch it stops the reflector."""
+    """A client with scripted answers; after the last watch it stops the reflector."""
 
     def __init__(self, lists: list[Listing[ConfigMap] | Exception], watches: list[tuple[Any, ...]]) -> None:
         self.lists, self.watches = lists, watches

@@ -1,4 +1,4 @@
-"""Flags by which the agent is a node of a cluster."""
+"""Flags of cluster mode."""
 
 from pathlib import Path
 from typing import Any

@@ -176,7 +176,7 @@ def test_an_image_has_a_row_for_each_name() -> None:
 
 
 async def test_readable_waits_for_standard_input() -> None:
-    """A read that blocks would stop the loop, and with it what the user typed before."""
+    """A blocking read would stop the event loop, and with it the output of earlier input."""
     reader, writer = os.pipe()
     try:
         for text in (b"one", b"two"):

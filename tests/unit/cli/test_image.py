@@ -1,4 +1,4 @@
-"""``pykubelet image`` against served image calls, a registry and archives."""
+"""``pykubelet image`` with a served image service, a registry and archives."""
 
 import asyncio
 import gzip
@@ -36,7 +36,7 @@ NAME = "localhost/demo/busybox:1"
 
 
 class Commands:
-    """The command line, and what stands behind its socket."""
+    """The command line, and the server behind its socket."""
 
     def __init__(self, socket: str, rooms: Rooms) -> None:
         self.socket = socket
@@ -150,10 +150,10 @@ async def test_pull_with_lines_of_progress(commands: Commands) -> None:
         refused = await commands.run("pull", f"{registry.host}/app:1")
         assert "wants credentials" in str(refused.exception)
         registry.pause = asyncio.Event()
-        # A transfer that is over at once may not be shown.
+        # A transfer that ends at once may not be shown.
         asyncio.get_running_loop().call_later(1.0, registry.pause.set)
         done = await commands.run("pull", "--creds", "alice:s3cret", f"{registry.host}/app:1")
-        # The layer is no tar, so unpacking refuses it; its transfer was shown before.
+        # The layer is not a tar archive, so unpacking rejects it; its transfer was shown before.
         assert "app:1: resolving\n" in done.stderr
         assert f"\n{digest_of(layers[0])[7:19]}: downloading 300kB\n" in done.stderr
         assert isinstance(done.exception, Invalid) and "failed to pull image" in str(done.exception)

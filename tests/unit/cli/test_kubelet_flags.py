@@ -1,4 +1,4 @@
-"""The Go kubelet's flags: those that kubeadm, its unit file and its users pass must do what they say."""
+"""The Go kubelet's flags that kubeadm, its unit file and users pass set the right fields."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pykubelet.kubelet.config import KubeletConfiguration, load_configuration
 
 
 def parsed(*arguments: str) -> tuple[dict[str, object], list[str]]:
-    """What the flags say."""
+    """Return the fields that the flags set."""
     found: list[dict[str, Any]] = []
 
     @click.command()

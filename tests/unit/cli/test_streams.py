@@ -1,4 +1,4 @@
-"""exec, attach and port-forward of the command line."""
+"""exec, attach and port-forward on the command line."""
 
 import asyncio
 import re
@@ -54,7 +54,7 @@ def test_completion_without_an_agent(tmp_path: Path) -> None:
 
 
 class Agent:
-    """A local API that forwards to nothing: it answers itself."""
+    """A local API that answers port-forwards itself."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str]] = []

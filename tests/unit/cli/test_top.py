@@ -1,4 +1,4 @@
-"""``top`` by what the local API answers."""
+"""``top`` for given answers of the local API."""
 
 from typing import Any
 

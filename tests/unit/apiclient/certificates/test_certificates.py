@@ -1,4 +1,4 @@
-"""Certificates: when they are renewed, how they are kept, how they are asked for."""
+"""Certificates: renewal times, storage and signing requests."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ def test_renewal_is_between_70_and_90_percent_of_the_lifetime(start: float, life
 
 
 def test_validity() -> None:
-    # One that begins later is kept: this node's clock was set back, that of the signer was not.
+    # A certificate that begins later is kept: this node's clock was set back, the signer's was not.
     assert [is_valid(Validity(10, 20), now) for now in (9, 10, 19, 20)] == [True, True, True, False]
     assert not is_valid(None, 0)
 
@@ -95,7 +95,7 @@ def test_a_serving_request_has_names_and_addresses() -> None:
 
 
 async def sign_next(api: Api, authority: ClusterAuthority, **status: object) -> None:
-    """Sign the request that is there, or set its status."""
+    """Sign the pending request, or set its status."""
     await until(lambda: any("status" not in each for each in api.all(CSRS, PREFIX)))
     request = next(each for each in api.all(CSRS, PREFIX) if "status" not in each)
     certificate = authority.sign(base64.b64decode(request["spec"]["request"]), timedelta(hours=1))
@@ -118,7 +118,7 @@ async def test_manager_requests_certificates_and_notifies_subscribers(
         assert pair is not None and pair.certificate == pair.key == store.current
         (request,) = api.all(CSRS, PREFIX)
         assert request["spec"]["signerName"] == TEMPLATE.signer
-        # When the clock has come to the time of renewal, another one is asked for.
+        # When the renewal is due, another certificate is requested.
         api.clock.shift = 3600 * 0.95
         await sign_next(api, authority)
         await until(lambda: len(told) == 2)
@@ -145,7 +145,7 @@ async def test_certificate_expired_when_issued_is_retried_with_back_off(
     api: Api, tmp_path: Path, authority: ClusterAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = CertificateManager(api.client, CertificateStore(tmp_path, "x"), lambda: TEMPLATE, api.clock)
-    api.clock.jump = 7200.0  # it lives for an hour
+    api.clock.jump = 7200.0  # the certificate is valid for an hour
     async with running(manager.run()):
         for _ in range(5):
             await sign_next(api, authority)

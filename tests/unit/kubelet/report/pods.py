@@ -1,4 +1,4 @@
-"""Short ways to write pods, runtime states and container statuses in tables."""
+"""Short constructors of pods, runtime states and container statuses for test tables."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Combining, counting and silencing, with client-go's numbers."""
+"""Combining, counting and rate-limiting events, with client-go's numbers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

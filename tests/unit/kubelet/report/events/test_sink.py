@@ -1,4 +1,4 @@
-"""Events on their way to the API server."""
+"""Sending events to the API server."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which changes of size count."""
+"""Which changes of resources count as resizes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a scrape shows: names, labels and values."""
+"""The rendered metrics: names, labels and values."""
 
 import math
 from itertools import pairwise

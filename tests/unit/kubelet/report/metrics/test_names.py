@@ -1,4 +1,4 @@
-"""Names, kinds and labels are upstream's (pkg/kubelet/metrics and its neighbours), or dashboards stay empty."""
+"""Names, kinds and labels are upstream's (``pkg/kubelet/metrics`` and others); otherwise dashboards stay empty."""
 
 import re
 
@@ -103,7 +103,7 @@ COUNTS = NodeCounts(
 
 
 def told() -> bytes:
-    """What is shown once everything has happened."""
+    """Return the rendered metrics after every kind of update."""
     clock = VirtualClock(1_700_000_100.0)
     metrics = KubeletMetrics("n", lambda: COUNTS, clock, booted_at=lambda: 1.0)
     metrics.cgroup_version(2)

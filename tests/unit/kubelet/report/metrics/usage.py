@@ -1,4 +1,4 @@
-"""A node with one pod of one container, as it is read."""
+"""Readings of a node with one pod of one container."""
 
 from pykubelet.kubelet.types.stats import PsiData, PsiStats
 from pykubelet.kubelet.types.usage import (
@@ -33,7 +33,7 @@ _PSI = PsiStats(full=PsiData(2_000_000, 0.0, 0.0, 0.0), some=PsiData(3_000_000, 
 
 
 def cgroup(path: str) -> CgroupUsage:
-    """A cgroup that uses all there is."""
+    """A cgroup with all kinds of usage."""
     return CgroupUsage(
         path=path,
         at=AT,

@@ -1,4 +1,4 @@
-"""The CSINode object, and what drivers say of the node on the node's own."""
+"""The CSINode object, and the drivers' ids and labels on the Node object."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The node's object and its lease."""
+"""The Node object and its lease."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""An API server that knows some tokens and some rights."""
+"""A fake API server that knows some tokens and permissions."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def in_time(clock: VirtualClock, work: Coroutine[None, None, T], seconds: float = 5.0) -> T:
-    """The result of work that waits on the clock meanwhile."""
+    """Return the result of an awaitable that waits on the clock."""
     task = asyncio.get_running_loop().create_task(work)
     await clock.advance(seconds)
     return await task

@@ -33,7 +33,7 @@ _PROXY: Final = ("proxy",)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A request that a route answers, and what it must be authorized as."""
+    """A request that a route answers, with the attributes to authorize."""
 
     method: str
     path: str
@@ -110,7 +110,7 @@ def grant(world: NodeWorld, *rights: tuple[str, str]) -> None:
 
 
 async def ask(client: Client, method: str, path: str, token: str = "token") -> tuple[int, str]:
-    """The status and the text for a path that is sent as it is."""
+    """Return status and text for a path, which is sent unchanged."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = URL(client.url + path, encoded=True)
     async with client.session.request(method, url, ssl=client.context, headers=headers) as response:
@@ -163,7 +163,7 @@ async def test_head_of_a_read_needs_what_the_read_needs(world: NodeWorld) -> Non
 
 
 def spellings(path: str) -> Iterator[str]:
-    """Other ways to write a path, all of which lenient servers take for the same."""
+    """Return other spellings of a path, which lenient servers treat as the same."""
     path, mark, query = path.partition("?")
     first, _, rest = path[1:].partition("/")
     below = f"/{rest}" if rest else ""
@@ -184,8 +184,8 @@ def spellings(path: str) -> Iterator[str]:
         yield f"/{first}/./{rest}{tail}"
 
 
-async def test_other_spelling_of_a_route_is_refused_to_all(world: NodeWorld) -> None:
-    """Also to those who would be allowed the route, before anybody is asked about them."""
+async def test_other_spelling_of_a_route_is_rejected_for_every_user(world: NodeWorld) -> None:
+    """Rejected before any review, even for users with access to the route."""
     grant(world, *((verb, name) for verb in ("get", "create", "update") for name in ("proxy", "metrics", "log")))
     async with running_server(world) as server, client_of(world, server) as client:
         for case in ROUTES.values():
@@ -208,7 +208,7 @@ async def test_other_spelling_is_refused_on_the_read_only_port(world: NodeWorld)
 
 
 @pytest.mark.parametrize("path", ["/%65xec/ns/web/app", "/e%78ec/ns/web/app", "/exec/ns/web/app", "/exec/n%73/web/app"])
-async def test_door_authorizes_the_route_that_matched_whatever_was_sent(path: str) -> None:
+async def test_access_check_authorizes_the_matched_route(path: str) -> None:
     """The access check alone, without the rejection of other spellings in front of it."""
     asked: list[Attributes] = []
     served: list[str] = []

@@ -85,7 +85,7 @@ async def test_made_up_tokens_cost_few_reviews_and_are_told_to_come_back() -> No
             assert error.retry_after
     assert len(reviews.token_reviews) <= 1 + PER_SOURCE[1]
     assert refused >= 200 - PER_SOURCE[1]
-    # A token that was good is asked about again, whatever others make up.
+    # A token that was confirmed before is reviewed again, however many others are made up.
     await clock.advance(11)
     for number in range(200, 400):
         with suppress(Overloaded):

@@ -1,4 +1,4 @@
-"""The pages for people, and the objects behind them."""
+"""The pages /statusz and /flagz, as text and as objects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What clients without rights, or with a few, do to those who administer the node: nothing, over real TLS."""
+"""Clients with few or no permissions cannot lock out administrators; over real TLS."""
 
 import asyncio
 import socket
@@ -63,7 +63,7 @@ async def status(client: Client, path: str, token: str = "") -> int:
 
 
 def closed(world: NodeWorld, reason: str) -> float:
-    """How many connections were closed for that reason."""
+    """Return how many connections were closed for that reason."""
     line = f'pykubelet_http_connections_closed_total{{reason="{reason}",server_type="readwrite"}} '
     lines = world.metrics.render().decode().splitlines()
     return next((float(each.removeprefix(line)) for each in lines if each.startswith(line)), 0.0)
@@ -91,7 +91,7 @@ async def test_silent_tls_connections_do_not_lock_out_an_admin(world: NodeWorld)
 
 @pytest.mark.parametrize(("token", "code"), [("unknown", b"401"), ("outsider", b"403")])
 async def test_lingering_rejected_clients_do_not_lock_out_an_admin(world: NodeWorld, token: str, code: bytes) -> None:
-    """Each asks, without credentials or without rights, and stays."""
+    """Each client sends a request without valid credentials or permissions, and stays connected."""
     world.reviews.users["outsider"] = UserInfo(username="outsider")
     world.change(connections=FEW)
     issued = world.admin()

@@ -1,4 +1,4 @@
-"""The server as its clients see it, over real TLS."""
+"""The kubelet API server as its clients see it, over real TLS."""
 
 import asyncio
 import ssl
@@ -112,7 +112,7 @@ async def test_an_api_server_that_is_away_is_no_permission(world: NodeWorld) -> 
 
 
 class _Instant:
-    """A clock on which waiting takes no time."""
+    """A clock that does not wait."""
 
     def __init__(self, world: NodeWorld) -> None:
         self.now = world.clock.now
@@ -229,7 +229,7 @@ async def test_figures_that_cannot_be_read_are_said_to_be_missing(world: NodeWor
 async def test_a_followed_log_goes_on_until_the_client_leaves(world: NodeWorld) -> None:
     async with as_admin(world) as client:
         async with client.get("/containerLogs/ns/web/app?follow=true&tailLines=1") as response:
-            # The first follower makes the inotify instance, which stays.
+            # The first follower creates the inotify instance, which is kept.
             assert await response.content.readline() == b"two\n"
         for _ in range(3):
             before = open_files()

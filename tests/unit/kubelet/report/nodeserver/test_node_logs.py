@@ -1,4 +1,4 @@
-"""The node's log files over the server: what is shown, and that nothing outside is."""
+"""The node's log files over HTTP; files outside the directory are not reachable."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages about the node itself over the real server: status, flags, stacks, the log's level, queries for its logs."""
+"""Routes about the node over the real server: status, flags, stacks, log level, log queries."""
 
 import asyncio
 import logging
@@ -115,7 +115,7 @@ async def test_slis_tell_what_the_health_checks_found(world: NodeWorld) -> None:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal that knows sshd and answers with its command line."""
+    """A fake journalctl that knows sshd and prints its own command line."""
     program = tmp_path / "bin" / "journalctl"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\n[ "$1" = --field ] && echo sshd.service && exit 0\necho "$@"\n')

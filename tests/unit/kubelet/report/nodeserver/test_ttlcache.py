@@ -8,7 +8,7 @@ from pykubelet.testing.clock import VirtualClock
 
 
 class Source:
-    """Answers with numbers, counting."""
+    """Returns growing numbers and counts the calls."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""A node server on free ports, with everything behind it within the test's reach."""
+"""A kubelet API server on free ports, with fakes for everything that it uses."""
 
 import asyncio
 import socket
@@ -32,7 +32,7 @@ from tests.unit.kubelet.report.server.world import FakeStreams, World
 
 
 class FakeRuntime(FakeStreams):
-    """Runs commands by heart."""
+    """Runs scripted commands."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class FakeRuntime(FakeStreams):
 
 
 class FakeStats:
-    """Figures that are always the same."""
+    """Constant usage figures."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -85,7 +85,7 @@ class FakeStats:
 
 
 class Pki:
-    """An authority and what it issued: made once for many tests, since keys take long."""
+    """A certificate authority and its certificates: created once for many tests, since creating keys is slow."""
 
     def __init__(self, directory: Path) -> None:
         self.authority = Authority(directory)
@@ -147,7 +147,7 @@ class NodeWorld(World):
 
 
 def free_port() -> int:
-    """A port that nothing listened on a moment ago."""
+    """Return a port that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
@@ -185,7 +185,7 @@ async def running_server(world: NodeWorld) -> AsyncIterator[NodeServer]:
 
 @asynccontextmanager
 async def client_of(world: NodeWorld, server: NodeServer, issued: Issued | None = None) -> AsyncIterator[Client]:
-    """A client who trusts the server's certificate."""
+    """Yield a client that trusts the server's certificate."""
     context = ssl.create_default_context(cafile=str(world.authority.ca))
     if issued is not None:
         context.load_cert_chain(issued.certificate, issued.key)
@@ -197,7 +197,7 @@ async def client_of(world: NodeWorld, server: NodeServer, issued: Issued | None 
 
 @asynccontextmanager
 async def as_admin(world: NodeWorld) -> AsyncIterator[Client]:
-    """The server runs, and the client may do everything."""
+    """Run the server and yield a client with all permissions."""
     issued = world.admin()
     async with running_server(world) as server, client_of(world, server, issued) as client:
         yield client

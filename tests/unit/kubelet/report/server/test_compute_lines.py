@@ -1,4 +1,4 @@
-"""From records to what a client gets."""
+"""Formatting log records for a client."""
 
 from hypothesis import given
 from hypothesis import strategies as st

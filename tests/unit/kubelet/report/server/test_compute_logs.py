@@ -1,4 +1,4 @@
-"""Which log, and whether more is to come."""
+"""Choosing the log file, and whether the container may write more."""
 
 import pytest
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ def state(word: str) -> core.ContainerState | None:
 
 
 def with_status(value: core.Pod, word: str, name: str = "app", *, phase: str = "Running") -> core.Pod:
-    """``STATE<LAST``, of whichever kind the container is."""
+    """Return the pod with the container's status given as ``STATE<LAST``, whichever kind the container is."""
     now, _, last = word.partition("<")
     status = core.ContainerStatus(
         name=name, ready=False, restart_count=0, state=state(now), last_state=state(last) if last else None

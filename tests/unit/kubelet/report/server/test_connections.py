@@ -1,4 +1,4 @@
-"""Which connections are closed for others."""
+"""Limits of connections, and which ones are closed to keep them."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from pykubelet.kubelet.report.server.limits import ConnectionLimits
 
 
 class Rig:
-    """Connections by name, and what became of them."""
+    """Connections by name, and the reasons for which they were closed."""
 
     def __init__(self, total: int = 6, untrusted: int = 4, per_source: int = 3) -> None:
         self.reasons: list[CloseReason] = []

@@ -87,7 +87,7 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES | st.text(max_size=3), max_size=8).map(lambda pieces: "/" + "".join(pieces)))
 def test_accepted_target_has_one_spelling_only(target: str) -> None:
-    """Decoding an accepted path moves no segment and turns no other spelling into a word that routes know."""
+    """Decoding an accepted path changes no segment, so no other spelling matches a route."""
     path = target.partition("?")[0]
     try:
         check_target(target)

@@ -37,7 +37,7 @@ async def fires(event: asyncio.Event) -> bool:
     return True
 
 
-async def test_changes_are_told_to_those_of_the_directory(tmp_path: Path) -> None:
+async def test_changes_wake_watchers_of_the_directory(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -73,16 +73,16 @@ async def test_a_directory_that_goes_away(tmp_path: Path) -> None:
             assert await fires(event)
 
 
-async def test_what_is_no_directory(tmp_path: Path) -> None:
+async def test_watching_a_missing_directory_raises(tmp_path: Path) -> None:
     async with watching() as watcher:
         with pytest.raises(Transient, match="cannot watch"), watcher.watch(str(tmp_path / "none")):
             raise AssertionError
 
 
-async def test_watching_without_an_inotify_instance_is_refused_until_there_is_one(
+async def test_watch_fails_while_no_inotify_instance_is_available(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Containers of root can use up the limit of instances: the server runs on, and followers are told why."""
+    """Containers of root can exhaust the inotify instances: the server keeps running, followers get an error."""
 
     def exhausted() -> object:
         raise OSError(errno.EMFILE, "Too many open files")

@@ -150,6 +150,6 @@ async def test_scrapes_that_are_not_read_do_not_keep_healthz_from_being_answered
             stack.callback(writer.close)
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         async with asyncio.timeout(10):
-            while (await get(client, f"{base}/metrics/probes"))[0] != 429:  # until they are all being sent
+            while (await get(client, f"{base}/metrics/probes"))[0] != 429:  # until all answers are being sent
                 pass
         assert await get(client, f"{base}/healthz") == (200, "ok")

@@ -1,4 +1,4 @@
-"""What the listener puts up with, over plain TCP."""
+"""The listener's limits and errors, over plain TCP."""
 
 import asyncio
 import errno
@@ -22,7 +22,7 @@ from pykubelet.testing.wait import until
 async def listening(
     untrusted: int = 10, first_request: float = 10.0, closed: list[CloseReason] | None = None
 ) -> AsyncIterator[tuple[Listener, int]]:
-    """A server that says hello, for the block."""
+    """Run a server that answers hello, for the block."""
     limits = ConnectionLimits(untrusted * 2, untrusted, untrusted, first_request=first_request)
     listener = Listener(limits, SystemClock(), None, (closed if closed is not None else []).append)
 
@@ -51,7 +51,7 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
-    """What comes, to the end; nothing if the connection was reset."""
+    """Read to the end; empty if the connection was reset."""
     async with asyncio.timeout(5):
         try:
             return await reader.readuntil(b"hello")

@@ -1,4 +1,4 @@
-"""The local API: lists, watches, our own paths, errors, limits."""
+"""The local API: lists, watches, the agent's own paths, errors, limits."""
 
 import asyncio
 import json
@@ -214,7 +214,7 @@ async def test_watchers_that_leave_are_forgotten(world: World) -> None:
             await until(lambda: world.pods.table.watchers == 0)
 
 
-# -- our own paths ----------------------------------------------------------------------------------------------------
+# -- the agent's own paths --------------------------------------------------------------------------------------------
 
 
 async def test_the_timeline(world: World) -> None:

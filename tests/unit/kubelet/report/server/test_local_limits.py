@@ -1,4 +1,4 @@
-"""What the local API puts up with: many watches, silent connections, bad requests."""
+"""Limits of the local API: many watches, silent connections, bad requests."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Log files on the disk: finding, refusing, reading from the end, rotation."""
+"""Log files on disk: finding, rejecting, reading from the end, rotation."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def logs(tmp_path: Path) -> LogDirectory:
 
 
 def texts(file: LogFile) -> list[str]:
-    """All records from the position on."""
+    """Return the texts of all records from the position on."""
     found = []
     while records := file.read():
         found += [record.content.decode() for record in records]

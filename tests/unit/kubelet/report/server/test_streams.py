@@ -22,7 +22,7 @@ Connection = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 @asynccontextmanager
 async def websocket_backend(world: World) -> AsyncIterator[list[web.Request]]:
-    """A streaming server that sends back what it gets, channel by channel, until it is told to end."""
+    """A streaming server that echoes each channel until it is told to end."""
     requests: list[web.Request] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -52,7 +52,7 @@ async def websocket_backend(world: World) -> AsyncIterator[list[web.Request]]:
 
 @asynccontextmanager
 async def raw_backend(world: World, talk: Connection) -> AsyncIterator[None]:
-    """A streaming server that does what the test says on the bare connection."""
+    """A streaming server whose connection the test scripts."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -138,12 +138,12 @@ async def test_any_protocol_passes_and_secrets_do_not(world: World) -> None:
     (head,) = heads
     assert head.startswith(b"POST /exec/TOKEN HTTP/1.1\r\nHost: 127.0.0.1:")
     assert b"Upgrade: SPDY/3.1\r\n" in head
-    # Old runtimes know no lists in one line.
+    # Old runtimes do not parse lists in one header line.
     assert b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\nX-Stream-Protocol-Version: v3.channel.k8s.io\r\n" in head
     assert b"secret" not in head
 
 
-async def test_the_end_of_the_output_arrives_before_the_end(world: World) -> None:
+async def test_output_is_complete_before_the_session_ends(world: World) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + b"x" * 3_000_000)
@@ -152,7 +152,7 @@ async def test_the_end_of_the_output_arrives_before_the_end(world: World) -> Non
     async with raw_backend(world, talk), serving(world):
         reader, writer = await raw_client(world)
         await reader.readuntil(b"\r\n\r\n")
-        await settle()  # the runtime has sent all that anyone takes
+        await settle()  # the runtime has sent as much as the client reads
         assert len(await reader.read(-1)) == 3_000_000
         writer.close()
         await writer.wait_closed()
@@ -251,7 +251,7 @@ async def test_port_forward(world: World) -> None:
 
 
 @pytest.mark.parametrize("ports", ["0", "x", "65536", "1,", ",".join(["1"] * 65)])
-async def test_ports_that_are_none(world: World, ports: str) -> None:
+async def test_invalid_ports_are_rejected(world: World, ports: str) -> None:
     path = f"/api/v1/namespaces/ns/pods/web/portforward?ports={ports}"
     async with serving(world) as served, served.get(path) as response:
         assert response.status == 400

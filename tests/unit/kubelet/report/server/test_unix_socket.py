@@ -1,4 +1,4 @@
-"""The socket of the local API: private, alone, and cleared away."""
+"""The socket of the local API: private, exclusive, removed at the end."""
 
 import socket
 import stat

@@ -1,4 +1,4 @@
-"""A local API server on a socket in a temporary directory, with everything behind it within the test's reach."""
+"""A local API server on a socket in a temporary directory, with fakes for everything that it uses."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ def ended(code: int = 0, *, phase: str = "Running") -> core.PodStatus:
 
 
 class FakeNode:
-    """What other stages would tell."""
+    """The state of other stages."""
 
     def __init__(self, timelines: PodTimelines) -> None:
         self.timelines = timelines
@@ -88,7 +88,7 @@ class FakeNode:
 
 @dataclass(slots=True)
 class FakeStreams:
-    """Gives URLs of a streaming server that the test runs."""
+    """Returns URLs of a streaming server that the test runs."""
 
     url: str = "http://127.0.0.1:1/none"
     asked: list[tuple[str, str, StreamOptions]] = field(default_factory=list)
@@ -144,13 +144,13 @@ class World:
 
 
 def open_files() -> int:
-    """How many descriptors this process has."""
+    """Return the number of open descriptors of this process."""
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 @dataclass(slots=True)
 class Served:
-    """A world that is served, and a client of it."""
+    """A running server, and a client of it."""
 
     world: World
     client: aiohttp.ClientSession

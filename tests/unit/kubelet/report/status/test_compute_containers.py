@@ -1,4 +1,4 @@
-"""Container statuses: states, reasons, counts, readiness, and what happens when the runtime forgets."""
+"""Container statuses: states, reasons, counts, readiness, and containers that the runtime has lost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as dc_replace
@@ -68,7 +68,7 @@ def waiting(reason: str, target: str = "app") -> Mapping[str, Failure]:
 
 
 def brief(status: core.ContainerStatus) -> str:
-    """State, exit code and reason in one word."""
+    """Return state, exit code and reason in one word."""
     return _brief(status.state)
 
 

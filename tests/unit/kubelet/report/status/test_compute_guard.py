@@ -1,4 +1,4 @@
-"""What may follow on a status, and what the last one looks like."""
+"""Which status may follow on another, and the final status."""
 
 from collections.abc import Sequence
 

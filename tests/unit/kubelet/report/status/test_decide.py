@@ -291,7 +291,7 @@ def test_pods_ended_for_the_nodes_sake_are_disruption_targets(reason: str, messa
 
 
 def test_a_sidecar_that_restarts_all_does_not_fail_the_pod_meanwhile() -> None:
-    """All of it is removed in one step: the next look finds no container at all."""
+    """All containers are removed in one step: the next status computation finds none."""
     codes = core.ContainerRestartRuleOnExitCodes(operator="In", values=(42,))
     rule = core.ContainerRestartRule(action="RestartAllContainers", exit_codes=codes)
     cause = container("cause", restart_policy="Always", restart_policy_rules=(rule,))

@@ -1,4 +1,4 @@
-"""Which new of a pod wait for more, and which go to the API server at once."""
+"""Which statuses of a pod are held back, and which are sent at once."""
 
 import pytest
 from hypothesis import given
@@ -96,7 +96,7 @@ def test_outcomes_are_sent_at_once(known: core.PodStatus, new: core.PodStatus) -
 
 
 def test_status_of_a_failing_pod_is_sent_at_once() -> None:
-    """A reason that is known and stays is no progress."""
+    """A known reason that persists is not progress."""
     failing = replace(STARTING, container_statuses=(waiting("ErrImagePull"),))
     assert hold_seconds(failing, replace(failing, pod_ip="10.1.0.1"), deleted=False) == 0
 

@@ -1,4 +1,4 @@
-"""What the API server says of a pod counts where the agent itself has said nothing yet."""
+"""The API server's status counts where the agent itself has not reported yet."""
 
 from msgspec.structs import replace
 

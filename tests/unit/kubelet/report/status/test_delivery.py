@@ -1,4 +1,4 @@
-"""When statuses go to the API server: progress waits a moment for its outcome. In virtual time."""
+"""When statuses are sent to the API server: progress is held back for a moment. In virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ UID = ref_of(POD).uid
 
 
 class Server(ApiClient):
-    """Takes every patch, and notes when it came."""
+    """Accepts every patch and records its time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(ClusterConfig("http://localhost"), clock)

@@ -1,4 +1,4 @@
-"""The status manager: keeping, telling, forgetting."""
+"""The status manager: keeping, notifying, forgetting."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a worker hands in."""
+    """What a worker reports."""
 
     runtime: PodRuntimeStatus
     probes: Mapping[ContainerID, ContainerProbes] = field(default_factory=dict)

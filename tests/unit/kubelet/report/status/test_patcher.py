@@ -1,4 +1,4 @@
-"""Statuses on their way to the API server."""
+"""Delivery of statuses to the API server."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ RUNNING = core.PodStatus(
 
 @dataclass
 class Known:
-    """What the agent last saw of the API server's pods."""
+    """The API server's pods as the agent last saw them."""
 
     pods: dict[PodUID, core.Pod] = field(default_factory=dict)
 
@@ -187,7 +187,7 @@ async def test_a_status_overwritten_by_others_is_sent_again(rig: Rig) -> None:
     rig.see()
     await until(lambda: rig.there()["phase"] == "Running")
     assert rig.patches == 2
-    # At once again it is left alone: two who disagree must not flood the API server.
+    # A second overwrite is left alone for a while: two writers that disagree must not flood the API server.
     await settle()
     rig.see()
     rig.api.change("pods", "web", "ns", status={**rig.there(), "phase": "Failed"})

@@ -1,4 +1,4 @@
-"""The proxy between clients and streaming servers of several kinds."""
+"""The stream proxy between clients and streaming servers of several kinds."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Backend:
-    """A runtime's streaming server. ``v5``: how it takes a WebSocket with that protocol."""
+    """A runtime's streaming server. ``v5``: how it handles a WebSocket with that protocol."""
 
     v5: Handler
     spdy: Callable[[dict[str, SpdyStream]], Awaitable[None]] | None = None
@@ -66,12 +66,12 @@ class Backend:
 
 
 async def refusing(_: web.Request) -> web.StreamResponse:
-    """As servers that know none of the client's protocols."""
+    """Behave like a server that knows none of the client's protocols."""
     raise web.HTTPForbidden(text="unsupported protocol")
 
 
 async def choosing_v4(request: web.Request) -> web.StreamResponse:
-    """As servers that do not look at the client's protocols."""
+    """Behave like a server that ignores the client's protocols."""
     socket = web.WebSocketResponse()
     socket.headers["Sec-WebSocket-Protocol"] = "v4.channel.k8s.io"
     await socket.prepare(request)
@@ -116,7 +116,7 @@ async def _serving(handler: Handler, tls: ssl.SSLContext | None = None) -> Async
 
 @dataclass
 class Front:
-    """The agent's server."""
+    """The agent's server in front of the proxy."""
 
     session: aiohttp.ClientSession
     base: str
@@ -227,7 +227,7 @@ async def test_runtime_connection_is_closed_when_the_client_disconnects() -> Non
 
 
 async def _deaf_v5(request: web.Request) -> web.StreamResponse:
-    """A runtime whose command does not read."""
+    """Behave like a runtime whose command does not read."""
     socket = web.WebSocketResponse(protocols=(V5,))
     await socket.prepare(request)
     assert request.transport is not None
