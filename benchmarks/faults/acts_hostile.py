@@ -12,7 +12,7 @@ from benchmarks.faults.judge import Wanted
 from benchmarks.faults.node import Node
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.spdy import SpdyConnection, StreamLink
-from pykubelet.base.upgrade import ask, asking
+from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.testing.agent import AgentProcess, wait_for
 
 _READY_SECONDS = 120.0
@@ -186,8 +186,8 @@ async def _vanish(agent: AgentProcess, path: str) -> None:
     async with asyncio.timeout(_SESSION_SECONDS):
         reader, writer = await asyncio.open_unix_connection(str(agent.socket))
         headers = [("Host", "localhost"), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
-        answer = await ask(
-            reader, writer, asking("POST", path, [*headers, ("X-Stream-Protocol-Version", "v4.channel.k8s.io")])
+        answer = await request_upgrade(
+            reader, writer, request_head("POST", path, [*headers, ("X-Stream-Protocol-Version", "v4.channel.k8s.io")])
         )
         if answer.status != 101:
             writer.close()

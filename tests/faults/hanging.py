@@ -9,11 +9,11 @@ from pykubelet.testing.agent import environment
 
 SCRIPT = """
 import asyncio, importlib, sys, time
-from pykubelet.base import ending
+from pykubelet.base import shutdown
 from pykubelet.cli.app import main
 
 stage, way = sys.argv[1:3]
-ending.Ending.__init__.__defaults__ = (1.5,)
+shutdown.Shutdown.__init__.__defaults__ = (1.5,)
 
 async def hangs(*args):
     print("reached", flush=True)

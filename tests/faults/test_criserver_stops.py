@@ -66,7 +66,7 @@ def test_criserver_signalled_while_a_stage_does_not_end_is_ended_by_force(
 
 
 def test_criserver_whose_part_fails_while_another_hangs_is_ended_by_force(server: PrivateCriServer) -> None:
-    stage = "pykubelet.criserver.main:keep_small"
+    stage = "pykubelet.criserver.main:trim_periodically"
     script = FAILING + SCRIPT
     with started(["-c", script, stage, "refuses", "criserver", "--config", str(server.config)]) as process:
         output, _ = process.communicate(timeout=40 * PATIENCE)

@@ -11,7 +11,7 @@ import pytest
 
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
-from pykubelet.base.upgrade import ask, asking
+from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
@@ -60,7 +60,9 @@ async def _upgrade(agent: AgentProcess, path: str) -> tuple[asyncio.StreamReader
     protocol = "portforward.k8s.io" if path == _FORWARD else "v4.channel.k8s.io"
     reader, writer = await asyncio.open_unix_connection(str(agent.socket))
     headers = [("Host", "localhost"), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
-    answer = await ask(reader, writer, asking("POST", path, [*headers, ("X-Stream-Protocol-Version", protocol)]))
+    answer = await request_upgrade(
+        reader, writer, request_head("POST", path, [*headers, ("X-Stream-Protocol-Version", protocol)])
+    )
     assert answer.status == 101, answer.text
     return reader, writer
 

@@ -112,7 +112,7 @@ async def _run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], lis
                 await until(lambda: not server._serving, 10)
                 assert peak() < PEAK
             assert broken == []
-            assert server._shares.taken == 0
+            assert server._sessions.taken == 0
             async with session.ws_connect(server.url(Forward("s", None, (ports.echo,))), protocols=(_V4,)) as client:
                 await client.send_bytes(b"\0still there?")
                 said = b""

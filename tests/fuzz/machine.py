@@ -23,7 +23,7 @@ from pykubelet.criserver.netns import Kind, NamespaceSpec
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
-from pykubelet.criserver.stats.ports import LayerUsage
+from pykubelet.criserver.stats.interfaces import LayerUsage
 from pykubelet.criserver.types import ContainerID, ProcessRef, ProtectedIds, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.procfs import Stat

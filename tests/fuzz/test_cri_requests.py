@@ -25,8 +25,8 @@ from tests.fuzz.criserver import Stage, staged
 from tests.fuzz.machine import IMAGE
 from tests.fuzz.nonsense import Nonsense
 from tests.fuzz.simulation import SimulatedLoop
-from tests.unit.criserver.images.rooms import open_rooms
 from tests.unit.criserver.images.served import NoContainers
+from tests.unit.criserver.images.stores import open_stores
 
 _EXAMPLES = int(os.environ.get("PYKUBELET_FUZZ_EXAMPLES", "10"))
 _CALLS = 6
@@ -135,7 +135,7 @@ async def _ask(stage: Stage, directory: Path) -> None:
 def test_any_request_about_images_is_answered_or_refused(seed: int) -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as directory, asyncio.Runner() as runner:
-        rooms = open_rooms(Path(directory) / "rooms")
+        rooms = open_stores(Path(directory) / "rooms")
         stage = Stage(SimulatedLoop(chance), Path(directory))
         ImageCalls(rooms.images, NoContainers()).register(cast(Calls, stage))
         nonsense = Nonsense(chance, Path(directory), ())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.spdy import Encoder
 from pykubelet.base.spdy.frames import Data, Frame, Ping, RstStream, SynStream
-from pykubelet.base.upgrade import asking
+from pykubelet.base.upgrade import request_head
 from tests.fuzz.hostile_streams import EXAMPLES, Ports, run_attack
 from tests.unit.base.spdy.frames import FRAMES
 
@@ -99,7 +99,7 @@ class Script:
 
 def _head(protocol: str, host: str, path: str) -> bytes:
     headers = [("Host", host), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
-    return asking("POST", path, [*headers, ("X-Stream-Protocol-Version", protocol)])
+    return request_head("POST", path, [*headers, ("X-Stream-Protocol-Version", protocol)])
 
 
 _RAPID_RESET = [Burst([Open("error", "closed", 0, 8000, False), Reset(0)], 1000)]

@@ -75,7 +75,7 @@ _PROC_READERS = {
     "linux/procfs.py": "the one place",
     "linux/mountinfo.py": "the mount table, which is read as bytes",
     "linux/memory.py": "the table of our own mappings",
-    "linux/cgroups/moves.py": "its own cgroups, as bytes",
+    "linux/cgroups/migration.py": "its own cgroups, as bytes",
     "linux/system.py": "facts of the machine, below a root that tests choose",
 }
 

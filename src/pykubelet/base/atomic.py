@@ -34,7 +34,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *
         _sync_directory(target.parent)
 
 
-def remove_remains(directory: str | os.PathLike[str]) -> None:
+def remove_temporary_files(directory: str | os.PathLike[str]) -> None:
     """Remove what writers that were killed have left in a directory. Nobody may be writing there. Blocks."""
     for path in Path(directory).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):

@@ -96,7 +96,7 @@ async def call_stoppable(
     return await _ended(_Job(owner, partial(function, stop.is_set), deadline, PER_OWNER), stop.set)
 
 
-def young() -> int:
+def short_calls() -> int:
     """Calls of this event loop that run for a moment only, as most do; one that takes longer does not count."""
     return _lanes().young
 

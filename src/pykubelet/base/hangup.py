@@ -43,7 +43,7 @@ def keep_alive(connection: Connection) -> None:
             found.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def break_off(writer: asyncio.StreamWriter) -> None:
+def abort_connection(writer: asyncio.StreamWriter) -> None:
     """Close at once, so that the other side hears of it even if it has not read what was sent before."""
     found = writer.get_extra_info("socket")
     if found is not None and found.family in (socket.AF_INET, socket.AF_INET6) and found.fileno() >= 0:
@@ -62,7 +62,7 @@ def hung_up(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-async def until_stuck(taken: Callable[[], int], gone: Callable[[], bool]) -> None:
+async def wait_until_stuck(taken: Callable[[], int], gone: Callable[[], bool]) -> None:
     """Return when the other side has gone, and what was taken of its data has not become more for a while."""
     before = -1
     while before != (now := taken()) or not gone():

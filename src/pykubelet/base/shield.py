@@ -24,7 +24,7 @@ async def shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return task.result()
 
 
-async def seen_through(future: "asyncio.Future[Any]") -> None:
+async def wait_shielded(future: "asyncio.Future[Any]") -> None:
     """Wait until it is done, with a result or an error; a cancellation is passed on only after that."""
     cancelled: asyncio.CancelledError | None = None
     while not future.done():

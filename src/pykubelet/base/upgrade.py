@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.hangup import break_off, keep_alive
+from pykubelet.base.hangup import abort_connection, keep_alive
 from pykubelet.base.units import KIB, Seconds
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SWITCHED: Final = 101
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UpgradeResponse:
     """What a server says to a request to upgrade."""
 
     status: int
@@ -77,25 +77,27 @@ async def closing(writer: asyncio.StreamWriter, within: Seconds) -> AsyncIterato
         async with asyncio.timeout(within):
             await writer.wait_closed()
     except (OSError, TimeoutError):
-        break_off(writer)
+        abort_connection(writer)
     except BaseException:
-        break_off(writer)
+        abort_connection(writer)
         raise
 
 
-def switching(headers: Iterable[tuple[str, str]]) -> bytes:
+def switching_response(headers: Iterable[tuple[str, str]]) -> bytes:
     """The head of an answer that switches protocols."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{lines}\r\n".encode("latin-1")
 
 
-def asking(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
     """The head of a request to upgrade. Values of headers may be a client's, as aiohttp gives them: any bytes."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("utf-8", "surrogateescape")
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> Answer:
+async def request_upgrade(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> UpgradeResponse:
     """Send a request's head and read the answer's. Nothing is read beyond it when it is 101, the beginning of the body
     otherwise. Transient: it is no answer, or none came in time."""
     try:
@@ -106,7 +108,7 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reques
             if answer.status == SWITCHED:
                 return answer
             body = await _body(reader, answer.headers)
-            return Answer(answer.status, answer.reason, answer.headers, answer.head, body)
+            return UpgradeResponse(answer.status, answer.reason, answer.headers, answer.head, body)
     except (OSError, TimeoutError, EOFError) as error:
         raise Transient(f"no answer to the request to upgrade: {str(error) or 'it took too long'}") from error
     except (ValueError, asyncio.LimitOverrunError) as error:
@@ -122,7 +124,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
     return head
 
 
-def _parse(head: bytes) -> Answer:
+def _parse(head: bytes) -> UpgradeResponse:
     lines = head.decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
     status, _, reason = rest.partition(" ")
@@ -132,7 +134,7 @@ def _parse(head: bytes) -> Answer:
     for line in lines[1:]:
         name, _, value = line.partition(":")
         headers.setdefault(name.strip().lower(), value.strip())
-    return Answer(int(status), reason, headers, head)
+    return UpgradeResponse(int(status), reason, headers, head)
 
 
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from pykubelet.base.ending import Ending
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
 from pykubelet.base.loop import run_daemon
+from pykubelet.base.shutdown import Shutdown
 from pykubelet.base.signals import ignore_here_only
 from pykubelet.criserver.config import Settings, load_settings
 
@@ -43,9 +43,9 @@ async def _run(settings: Settings, kept: bool) -> None:
     from pykubelet.criserver.main import run_criserver
 
     ignore_here_only()  # otherwise containers would inherit the ignored signals
-    ending = Ending(lambda: server.cancel())
-    server = asyncio.create_task(run_criserver(settings, ending.begin, kept), name="criserver")
-    ending.on_signals()
+    shutdown = Shutdown(lambda: server.cancel())
+    server = asyncio.create_task(run_criserver(settings, shutdown.begin, kept), name="criserver")
+    shutdown.on_signals()
     try:
         await server
     except asyncio.CancelledError:
@@ -59,4 +59,4 @@ async def _run(settings: Settings, kept: bool) -> None:
             error = error.exceptions[0]
         raise error from group
     finally:
-        ending.begin()  # a thread may still keep the process alive
+        shutdown.begin()  # a thread may still keep the process alive

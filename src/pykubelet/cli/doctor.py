@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.own_files import DamagedFile
+from pykubelet.base.state_files import DamagedFile
 from pykubelet.cli.endpoint import other_runtimes
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.criserver.config.settings import DEFAULT_RUN

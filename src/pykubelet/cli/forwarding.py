@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
-from pykubelet.base.upgrade import SWITCHED, Answer, ask, asking, closing
+from pykubelet.base.upgrade import SWITCHED, UpgradeResponse, closing, request_head, request_upgrade
 
 _READ_BYTES = 32768
 _HEADERS = (
@@ -43,7 +43,7 @@ async def forward(wanted: Forwarding, say: Callable[[str], None]) -> None:
         raise Transient(f"no agent responds at {wanted.socket} ({error.strerror})") from error
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(closing(writer, within=1.0))
-        answer = await ask(reader, writer, asking("POST", wanted.path, _HEADERS))
+        answer = await request_upgrade(reader, writer, request_head("POST", wanted.path, _HEADERS))
         if answer.status != SWITCHED:
             raise Permanent(f"the agent rejected the request: {_message(answer)}")
         connection = await stack.enter_async_context(SpdyConnection.over(StreamLink(reader, writer)))
@@ -136,7 +136,7 @@ async def _to_pod(reader: asyncio.StreamReader, data: SpdyStream) -> None:
         data.finish()
 
 
-def _message(answer: Answer) -> str:
+def _message(answer: UpgradeResponse) -> str:
     with suppress(ValueError, KeyError, TypeError):
         return str(json.loads(answer.body)["message"])
     return answer.text

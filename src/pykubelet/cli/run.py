@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base import blocking
-from pykubelet.base.ending import Ending
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
+from pykubelet.base.shutdown import Shutdown
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import embedded_server, supervised
 from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
@@ -188,9 +188,9 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorCon
 
 
 async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
-    ending = Ending(lambda: agent.cancel())
-    agent = asyncio.create_task(_agent(settings, server, ending.begin), name="kubelet")
-    ending.on_signals()
+    shutdown = Shutdown(lambda: agent.cancel())
+    agent = asyncio.create_task(_agent(settings, server, shutdown.begin), name="kubelet")
+    shutdown.on_signals()
     try:
         await agent
     except asyncio.CancelledError:
@@ -201,7 +201,7 @@ async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
             raise
         raise _first(known) from group
     finally:
-        ending.begin()  # a thread may still keep the process alive
+        shutdown.begin()  # a thread may still keep the process alive
 
 
 async def _agent(settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None]) -> None:

@@ -171,7 +171,7 @@ def _network(settings: Settings, marks: Marks) -> Network:
 
 def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
     found: dict[str, OciRuntime] = {}
-    cgroup_migrations = cgroups.Moves(cgroups.detect())
+    cgroup_migrations = cgroups.MigrationWarmUp(cgroups.detect())
     for name, handler in settings.handlers.items():
         root = settings.runtime_root(name)
         make_directory(root)

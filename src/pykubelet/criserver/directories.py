@@ -5,7 +5,7 @@ import logging
 import os
 from pathlib import Path
 
-from pykubelet.base import own_files
+from pykubelet.base import state_files
 from pykubelet.base.errors import Conflict, Permanent
 
 _log = logging.getLogger(__name__)
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 def set_aside(path: Path, directory: Path | None = None) -> Path:
     """Rename an unexpected file so that nothing is lost; return the path, beside it or in ``directory``. Blocking."""
-    aside = own_files.set_aside(path, directory)
+    aside = state_files.set_aside(path, directory)
     _log.error(
         "unexpected file in the place of a file or directory: set aside",
         extra={"path": str(path), "kept_as": str(aside)},

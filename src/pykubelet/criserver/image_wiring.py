@@ -21,15 +21,15 @@ from pykubelet.criserver.container.interfaces import ImageFacts
 from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
 from pykubelet.criserver.images.index import quarantine_of, quarantined_names
+from pykubelet.criserver.images.interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
-from pykubelet.criserver.images.ports import Registry
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
 from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.server.images import ImageCalls
 from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.spec import ImageDefaults
-from pykubelet.criserver.stats.ports import LayerUsage
+from pykubelet.criserver.stats.interfaces import LayerUsage
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.types import ContainerID, ProtectedIds, UserNamespace
 from pykubelet.linux.system import architecture

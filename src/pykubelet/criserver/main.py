@@ -38,8 +38,8 @@ from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.supervisor import note_of, write_note
 from pykubelet.linux import cgroups, memory, system
-from pykubelet.linux.cgroups.account import Accountant
-from pykubelet.linux.upkeep import keep_small
+from pykubelet.linux.cgroups.counters import CgroupCounterReader
+from pykubelet.linux.memory_trim import trim_periodically
 
 _log = logging.getLogger(__name__)
 _REPAIRS: Seconds = 3.0
@@ -145,7 +145,7 @@ class Server:
         images = self._context.images
         server = CriServer(self._context.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
         tasks.create_task(server.run(), name="cri-server")
-        tasks.create_task(keep_small(self._context.clock), name="upkeep")
+        tasks.create_task(trim_periodically(self._context.clock), name="upkeep")
         followers = {
             "network": self._machine.network.run,
             "network-retries": self._pods.sandbox_recovery.retry_network,
@@ -159,8 +159,8 @@ class Server:
         """Build the groups of calls of RuntimeService."""
         context, machine, pods = self._context, self._machine, self._pods
         stats = StatsCollector(machine.cgroups, context.images.usage, context.clock)
-        accountant = Accountant(cgroups.detect())
-        inspector = Inspector(machine.cgroups, accountant, context.images.usage, context.clock)
+        counter_reader = CgroupCounterReader(cgroups.detect())
+        inspector = Inspector(machine.cgroups, counter_reader, context.images.usage, context.clock)
         return (
             RuntimeCalls(
                 context.settings, machine.network.problem, machine.runtimes, machine.host, context.repairs.unfinished

@@ -48,7 +48,7 @@ from pykubelet.kubelet.types.resize import ResizeState
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.linux import cgroups, memory, system
-from pykubelet.linux.upkeep import keep_small
+from pykubelet.linux.memory_trim import trim_periodically
 
 _log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class Kubelet:
             "pressure": self.pressure.run(),
             "image-gc": self.actuators.image_gc.run(),
             "log-rotation": self.actuators.logs.run(),
-            "upkeep": keep_small(self.clock),
+            "upkeep": trim_periodically(self.clock),
             **self.kubelet_api.parts(),
         }
         if self.cluster is not None:

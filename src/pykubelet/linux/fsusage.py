@@ -71,7 +71,7 @@ def tree_usage_in_steps(path: str) -> Generator[None, bool | None, TreeUsage]:
     lead the count elsewhere. A step that is sent True is the last. Raises NotFound when the path is gone.
     """
     try:
-        walk = begin_count(path)
+        walk = start_walk(path)
     except NotADirectoryError:
         entry = os.lstat(path)
         return TreeUsage(Bytes(entry.st_blocks * _BLOCK), 1)
@@ -80,10 +80,10 @@ def tree_usage_in_steps(path: str) -> Generator[None, bool | None, TreeUsage]:
             if (yield):
                 walk.complete = False
                 break
-    return counted(walk)
+    return usage_of_walk(walk)
 
 
-def begin_count(path: str) -> TreeWalk:
+def start_walk(path: str) -> TreeWalk:
     """A count of a directory tree, to be carried on by its ``steps``. NotFound; NotADirectoryError for another file."""
     try:
         root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -94,6 +94,6 @@ def begin_count(path: str) -> TreeWalk:
     return TreeWalk(root)
 
 
-def counted(walk: TreeWalk, *, complete: bool = True) -> TreeUsage:
+def usage_of_walk(walk: TreeWalk, *, complete: bool = True) -> TreeUsage:
     """What a walk has counted until now."""
     return TreeUsage(Bytes(walk.blocks * _BLOCK), walk.inodes, walk.complete and complete)

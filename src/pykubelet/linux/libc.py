@@ -24,7 +24,7 @@ def syscall(number: int, *args: int | bytes | None) -> int:
     return call("syscall", number, *args)
 
 
-def call_if_there(function: str, *args: int) -> int | None:
+def call_if_present(function: str, *args: int) -> int | None:
     """The plain result of a function that not every C library has; None where it is missing."""
     found = getattr(_libc(), function, None)
     return None if found is None else int(found(*map(_argument, args)))

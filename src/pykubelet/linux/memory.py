@@ -18,15 +18,15 @@ _MAPS = Path("/proc/self/maps")
 
 def limit_arenas() -> bool:
     """Use two heaps for all threads instead of one each; call it before threads start. False: not glibc."""
-    return libc.call_if_there("mallopt", _M_ARENA_MAX, _ARENAS) == 1
+    return libc.call_if_present("mallopt", _M_ARENA_MAX, _ARENAS) == 1
 
 
 def trim() -> bool:
     """Give free heap pages back to the kernel; takes about a millisecond. False: nothing was, or not glibc."""
-    return libc.call_if_there("malloc_trim", 0) == 1
+    return libc.call_if_present("malloc_trim", 0) == 1
 
 
-def forget_code() -> int:
+def drop_code_pages() -> int:
     """Unmap pages of program code, so that only what is run from now on counts; the bytes of the mappings.
 
     Nothing is lost or read again: code is never written to, and its pages stay in the kernel's cache. What is still

@@ -85,7 +85,7 @@ class VirtualClock:
             # CPython keeps runnable callbacks in `_ready`; if it is empty now, no other callback is ready.
             idle = 0 if ready else idle + 1
             if idle >= _IDLE_ROUNDS:
-                if not blocking.young():
+                if not blocking.short_calls():
                     return
                 await asyncio.sleep(_THREAD_SECONDS)
         raise RuntimeError(f"the event loop is still busy after {_MAX_ROUNDS} rounds; a task is spinning")

@@ -52,7 +52,7 @@ async def settle(seconds: Seconds = 0.1) -> None:
     end = loop.time() + seconds
     found_idle = False
     while loop.time() < end + _LONGEST * PATIENCE:
-        if not await _idle(loop) or blocking.young():
+        if not await _idle(loop) or blocking.short_calls():
             found_idle = False
             await asyncio.sleep(_POLL)
         elif (due := _next_timer(loop)) is not None and due <= end:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.atomic import remove_temporary_files, write_atomic
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -55,7 +55,7 @@ def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     for name in (".state.json.0123456789ab.tmp", "state.json", ".hidden", ".other.tmp", "x.0123456789ab.tmp"):
         (tmp_path / name).touch()
-    remove_remains(tmp_path)
+    remove_temporary_files(tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"state.json", ".hidden", ".other.tmp", "x.0123456789ab.tmp"}
-    remove_remains(tmp_path / "missing")
+    remove_temporary_files(tmp_path / "missing")

@@ -88,7 +88,7 @@ async def test_call_past_its_deadline_is_given_up_told_and_counted(
 
 async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
     task = asyncio.create_task(blocking.call("pod/a", release.wait))
-    await until(blocking.young)
+    await until(blocking.short_calls)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -96,7 +96,7 @@ async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
 
 async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release: threading.Event) -> None:
     task = asyncio.create_task(blocking.call_to_end("pod/a", release.wait))
-    await until(blocking.young)
+    await until(blocking.short_calls)
     for _ in range(3):
         task.cancel()
         await settle()
@@ -108,7 +108,7 @@ async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release:
 
 async def test_cancellation_of_a_call_to_its_end_is_passed_on_at_the_deadline(release: threading.Event) -> None:
     task = asyncio.create_task(blocking.call_to_end("pod/a", release.wait, deadline=0.2))
-    await until(blocking.young)
+    await until(blocking.short_calls)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(5):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykubelet.base.hangup import break_off, hung_up, keep_alive, until_stuck
+from pykubelet.base.hangup import abort_connection, hung_up, keep_alive, wait_until_stuck
 from pykubelet.testing.wait import settle
 
 
@@ -57,7 +57,7 @@ async def test_who_is_gone_stays_while_something_is_taken(monkeypatch: pytest.Mo
         return taken[-1]
 
     async with asyncio.timeout(10):
-        await until_stuck(take, lambda: True)
+        await wait_until_stuck(take, lambda: True)
     assert taken == [0, 1, 2, 3, 4, 4]
 
 
@@ -65,7 +65,7 @@ async def test_who_is_there_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("pykubelet.base.hangup.STUCK", 0.001)
     answers = iter([False] * 5)
     async with asyncio.timeout(10):
-        await until_stuck(lambda: 7, lambda: next(answers, True))
+        await wait_until_stuck(lambda: 7, lambda: next(answers, True))
     assert next(answers, None) is None
 
 
@@ -75,7 +75,7 @@ async def test_an_end_that_does_not_wait_behind_data() -> None:
         theirs, _ = listener.accept()
         with theirs:
             writer.write(b"x" * 20_000_000)
-            break_off(writer)
+            abort_connection(writer)
             await settle()
             with pytest.raises(ConnectionResetError):
                 while theirs.recv(1_000_000):

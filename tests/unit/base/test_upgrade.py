@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.upgrade import Answer, ask, asking, switching
+from pykubelet.base.upgrade import UpgradeResponse, request_head, request_upgrade, switching_response
 
-REQUEST = asking("GET", "/x?y=1", [("Host", "h"), ("Upgrade", "SPDY/3.1")])
+REQUEST = request_head("GET", "/x?y=1", [("Host", "h"), ("Upgrade", "SPDY/3.1")])
 
 
 @asynccontextmanager
@@ -29,15 +29,15 @@ async def _answering(data: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, a
         await asyncio.sleep(0)
 
 
-async def _ask(data: bytes) -> Answer:
+async def _ask(data: bytes) -> UpgradeResponse:
     async with _answering(data) as (reader, writer, _):
-        return await ask(reader, writer, REQUEST)
+        return await request_upgrade(reader, writer, REQUEST)
 
 
 async def test_an_upgrade_reads_nothing_of_what_follows() -> None:
-    head = switching([("Upgrade", "SPDY/3.1"), ("X-Y", "1"), ("X-Y", "2")])
+    head = switching_response([("Upgrade", "SPDY/3.1"), ("X-Y", "1"), ("X-Y", "2")])
     async with _answering(head + b"frames") as (reader, writer, theirs):
-        answer = await ask(reader, writer, REQUEST)
+        answer = await request_upgrade(reader, writer, REQUEST)
         assert await reader.read(-1) == b"frames"
         assert theirs.recv(1000) == b"GET /x?y=1 HTTP/1.1\r\nHost: h\r\nUpgrade: SPDY/3.1\r\n\r\n"
     assert (answer.status, answer.reason, answer.head) == (101, "Switching Protocols", head)
@@ -87,5 +87,5 @@ def test_rubbish_is_an_answer_or_an_error(data: bytes) -> None:
 
 def test_headers_with_any_bytes_are_passed_on_as_they_came() -> None:
     came = b"caf\xc3\xa9 \xe2\x82\xac \xff"
-    head = asking("POST", "/exec/token", [("X-Stray", came.decode("utf-8", "surrogateescape"))])
+    head = request_head("POST", "/exec/token", [("X-Stray", came.decode("utf-8", "surrogateescape"))])
     assert head == b"POST /exec/token HTTP/1.1\r\nX-Stray: " + came + b"\r\n\r\n"

@@ -28,8 +28,8 @@ from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.testing.ociimage import ImageSpec, pack
 from pykubelet.testing.wait import until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
-from tests.unit.criserver.images.rooms import Rooms, open_rooms
 from tests.unit.criserver.images.served import serve
+from tests.unit.criserver.images.stores import Stores, open_stores
 from tests.unit.criserver.images.world import World
 
 NAME = "localhost/demo/busybox:1"
@@ -38,7 +38,7 @@ NAME = "localhost/demo/busybox:1"
 class Commands:
     """The command line, and the server behind its socket."""
 
-    def __init__(self, socket: str, rooms: Rooms) -> None:
+    def __init__(self, socket: str, rooms: Stores) -> None:
         self.socket = socket
         self.rooms = rooms
 
@@ -58,7 +58,7 @@ class Commands:
 
 @pytest.fixture
 async def commands(tmp_path: Path) -> AsyncIterator[Commands]:
-    rooms = open_rooms(tmp_path / "root", World(tmp_path / "world").registry)
+    rooms = open_stores(tmp_path / "root", World(tmp_path / "world").registry)
     async with serve(rooms.images, tmp_path) as socket:
         yield Commands(socket, rooms)
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError, Transient
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
-from pykubelet.base.upgrade import switching
+from pykubelet.base.upgrade import switching_response
 from pykubelet.cli.app import cli
 from pykubelet.cli.forwarding import Forwarding, forward
 from pykubelet.cli.port_forward import parse_ports
@@ -63,7 +63,7 @@ class Agent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.head = await reader.readuntil(b"\r\n\r\n")
-        writer.write(switching([("Upgrade", "SPDY/3.1")]))
+        writer.write(switching_response([("Upgrade", "SPDY/3.1")]))
         async with asyncio.TaskGroup() as group:
             errors: dict[str, SpdyStream] = {}
 

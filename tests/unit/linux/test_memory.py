@@ -27,7 +27,7 @@ def _resident_file_pages() -> int:
 
 def test_code_is_forgotten_and_comes_back() -> None:
     before = _resident_file_pages()
-    assert memory.forget_code() > 1 << 20
+    assert memory.drop_code_pages() > 1 << 20
     assert _resident_file_pages() < before
     assert ctypes.CDLL(None).getpid() > 0
     assert sorted("code") == ["c", "d", "e", "o"]

@@ -15,7 +15,7 @@ from pykubelet.apiclient.certificates.request import belongs_together, check_key
 from pykubelet.apiclient.certificates.types import CertificatePair, Validity
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.base.own_files import make_place, read_own
+from pykubelet.base.state_files import clear_path, read_state_file
 from pykubelet.base.units import Seconds
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class CertificateStore:
     def validity(self) -> Validity | None:
         """Return the validity of the pair in force; None if there is no usable one."""
         try:
-            return read_own(self.current, _MAX_FILE, _pair_validity)
+            return read_state_file(self.current, _MAX_FILE, _pair_validity)
         except FileNotFoundError:
             return None
         except (OSError, Invalid) as error:
@@ -52,7 +52,7 @@ class CertificateStore:
         """Return the key of the pending request, stored so that a restarted agent continues the same request."""
         path = self._pending
         try:
-            return read_own(path, _MAX_FILE, _checked_key)
+            return read_state_file(path, _MAX_FILE, _checked_key)
         except FileNotFoundError:
             pass
         except (OSError, Invalid) as error:
@@ -78,7 +78,7 @@ class CertificateStore:
         try:
             link.unlink(missing_ok=True)
             link.symlink_to(self._directory / name)
-            make_place(self.current)
+            clear_path(self.current)
             link.replace(self.current)
         except OSError as error:
             raise Permanent(f"{self.current}: cannot be written: {error.strerror}") from error
@@ -99,7 +99,7 @@ class CertificateStore:
     def _write(self, path: Path, data: bytes) -> None:
         try:
             self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            make_place(path)
+            clear_path(path)
             write_atomic(path, data, 0o600, durable=True)
         except OSError as error:
             raise Permanent(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error

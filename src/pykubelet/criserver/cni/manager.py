@@ -14,7 +14,7 @@ import msgspec
 from asyncinotify import Inotify, Mask
 
 from pykubelet.base import blocking
-from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.guard import Guard
@@ -247,7 +247,7 @@ class Network:
     def _prepare(self) -> None:
         config = self._config
         make_directory(config.attachments)
-        remove_remains(config.attachments)
+        remove_temporary_files(config.attachments)
         config.conf_dir.mkdir(parents=True, exist_ok=True)
         if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
             limits = self._plugins.has("bandwidth")

@@ -7,12 +7,12 @@ from weakref import WeakValueDictionary
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
-from pykubelet.base.groups import finished
+from pykubelet.base.tasks import wait_all
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.interfaces import LayerStore, Repository
 from pykubelet.criserver.images.manifests import Descriptor, Platform
-from pykubelet.criserver.images.ports import LayerStore, Repository
 from pykubelet.criserver.images.reference import Reference
 from pykubelet.criserver.images.types import ImageRecord, Layer, OnProgress, Phase, Progress, ignore_progress
 
@@ -182,4 +182,4 @@ class Fetcher:
 
 async def _all(works: Iterable[Coroutine[object, object, None]]) -> None:
     """Run them side by side; the first error ends all and is raised by itself."""
-    await finished([asyncio.create_task(work, name=f"layer-{number}") for number, work in enumerate(works)])
+    await wait_all([asyncio.create_task(work, name=f"layer-{number}") for number, work in enumerate(works)])

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.errors import Invalid
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
@@ -44,7 +44,7 @@ class ImageIndex:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        remove_remains(path.parent)
+        remove_temporary_files(path.parent)
         self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:

@@ -19,8 +19,8 @@ from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.export import Chosen, archive_pieces
 from pykubelet.criserver.images.fetch import Fetcher, Job
 from pykubelet.criserver.images.index import ImageIndex
+from pykubelet.criserver.images.interfaces import LayerStore, Registry, Retainer
 from pykubelet.criserver.images.manifests import Platform
-from pykubelet.criserver.images.ports import LayerStore, Registry, Retainer
 from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
 from pykubelet.criserver.images.types import (
     AuthConfig,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.criserver.netns.mapped import process_in_new
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec
+from pykubelet.criserver.netns.user_namespace import process_in_new_namespaces
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.linux.namespaces import Namespace, call_in, pin_new, pin_of, unpin
@@ -39,7 +39,7 @@ class PinnedNamespaces:
     async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
         """Make all of them; nothing is left when it fails. Invalid names a sysctl that the kernel refuses."""
         if spec.ids is not None:
-            async with process_in_new(tuple(kind.value for kind in spec.kinds), spec.ids) as pid:
+            async with process_in_new_namespaces(tuple(kind.value for kind in spec.kinds), spec.ids) as pid:
                 await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, partial(pin_of, pid))
         elif spec.kinds:
             await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, pin_new)

@@ -24,7 +24,7 @@ from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
 from pykubelet.criserver.types import ContainerID, ProcessRef
-from pykubelet.linux.cgroups import Moves
+from pykubelet.linux.cgroups import MigrationWarmUp
 from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class OciRuntime:
         scratch: Path,
         *,
         systemd: bool = False,
-        cgroup_migrations: Moves | None = None,
+        cgroup_migrations: MigrationWarmUp | None = None,
         marks: Mapping[str, str] | None = None,
     ) -> None:
         """``scratch``: directory for files of single calls, emptied at each start; ``marks``: additional environment
@@ -107,7 +107,7 @@ class OciRuntime:
     def expect_cgroup_migration(self) -> None:
         """Announce that the runtime is about to migrate a process into a cgroup; see ``linux.cgroups``."""
         if self._cgroup_migrations is not None:
-            self._cgroup_migrations.expect()
+            self._cgroup_migrations.start()
 
     async def version(self) -> str:
         """Read the runtime's version; ``unknown`` if it reports none."""

@@ -13,7 +13,7 @@ from pykubelet.base.guard import Guard
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.images.types import AuthConfig, FsInfo, ImageRecord, RegistryUnavailable
 from pykubelet.criserver.server.calls import Calls, chunks
-from pykubelet.criserver.stats.ports import LayerUsage
+from pykubelet.criserver.stats.interfaces import LayerUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_UID = 2**63 - 1

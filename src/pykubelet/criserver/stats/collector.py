@@ -12,7 +12,7 @@ from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
 from pykubelet.criserver.stats.decide import Interface, Sample, parse_net_dev, rate
-from pykubelet.criserver.stats.ports import Layers, LayerUsage
+from pykubelet.criserver.stats.interfaces import Layers, LayerUsage
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.namespaces import Namespace, call_in

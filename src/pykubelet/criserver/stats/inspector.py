@@ -5,20 +5,22 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
+from pykubelet.criserver.stats.interfaces import Layers, LayerUsage
 from pykubelet.criserver.stats.metrics import ContainerFacts, Disk
-from pykubelet.criserver.stats.ports import Layers, LayerUsage
 from pykubelet.criserver.stats.processes import measure
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
-from pykubelet.linux.cgroups.account import Accountant
+from pykubelet.linux.cgroups.counters import CgroupCounterReader
 from pykubelet.linux.fsusage import filesystem
 
 
 class Inspector:
     """Reads cgroups, /proc and the file system of the writable layers."""
 
-    def __init__(self, cgroups: CgroupDriver, accountant: Accountant, layers: Layers, clock: Clock) -> None:
+    def __init__(
+        self, cgroups: CgroupDriver, counter_reader: CgroupCounterReader, layers: Layers, clock: Clock
+    ) -> None:
         self._cgroups = cgroups
-        self._accountant = accountant
+        self._counters = counter_reader
         self._layers = layers
         self._clock = clock
 
@@ -38,7 +40,7 @@ class Inspector:
             now=int(self._clock.now() * 1e9),
             started_at=record.started_at,
             stats=stats,
-            account=self._accountant.read(cgroup),
+            counters=self._counters.read(cgroup),
             processes=measure(record.process.pid if record.process else 0, pids),
             resources=container.config.linux.resources,
             disk=None if layer is None else _disk(layer),

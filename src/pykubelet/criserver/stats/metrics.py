@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pykubelet.criserver.stats.decide import Interface
 from pykubelet.criserver.stats.processes import ProcessUse
 from pykubelet.linux.cgroups import CgroupStats
-from pykubelet.linux.cgroups.account import Account
+from pykubelet.linux.cgroups.counters import CgroupCounters
 from pykubelet.linux.fsusage import FsUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -39,7 +39,7 @@ class ContainerFacts:
     now: int
     started_at: int
     stats: CgroupStats
-    account: Account
+    counters: CgroupCounters
     processes: ProcessUse
     resources: pb.LinuxContainerResources
     disk: Disk | None = None
@@ -58,8 +58,8 @@ class Definition:
 
 def _value(name: str, divisor: int = 1) -> Callable[[ContainerFacts], Iterator[Row]]:
     def rows(facts: ContainerFacts) -> Iterator[Row]:
-        if name in facts.account.values:
-            yield (), facts.account.values[name] // divisor
+        if name in facts.counters.values:
+            yield (), facts.counters.values[name] // divisor
 
     return rows
 
@@ -79,7 +79,7 @@ def _device(major: int, minor: int) -> str:
 
 def _io(operation: str, amount: bool) -> Callable[[ContainerFacts], Iterator[Row]]:
     def rows(facts: ContainerFacts) -> Iterator[Row]:
-        for use in facts.account.devices:
+        for use in facts.counters.devices:
             if use.operation == operation:
                 yield (_device(use.major, use.minor),), use.bytes if amount else use.count
 
@@ -96,28 +96,28 @@ def _disk(get: Callable[[Disk], int]) -> Callable[[ContainerFacts], Iterator[Row
 
 def _pressure(resource: str, kind: str) -> Callable[[ContainerFacts], Iterator[Row]]:
     def rows(facts: ContainerFacts) -> Iterator[Row]:
-        if (resource, kind) in facts.account.pressure:
-            yield (), facts.account.pressure[resource, kind] // _US
+        if (resource, kind) in facts.counters.pressure:
+            yield (), facts.counters.pressure[resource, kind] // _US
 
     return rows
 
 
 def _block_devices(facts: ContainerFacts) -> Iterator[Row]:
-    for use in facts.account.devices:
+    for use in facts.counters.devices:
         labels = (_device(use.major, use.minor), str(use.major), str(use.minor), use.operation)
         yield labels, use.bytes
 
 
 def _hugepages_used(facts: ContainerFacts) -> Iterator[Row]:
-    return (((use.size,), use.used) for use in facts.account.hugepages)
+    return (((use.size,), use.used) for use in facts.counters.hugepages)
 
 
 def _hugepages_peak(facts: ContainerFacts) -> Iterator[Row]:
-    return (((use.size,), use.peak) for use in facts.account.hugepages if use.peak is not None)
+    return (((use.size,), use.peak) for use in facts.counters.hugepages if use.peak is not None)
 
 
 def _faults(facts: ContainerFacts) -> Iterator[Row]:
-    return iter(facts.account.faults.items())
+    return iter(facts.counters.faults.items())
 
 
 def _open_files(facts: ContainerFacts) -> Iterator[Row]:

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from pykubelet.base import blocking, proc
-from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.guard import Guard
@@ -98,7 +98,7 @@ class Layers:
             make_directory(directory)
         set_aside_obstacle(self.directory / EMPTY, directory=True)
         (self.directory / EMPTY).mkdir(mode=0o755, exist_ok=True)
-        remove_remains(self._meta)
+        remove_temporary_files(self._meta)
         metas = {file: _read(file) for file in self._meta.iterdir()}
         directories = Counter(meta.directory for meta in metas.values() if meta is not None)
         this_boot = boot_id()

@@ -22,10 +22,10 @@ from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.images.types import ImageRecord
-from pykubelet.criserver.storage.counting import UsageCounts
 from pykubelet.criserver.storage.layers import EMPTY, Layers
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.storage.types import LayerMeta, RootfsMeta
+from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.idmap import mount_mapped
@@ -55,7 +55,7 @@ class Snapshots:
         self._directory = root / "containers"
         self._empty = layers.directory / EMPTY
         self._layers = layers
-        self._counts = UsageCounts()
+        self._counts = UsageCounter()
         self._retained: Collection[str] | None = None
         self._used: dict[str, tuple[str, ...]] = {}
         """Chain ids by container."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from pykubelet.base.atomic import remove_remains, write_atomic
+from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside, set_aside_obstacle
@@ -29,7 +29,7 @@ class RecordCopies:
         for directory in (self._directory.parent, self._directory):
             set_aside_obstacle(directory, directory=True)
             directory.mkdir(mode=0o700, exist_ok=True)
-        remove_remains(self._directory)
+        remove_temporary_files(self._directory)
 
     def put(self, identity: str, body: bytes) -> None:
         """Write a copy. OSError."""

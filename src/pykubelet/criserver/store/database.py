@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
-from pykubelet.base.shield import seen_through
+from pykubelet.base.shield import wait_shielded
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -97,7 +97,7 @@ class Database:
             return done
 
         future = asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
-        await seen_through(future)
+        await wait_shielded(future)
         return future.result()
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from pykubelet.base.shield import shielded
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.runtime import errors_in_log
-from pykubelet.criserver.streaming.left import Left
+from pykubelet.criserver.streaming.detached import DetachedExecs
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 from pykubelet.criserver.streaming.types import (
     Channel,
@@ -43,7 +43,7 @@ _PID_FILE: Seconds = 0.2
 _ENV = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
 
 
-async def execute(execution: Execution, executor: Executor, client: Client, left: Left) -> None:
+async def execute(execution: Execution, executor: Executor, client: Client, detached: DetachedExecs) -> None:
     """Run it, pass its streams on, tell the client its exit code.
 
     When the client goes, the command stays, as with the reference's runtimes: its stdin ends, and it waits once it has
@@ -66,7 +66,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, left
         await shielded(session.kill)
         raise
     if code is None:
-        left.take(session.outlive)
+        detached.take(session.outlive)
         return
     try:
         failed = code != 0 and not command.noted()

@@ -15,16 +15,16 @@ from pykubelet.base.units import KIB, Bytes
 from pykubelet.base.upgrade import taken_over
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
 from pykubelet.criserver.streaming.attach import attach
+from pykubelet.criserver.streaming.detached import DetachedExecs
 from pykubelet.criserver.streaming.execute import execute
-from pykubelet.criserver.streaming.left import Left
-from pykubelet.criserver.streaming.shares import Shares, bounds, longest_message
-from pykubelet.criserver.streaming.strangers import Strangers
+from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
 from pykubelet.criserver.streaming.tokens import Tokens
 from pykubelet.criserver.streaming.types import AttachTo, Client, Execution, Executor, Forward, Target
+from pykubelet.criserver.streaming.unauthenticated import UnauthenticatedConnections
 
 _log = logging.getLogger(__name__)
 _ADDRESS: Final = "127.0.0.1"
-_MOST_LEFT: Final = 64
+_MAX_DETACHED: Final = 64
 """Commands that may go on without their clients; for one more the oldest is killed."""
 _ACCEPTED: Final = 16
 """Connections that are accepted before what has come on others is read. So none is closed, for being the oldest of too
@@ -43,10 +43,10 @@ class StreamingServer:
         self._executor = executor
         self._tokens: Tokens[Target] = Tokens(clock)
         self._base = ""
-        self._left = Left(_MOST_LEFT)
-        self._strangers: Strangers | None = None
+        self._detached = DetachedExecs(_MAX_DETACHED)
+        self._unauthenticated: UnauthenticatedConnections | None = None
         self._serving: set[asyncio.Task[object]] = set()
-        self._shares = Shares()
+        self._sessions = SessionLimits()
 
     def url(self, target: Target) -> str:
         """A URL for the request: it works once, within a minute. Transient when too many wait."""
@@ -69,10 +69,10 @@ class StreamingServer:
         )
         await runner.setup()
         assert runner.server is not None
-        self._strangers = strangers = Strangers(runner.server)
+        self._unauthenticated = unauthenticated = UnauthenticatedConnections(runner.server)
         loop = asyncio.get_running_loop()
         door = socket.create_server((_ADDRESS, 0))
-        listener = await loop.create_server(strangers.handler, sock=door, backlog=_ACCEPTED)
+        listener = await loop.create_server(unauthenticated.handler, sock=door, backlog=_ACCEPTED)
         # The loop accepts as many at a time as it believes that the kernel keeps waiting. The kernel may keep more.
         door.listen(_BACKLOG)
         try:
@@ -81,7 +81,7 @@ class StreamingServer:
             await loop.create_future()
         finally:
             listener.close()
-            strangers.close()
+            unauthenticated.close()
             await shielded(lambda: self._end(runner))
 
     async def _end(self, runner: web.AppRunner) -> None:
@@ -91,7 +91,7 @@ class StreamingServer:
         if self._serving:
             await asyncio.wait(self._serving)
         await runner.cleanup()
-        await self._left.end()
+        await self._detached.end()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -100,13 +100,13 @@ class StreamingServer:
             raise web.HTTPNotFound(text=str(error)) from error
         if not request.path.startswith(f"/{_KINDS[type(target)]}/"):
             raise web.HTTPNotFound(text="this URL is of another kind")
-        assert self._strangers is not None, "only run makes requests come"
-        self._strangers.known(request.protocol)
+        assert self._unauthenticated is not None, "only run makes requests come"
+        self._unauthenticated.known(request.protocol)
         task = asyncio.current_task()
         assert task is not None
         self._serving.add(task)
         try:
-            with self._shares.share() as share:
+            with self._sessions.reserve() as share:
                 return await self._serve(request, target, share)
         except Transient as error:
             raise web.HTTPServiceUnavailable(text=str(error)) from error
@@ -151,7 +151,7 @@ class StreamingServer:
     async def _run(self, target: Execution | AttachTo, client: Client) -> None:
         match target:
             case Execution():
-                await execute(target, self._executor, client, self._left)
+                await execute(target, self._executor, client, self._detached)
             case AttachTo():
                 await attach(target, client)
             case _:

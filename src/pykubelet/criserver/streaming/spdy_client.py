@@ -7,10 +7,10 @@ from typing import Final
 
 from aiohttp import web
 
-from pykubelet.base.hangup import until_stuck
+from pykubelet.base.hangup import wait_until_stuck
 from pykubelet.base.spdy import Bounds, SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import Seconds
-from pykubelet.base.upgrade import switching, taken_over
+from pykubelet.base.upgrade import switching_response, taken_over
 from pykubelet.criserver.streaming.status import MAX_SIZE, parse_size, status, text
 from pykubelet.criserver.streaming.types import Channel, Client, EndOfInput, FromClient, Streams
 
@@ -54,7 +54,7 @@ def negotiate(request: web.Request, protocols: tuple[str, ...]) -> str:
 
 def accepting(protocol: str) -> bytes:
     """The answer that switches to SPDY."""
-    return switching([("Upgrade", SPDY), ("X-Stream-Protocol-Version", protocol)])
+    return switching_response([("Upgrade", SPDY), ("X-Stream-Protocol-Version", protocol)])
 
 
 async def serve(
@@ -135,7 +135,7 @@ class SpdyClient:
 
     async def gone(self) -> None:
         """Return when it is gone, though not all was received."""
-        await until_stuck(lambda: self._received, self._connection.ended.is_set)
+        await wait_until_stuck(lambda: self._received, self._connection.ended.is_set)
 
     async def send(self, channel: Channel, data: bytes) -> None:
         """Give it output."""

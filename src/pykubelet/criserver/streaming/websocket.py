@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import WSMsgType, web
 
-from pykubelet.base.hangup import hung_up, keep_alive, until_stuck
+from pykubelet.base.hangup import hung_up, keep_alive, wait_until_stuck
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.streaming.status import parse_size, status, text
 from pykubelet.criserver.streaming.types import Channel, EndOfInput, FromClient, Size, Streams
@@ -61,7 +61,7 @@ class Channels:
 
     async def gone(self) -> None:
         """Return when the client is gone, and none of its messages was received for a while."""
-        await until_stuck(lambda: self._received, lambda: hung_up(self._socket))
+        await wait_until_stuck(lambda: self._received, lambda: hung_up(self._socket))
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send, and wait while the client is slow. ConnectionError when it is gone."""

@@ -13,7 +13,7 @@ from pykubelet.linux.cgroups.detect import (
     problem,
     systemd_problem,
 )
-from pykubelet.linux.cgroups.moves import Moves
+from pykubelet.linux.cgroups.migration import MigrationWarmUp
 from pykubelet.linux.cgroups.systemd import expand as slice_path
 from pykubelet.linux.cgroups.types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
 
@@ -23,8 +23,8 @@ __all__ = [
     "CgroupResources",
     "CgroupStats",
     "Layout",
+    "MigrationWarmUp",
     "Mode",
-    "Moves",
     "detect",
     "open_driver",
     "open_systemd_driver",

@@ -39,9 +39,9 @@ def test_files_that_make_no_sense(tmp_path: Path, text: str, message: str) -> No
 async def test_entries_that_make_no_sense_fail_the_pull(tmp_path: Path, entry: str, message: str) -> None:
     (tmp_path / "registries.toml").write_text(f'[registries."a:5000"]\n{entry}\n')
     file = str(tmp_path / "registries.toml")
-    rooms = await open_images(load_settings(None, root=str(tmp_path / "root"), registries_file=file), SystemClock())
+    stores = await open_images(load_settings(None, root=str(tmp_path / "root"), registries_file=file), SystemClock())
     with pytest.raises(Invalid, match=message):
-        await rooms.images.pull("a:5000/x:1")
+        await stores.images.pull("a:5000/x:1")
 
 
 @pytest.mark.root
@@ -49,6 +49,6 @@ async def test_a_bad_entry_is_nothing_to_other_registries(tmp_path: Path) -> Non
     file = tmp_path / "registries.toml"
     file.write_text('[registries."a:5000"]\nmirrors = ["ftp://x"]\n')
     settings = load_settings(None, root=str(tmp_path / "root"), registries_file=str(file))
-    rooms = await open_images(settings, SystemClock())
+    stores = await open_images(settings, SystemClock())
     with pytest.raises(Transient, match=r"127\.0\.0\.1:1"):
-        await rooms.images.pull("127.0.0.1:1/x:1")
+        await stores.images.pull("127.0.0.1:1/x:1")

@@ -15,7 +15,7 @@ from pykubelet.criserver.images.types import Denied, Unauthenticated
 from pykubelet.testing.certificates import Authority
 from pykubelet.testing.distribution import PASSWORD, PROGRAM, USER, DistributionRegistry, Options
 from pykubelet.testing.ociimage import ImageSpec, pack
-from tests.unit.criserver.images.rooms import open_rooms
+from tests.unit.criserver.images.stores import open_stores
 from tests.unit.criserver.images.world import World
 
 pytestmark = pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"needs a registry: apt-get install {PROGRAM}")
@@ -59,13 +59,13 @@ async def test_it_is_unpacked_too(tmp_path: Path, archive: Path) -> None:
     with registry(tmp_path / "r") as server:
         server.push(archive, "team/app", "1")
         world = World(tmp_path / "w")
-        rooms = open_rooms(tmp_path / "rooms", world.registry)
-        image = await rooms.images.pull(f"{server.host}/team/app:1")
-        root = await rooms.snapshots.prepare_rootfs(image, "c1")
+        stores = open_stores(tmp_path / "stores", world.registry)
+        image = await stores.images.pull(f"{server.host}/team/app:1")
+        root = await stores.snapshots.prepare_rootfs(image, "c1")
         try:
             assert (root / "etc/motd").read_bytes() == b"hello"
         finally:
-            await rooms.snapshots.remove_rootfs("c1")
+            await stores.snapshots.remove_rootfs("c1")
 
 
 @pytest.fixture(scope="module")

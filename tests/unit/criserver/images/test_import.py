@@ -13,7 +13,7 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.images import Phase, Progress
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.testing.ociimage import ImageSpec, pack
-from tests.unit.criserver.images.rooms import import_file, open_rooms
+from tests.unit.criserver.images.stores import import_file, open_stores
 
 pytestmark = pytest.mark.root
 
@@ -31,73 +31,73 @@ def archive(tmp_path: Path) -> Path:
 
 
 async def test_an_oci_archive_becomes_an_image(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root")
+    stores = open_stores(tmp_path / "root")
     seen: list[Progress] = []
-    (image,) = await import_file(rooms, archive, on_progress=seen.append)
+    (image,) = await import_file(stores, archive, on_progress=seen.append)
     assert image.tags == (NAME,)
     assert image.id.startswith("sha256:")
     assert image.config.user == "app" and image.config.volumes == ("/data",) and image.config.env == ("A=1",)
     assert [step.phase for step in seen] == [Phase.UNPACKING, Phase.DONE]
     for name in (NAME, image.id, image.id[7:], image.id[7:19], image.digests[0]):
-        assert rooms.images.status(name) == image
-    assert rooms.images.status("localhost/demo/busybox:2") is None
-    assert rooms.images.list() == [image]
+        assert stores.images.status(name) == image
+    assert stores.images.status("localhost/demo/busybox:2") is None
+    assert stores.images.list() == [image]
     # index.json and oci-layout are not blobs of an image, and do not stay.
-    assert rooms.content.digests() == image.blobs
-    info = await rooms.images.fs_info()
+    assert stores.content.digests() == image.blobs
+    info = await stores.images.fs_info()
     assert info.used_bytes > image.size and info.inodes_used > 250
 
 
 async def test_a_rootfs_is_mounted_written_to_and_removed(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, archive)
-    rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, archive)
+    rootfs = await stores.snapshots.prepare_rootfs(image, "c1")
     try:
         assert (rootfs / "etc/motd").read_bytes() == b"hello"
         assert (rootfs / "tmp").stat().st_mode & 0o7777 == 0o1777
         (rootfs / "etc/motd").write_bytes(b"x" * 100_000)
-        assert (used := await rooms.snapshots.usage("c1")) is not None and used.bytes >= 100_000
-        assert await rooms.snapshots.prepare_rootfs(image, "c1") == rootfs
+        assert (used := await stores.snapshots.usage("c1")) is not None and used.bytes >= 100_000
+        assert await stores.snapshots.prepare_rootfs(image, "c1") == rootfs
         assert (rootfs / "etc/motd").stat().st_size == 100_000, "asking again must not wipe it"
-        other = await rooms.snapshots.prepare_rootfs(image, "c2")
+        other = await stores.snapshots.prepare_rootfs(image, "c2")
         assert (other / "etc/motd").read_bytes() == b"hello"
     finally:
-        await rooms.snapshots.remove_rootfs("c1")
-        await rooms.snapshots.remove_rootfs("c2")
+        await stores.snapshots.remove_rootfs("c1")
+        await stores.snapshots.remove_rootfs("c2")
     assert not rootfs.exists()
-    await rooms.snapshots.remove_rootfs("c1")
+    await stores.snapshots.remove_rootfs("c1")
     with pytest.raises(NotFound):
-        await rooms.snapshots.usage("c1")
+        await stores.snapshots.usage("c1")
 
 
 async def test_layers_stay_while_a_container_uses_them(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, archive)
-    rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, archive)
+    rootfs = await stores.snapshots.prepare_rootfs(image, "c1")
     try:
-        await rooms.images.remove(NAME)
-        await rooms.images.remove(NAME)
-        assert rooms.images.list() == [] and rooms.content.digests() == set()
-        assert rooms.layers.get(image.layers[0]) is not None
+        await stores.images.remove(NAME)
+        await stores.images.remove(NAME)
+        assert stores.images.list() == [] and stores.content.digests() == set()
+        assert stores.layers.get(image.layers[0]) is not None
         assert (rootfs / "etc/motd").read_bytes() == b"hello"
     finally:
-        await rooms.snapshots.remove_rootfs("c1")
-    assert rooms.layers.get(image.layers[0]) is None
+        await stores.snapshots.remove_rootfs("c1")
+    assert stores.layers.get(image.layers[0]) is None
     assert [path.name for path in (tmp_path / "root/storage/layers").iterdir()] == ["0"]
 
 
 async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, archive)
-    await rooms.snapshots.prepare_rootfs(image, "keep")
-    gone = await rooms.snapshots.prepare_rootfs(image, "gone")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, archive)
+    await stores.snapshots.prepare_rootfs(image, "keep")
+    gone = await stores.snapshots.prepare_rootfs(image, "gone")
     storage = tmp_path / "root/storage"
     (storage / "layers/99").mkdir()
     (storage / "layers/99/half").write_text("unpacked")
     (storage / "containers/half").mkdir()
     (tmp_path / "root/images/blobs/sha256" / ("0" * 64)).write_text("no image has this")
 
-    again = open_rooms(tmp_path / "root")
+    again = open_stores(tmp_path / "root")
     try:
         assert await again.snapshots.recover({"keep"}) == {"keep"}
         await again.images.recover()
@@ -112,12 +112,12 @@ async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: 
 @pytest.mark.parametrize("damage", [b"", b"{", bytes(4000), b"\xff\xfe", b"[]", b'{"version": 1, "images": [{}]}'])
 async def test_a_damaged_index_costs_no_container_its_root(tmp_path: Path, archive: Path, damage: bytes) -> None:
     """The images are unknown then, the file is kept, and they can be had again."""
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, archive)
-    rootfs = await rooms.snapshots.prepare_rootfs(image, "c1")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, archive)
+    rootfs = await stores.snapshots.prepare_rootfs(image, "c1")
     index = tmp_path / "root/images/index.json"
     index.write_bytes(damage)
-    again = open_rooms(tmp_path / "root")
+    again = open_stores(tmp_path / "root")
     try:
         assert await again.snapshots.recover({"c1"}) == {"c1"}
         await again.images.recover()
@@ -131,23 +131,23 @@ async def test_a_damaged_index_costs_no_container_its_root(tmp_path: Path, archi
 
 
 async def test_an_image_that_lost_a_blob_is_forgotten(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, archive)
-    rooms.content.remove(image.stack[0].digest)
-    again = open_rooms(tmp_path / "root")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, archive)
+    stores.content.remove(image.stack[0].digest)
+    again = open_stores(tmp_path / "root")
     await again.images.recover()
     assert again.images.list() == [] and again.content.digests() == set()
     assert again.layers.get(image.layers[0]) is None
 
 
 async def test_an_export_can_be_imported(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, archive)
-    (tmp_path / "out.tar").write_bytes(b"".join([piece async for piece in rooms.images.export_archive([NAME])]))
-    other = open_rooms(tmp_path / "other")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, archive)
+    (tmp_path / "out.tar").write_bytes(b"".join([piece async for piece in stores.images.export_archive([NAME])]))
+    other = open_stores(tmp_path / "other")
     assert await import_file(other, tmp_path / "out.tar") == [image]
     with pytest.raises(NotFound):
-        _ = [piece async for piece in rooms.images.export_archive([NAME, "nothing/here:1"])]
+        _ = [piece async for piece in stores.images.export_archive([NAME, "nothing/here:1"])]
 
 
 def save_for_docker(source: Path, target: Path) -> None:
@@ -179,30 +179,30 @@ def read(archive: tarfile.TarFile, name: str) -> bytes:
 @pytest.mark.parametrize("name", ["docker.tar", "docker.tar.gz"])
 async def test_a_docker_archive_is_read(tmp_path: Path, archive: Path, name: str) -> None:
     save_for_docker(archive, tmp_path / name)
-    rooms = open_rooms(tmp_path / "root")
-    (image,) = await import_file(rooms, tmp_path / name)
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, tmp_path / name)
     assert image.tags == (NAME,) and image.digests == ()
     assert image.config.cmd == ("/bin/sh", "-c", "true")
-    assert rooms.content.digests() == image.blobs
+    assert stores.content.digests() == image.blobs
 
 
 async def test_a_tag_moves_to_the_newer_image(tmp_path: Path, archive: Path) -> None:
-    rooms = open_rooms(tmp_path / "root", pinned=frozenset({NAME}))
-    (old,) = await import_file(rooms, archive)
+    stores = open_stores(tmp_path / "root", pinned=frozenset({NAME}))
+    (old,) = await import_file(stores, archive)
     newer = tmp_path / "newer.tar"
     pack(ImageSpec(NAME, files={"/new": b"1"}), newer, os.uname().machine)
-    (new,) = await import_file(rooms, newer)
-    assert rooms.images.status(NAME) == new and new.pinned
-    kept = rooms.images.status(old.id)
+    (new,) = await import_file(stores, newer)
+    assert stores.images.status(NAME) == new and new.pinned
+    kept = stores.images.status(old.id)
     assert kept is not None and kept.tags == () and not kept.pinned
-    await rooms.images.remove(NAME)
-    assert [image.id for image in rooms.images.list()] == [old.id]
+    await stores.images.remove(NAME)
+    assert [image.id for image in stores.images.list()] == [old.id]
 
 
 @pytest.mark.parametrize("content", [b"", b"no tar at all" * 100, bytes(10240)], ids=["empty", "text", "zeros"])
 async def test_what_is_no_archive_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
-    rooms = open_rooms(tmp_path / "root")
+    stores = open_stores(tmp_path / "root")
     path = tmp_path / "bad.tar"
     path.write_bytes(content)
     with pytest.raises(Invalid, match=r"bad\.tar"):
-        await import_file(rooms, path)
+        await import_file(stores, path)

@@ -12,7 +12,7 @@ from pykubelet.criserver.images.index import ImageIndex
 from pykubelet.criserver.images.manifests import digest_of
 from pykubelet.criserver.images.types import ImageConfig, ImageRecord
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
-from tests.unit.criserver.images.rooms import open_rooms
+from tests.unit.criserver.images.stores import open_stores
 from tests.unit.criserver.images.world import World
 
 LONG: dict[str, object] = {
@@ -158,7 +158,7 @@ async def test_stored_image_with_a_hostile_config_is_set_aside(
         await world.images.pull(f"{registry.host}/team/{name}:1")
     index = tmp_path / "images/index.json"
     index.write_bytes(index.read_bytes().replace(b'"user":"bad"', b'"user":"%s"' % (b"b" * 4_000_000)))
-    again = open_rooms(tmp_path)
+    again = open_stores(tmp_path)
     await again.images.recover()
     assert [image.config.user for image in again.images.list()] == ["good"]
     assert any("team/bad:1): User of its" in str(vars(record).get("error")) for record in caplog.records)

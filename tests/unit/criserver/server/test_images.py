@@ -22,8 +22,8 @@ from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack
 from pykubelet.testing.wait import until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
-from tests.unit.criserver.images.rooms import Rooms, import_file, open_rooms
 from tests.unit.criserver.images.served import serve
+from tests.unit.criserver.images.stores import Stores, import_file, open_stores
 from tests.unit.criserver.images.world import World
 
 NAME = "localhost/demo/app:1"
@@ -36,13 +36,13 @@ async def registry() -> AsyncIterator[FakeRegistry]:
 
 
 @pytest.fixture
-def rooms(tmp_path: Path) -> Rooms:
+def rooms(tmp_path: Path) -> Stores:
     world = World(tmp_path / "world")
-    return open_rooms(tmp_path / "rooms", world.registry, frozenset({NAME}))
+    return open_stores(tmp_path / "rooms", world.registry, frozenset({NAME}))
 
 
 @pytest.fixture
-async def service(rooms: Rooms, tmp_path: Path) -> "AsyncIterator[pb_grpc.ImageServiceAsyncStub]":
+async def service(rooms: Stores, tmp_path: Path) -> "AsyncIterator[pb_grpc.ImageServiceAsyncStub]":
     options = (("grpc.default_authority", "localhost"),)
     async with serve(rooms.images, tmp_path) as socket, grpc.aio.insecure_channel(f"unix:{socket}", options) as channel:
         yield pb_grpc.ImageServiceStub(channel)
@@ -114,7 +114,7 @@ def test_hostile_image_user_does_not_break_the_list(user: str, uid: int | None, 
 
 @pytest.mark.parametrize("user", ["u" * 4_000_000, "\ud800"])
 async def test_stored_image_that_cannot_be_shown_spoils_no_list(
-    service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms, user: str, monkeypatch: pytest.MonkeyPatch
+    service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores, user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def record(name: str, user: str) -> ImageRecord:
         return ImageRecord(digest_of(name.encode()), (f"{name}:1",), (), 1, ImageConfig(user=user), (), digest_of(b""))
@@ -142,7 +142,7 @@ def test_list_of_images_stays_below_what_clients_take() -> None:
 
 @pytest.mark.root
 async def test_list_status_filter_and_removal(
-    service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms, tmp_path: Path
+    service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores, tmp_path: Path
 ) -> None:
     for name, fields in ((NAME, {"user": "1000:5"}), ("localhost/demo/other:1", {"user": "app", "volumes": ("/v",)})):
         path = tmp_path / "image.tar"
@@ -171,7 +171,7 @@ async def test_list_status_filter_and_removal(
     assert empty.used_bytes.value == 0 == empty.inodes_used.value
 
 
-async def test_images_are_found_by_id_prefix(service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms) -> None:
+async def test_images_are_found_by_id_prefix(service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores) -> None:
     images: ImageManager = rooms.images
     assert images.status("abc") is None
     code, words = await fails(service.ImageStatus(pb.ImageStatusRequest()))
@@ -179,7 +179,7 @@ async def test_images_are_found_by_id_prefix(service: "pb_grpc.ImageServiceAsync
 
 
 async def test_client_that_disconnects_cancels_its_pull(
-    service: "pb_grpc.ImageServiceAsyncStub", rooms: Rooms, registry: FakeRegistry
+    service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores, registry: FakeRegistry
 ) -> None:
     registry.add_image("app:1", [bytes(100_000)], [digest_of(bytes(100_000))])
     registry.pause = asyncio.Event()

@@ -14,15 +14,15 @@ from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack
 from pykubelet.testing.wait import until
-from tests.unit.criserver.images.rooms import Rooms, import_file, open_rooms
 from tests.unit.criserver.images.served import serve
+from tests.unit.criserver.images.stores import Stores, import_file, open_stores
 
 NAME = "localhost/demo/app:1"
 
 
 @pytest.fixture
-def rooms(tmp_path: Path) -> Rooms:
-    return open_rooms(tmp_path / "rooms")
+def rooms(tmp_path: Path) -> Stores:
+    return open_stores(tmp_path / "rooms")
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def archive(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-async def service(rooms: Rooms, tmp_path: Path) -> "AsyncIterator[transfer_grpc.ImageTransferAsyncStub]":
+async def service(rooms: Stores, tmp_path: Path) -> "AsyncIterator[transfer_grpc.ImageTransferAsyncStub]":
     options = (("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", 16 << 20))
     async with serve(rooms.images, tmp_path) as socket, grpc.aio.insecure_channel(f"unix:{socket}", options) as channel:
         yield transfer_grpc.ImageTransferStub(channel)
 
 
-async def settled(rooms: Rooms) -> None:
+async def settled(rooms: Stores) -> None:
     """Wait until nothing is in progress, and assert that nothing is left."""
     ingest = rooms.content.root / "ingest"
     await until(lambda: not (rooms.images._working or rooms.content.digests() or list(ingest.iterdir())))
@@ -48,7 +48,7 @@ async def settled(rooms: Rooms) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("sent", [0, 100, 700_000, 3_000_000])
 async def test_interrupted_import_leaves_nothing(
-    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Rooms, archive: bytes, sent: int
+    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Stores, archive: bytes, sent: int
 ) -> None:
     stalled = asyncio.Event()
 
@@ -68,7 +68,7 @@ async def test_interrupted_import_leaves_nothing(
     await settled(rooms)
 
 
-async def test_import_rejected_while_the_client_is_sending(rooms: Rooms, tmp_path: Path) -> None:
+async def test_import_rejected_while_the_client_is_sending(rooms: Stores, tmp_path: Path) -> None:
     """With the client of the command line; that of asyncio may lose the code of a call that ends while it sends."""
     async with serve(rooms.images, tmp_path) as socket:
         with ImageClient(f"unix:{socket}") as client, pytest.raises(Invalid, match="no image archive"):
@@ -79,7 +79,7 @@ async def test_import_rejected_while_the_client_is_sending(rooms: Rooms, tmp_pat
 
 @pytest.mark.root
 async def test_export_whose_client_stops_reading(
-    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Rooms, archive: bytes, tmp_path: Path
+    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Stores, archive: bytes, tmp_path: Path
 ) -> None:
     await import_file(rooms, tmp_path / "image.tar")
     call = service.Export(transfer.ExportRequest(images=[NAME]))

@@ -14,7 +14,7 @@ from pykubelet.criserver.stats.metrics import (
 )
 from pykubelet.criserver.stats.processes import ProcessUse, measure
 from pykubelet.linux.cgroups import CgroupStats
-from pykubelet.linux.cgroups.account import Account, DeviceUse, HugepageUse
+from pykubelet.linux.cgroups.counters import CgroupCounters, DeviceUse, HugepageUse
 from pykubelet.linux.fsusage import FsUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -28,7 +28,7 @@ FULL = ContainerFacts(
     now=20 * NS,
     started_at=5 * NS,
     stats=CgroupStats(7 * NS, Bytes(100), Bytes(90), Bytes(80), Bytes(0), 1, 2, 3),
-    account=Account(
+    counters=CgroupCounters(
         values=dict.fromkeys(VALUES, 3 * NS),
         faults={("pgfault", "container"): 5},
         devices=(DeviceUse(8, 0, "Read", Bytes(4096), 2), DeviceUse(8, 0, "Write", Bytes(512), 1)),
@@ -87,7 +87,7 @@ def test_gauges_and_counters() -> None:
 
 
 def test_what_the_machine_does_not_tell_is_left_out() -> None:
-    bare = ContainerFacts(1, 1, CgroupStats(), Account(), ProcessUse(), pb.LinuxContainerResources())
+    bare = ContainerFacts(1, 1, CgroupStats(), CgroupCounters(), ProcessUse(), pb.LinuxContainerResources())
     names = {metric.name for metric in container_metrics(OWN, bare)}
     assert "container_processes" in names
     assert not names & {"container_cpu_usage_seconds_total", "container_fs_usage_bytes", "container_spec_cpu_quota"}

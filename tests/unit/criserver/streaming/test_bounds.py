@@ -17,10 +17,10 @@ from pykubelet.base.errors import Transient
 from pykubelet.base.spdy import Bounds, Decoder, Encoder, SpdyConnection, SpdyStream, StreamLink, StreamResetError
 from pykubelet.base.spdy.frames import RstStream, SynStream
 from pykubelet.base.units import KIB, MIB, Bytes
-from pykubelet.base.upgrade import ask, asking
+from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.criserver.streaming import Execution, Forward, StreamingServer, forward_spdy
 from pykubelet.criserver.streaming.forward_spdy import _Pair
-from pykubelet.criserver.streaming.shares import Shares, bounds, longest_message
+from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
 from pykubelet.criserver.streaming.status import parse_size
 from pykubelet.criserver.streaming.types import Size
 from pykubelet.testing.wait import until
@@ -32,7 +32,7 @@ _PORTFORWARD = "portforward.k8s.io"
 def _request(url: str, protocol: str) -> bytes:
     target = urlsplit(url)
     headers = [("Host", target.netloc), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
-    return asking("POST", target.path, [*headers, ("X-Stream-Protocol-Version", protocol)])
+    return request_head("POST", target.path, [*headers, ("X-Stream-Protocol-Version", protocol)])
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def _link(url: str, protocol: str = _PORTFORWARD) -> AsyncIterator[StreamL
     target = urlsplit(url)
     reader, writer = await asyncio.open_connection(target.hostname, target.port)
     try:
-        assert (await ask(reader, writer, _request(url, protocol))).status == 101
+        assert (await request_upgrade(reader, writer, _request(url, protocol))).status == 101
         yield StreamLink(reader, writer)
     finally:
         writer.transport.abort()
@@ -130,31 +130,31 @@ async def test_forward_ends_when_its_data_is_reset(tmp_path: Path) -> None:
 async def test_sessions_beyond_the_most_are_refused_until_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pykubelet.criserver.streaming.server.Shares", lambda: Shares(most=1))
+    monkeypatch.setattr("pykubelet.criserver.streaming.server.SessionLimits", lambda: SessionLimits(most=1))
     async with served(tmp_path) as (server, session):
         async with session.ws_connect(server.url(Execution("c", ("cat",), OUTPUT)), protocols=("v4.channel.k8s.io",)):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await session.ws_connect(server.url(Execution("c", ("true",), OUTPUT)))
             assert refused.value.status == 503
-        await until(lambda: server._shares.taken == 0)
+        await until(lambda: server._sessions.taken == 0)
         await (await session.ws_connect(server.url(Execution("c", ("true",), OUTPUT)))).close()
 
 
 def test_shares_together_are_bounded_and_given_back() -> None:
-    shares, taken = Shares(together=64 * MIB, most=300), []
+    shares, taken = SessionLimits(together=64 * MIB, most=300), []
     for _ in range(300):
-        block = shares.share()
+        block = shares.reserve()
         taken.append((block, block.__enter__()))
     sizes = [size for _, size in taken]
     assert sizes[0] == 8 * MIB
     assert sizes == sorted(sizes, reverse=True)
     assert sum(sizes) <= 64 * MIB + 300 * 128 * KIB
     assert min(sizes) == 128 * KIB
-    with pytest.raises(Transient, match="300 streaming sessions are open"), shares.share():
+    with pytest.raises(Transient, match="300 streaming sessions are open"), shares.reserve():
         pass
     for block, _ in taken:
         block.__exit__(None, None, None)
-    with shares.share() as again:
+    with shares.reserve() as again:
         assert again == 8 * MIB
 
 
@@ -180,7 +180,7 @@ async def test_websocket_message_that_is_too_long_ends_the_session(tmp_path: Pat
             while (await client.receive()).type is aiohttp.WSMsgType.BINARY:
                 pass
             assert client.closed
-            await until(lambda: server._shares.taken == 0)
+            await until(lambda: server._sessions.taken == 0)
 
 
 def _connected(server: StreamingServer, count: int) -> list[socket.socket]:

@@ -11,7 +11,7 @@ import pytest
 
 from pykubelet.base.spdy import Encoder
 from pykubelet.base.spdy.frames import SynStream
-from pykubelet.base.upgrade import asking
+from pykubelet.base.upgrade import request_head
 from pykubelet.criserver.streaming import Execution, StreamingServer
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, served
@@ -30,7 +30,7 @@ async def _open(url: str, steps: int) -> socket.socket:
     if steps > 0:
         headers = [("Host", parts.netloc), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
         headers.append(("X-Stream-Protocol-Version", "v4.channel.k8s.io"))
-        await loop.sock_sendall(client, asking("POST", parts.path, headers))
+        await loop.sock_sendall(client, request_head("POST", parts.path, headers))
     if steps > 1:
         assert (await loop.sock_recv(client, 4096)).startswith(b"HTTP/1.1 101")
     if steps > 2:
@@ -62,8 +62,8 @@ def _left(server: StreamingServer) -> dict[str, int]:
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "tasks": len(asyncio.all_tasks()),
         "serving": len(server._serving),
-        "sessions": server._shares.taken,
-        "without a client": len(server._left._wanted) + len(server._left._ending),
+        "sessions": server._sessions.taken,
+        "without a client": len(server._detached._wanted) + len(server._detached._ending),
         "tokens": len(server._tokens._waiting),
     }
 
@@ -89,6 +89,6 @@ async def test_exec_sessions_dropped_at_any_step_leave_nothing(
         await asyncio.gather(*(session(number) for number in range(_SESSIONS)))
         # URLs that were never asked for expire; that is the tokens' own test.
         server._tokens._waiting.clear()
-        server._strangers.close()  # type: ignore[union-attr]  # it runs
+        server._unauthenticated.close()  # type: ignore[union-attr]  # it runs
         await until(lambda: _left(server) == before, 60)
         assert list(tmp_path.iterdir()) == []

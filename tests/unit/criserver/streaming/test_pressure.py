@@ -12,7 +12,7 @@ import pytest
 
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
-from pykubelet.base.upgrade import ask, asking
+from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.forward_websocket import _Held, _Pipe
 from pykubelet.criserver.streaming.websocket import Channels
@@ -68,7 +68,8 @@ async def _spdy(url: str, *kinds: dict[str, str], protocol: str = _V4) -> AsyncI
         ("Upgrade", "SPDY/3.1"),
         ("X-Stream-Protocol-Version", protocol),
     ]
-    assert (await ask(reader, writer, asking("POST", url[url.index("/", 8) :], headers))).status == 101
+    response = await request_upgrade(reader, writer, request_head("POST", url[url.index("/", 8) :], headers))
+    assert response.status == 101
     async with SpdyConnection.over(StreamLink(reader, writer)) as connection:
         streams = [await connection.open(kind) for kind in kinds]
         yield lambda: streams[-1].write(_MESSAGE)

@@ -141,7 +141,7 @@ async def test_only_so_many_commands_outlive_their_clients(tmp_path: Path, monke
                 await until(lambda file=tmp_path / str(number) / "pid": bool(file.read_text()))  # type: ignore[misc]
                 pids.append(int((tmp_path / str(number) / "pid").read_text()))
             left = min(number, 2)
-            await until(lambda least=left: len(server._left._wanted) >= least)  # type: ignore[misc]
+            await until(lambda least=left: len(server._detached._wanted) >= least)  # type: ignore[misc]
         await until(lambda: not Path(f"/proc/{pids[0]}").exists())
         assert all(Path(f"/proc/{pid}").exists() for pid in pids[1:])
     await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
@@ -272,18 +272,18 @@ async def _connected(server: StreamingServer) -> tuple[asyncio.StreamReader, asy
 
 async def test_strangers_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process of the machine can connect, and must not use up the server's descriptors."""
-    monkeypatch.setattr("pykubelet.criserver.streaming.strangers.MOST", 3)
+    monkeypatch.setattr("pykubelet.criserver.streaming.unauthenticated.MOST", 3)
     async with served(tmp_path) as (server, session):
-        strangers = [await _connected(server) for _ in range(5)]
-        assert [await reader.read() for reader, _ in strangers[:2]] == [b"", b""]
+        idle = [await _connected(server) for _ in range(5)]
+        assert [await reader.read() for reader, _ in idle[:2]] == [b"", b""]
         got = await _talk(session, server.url(Execution("c", ("echo", "served"), OUTPUT)))
         assert got[1] == b"served\n"
-        for _, writer in strangers:
+        for _, writer in idle:
             writer.close()
 
 
 async def test_strangers_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.criserver.streaming.strangers.PATIENCE", 0.3)
+    monkeypatch.setattr("pykubelet.criserver.streaming.unauthenticated.PATIENCE", 0.3)
     async with served(tmp_path) as (server, session):
         silent, guessing = await _connected(server), await _connected(server)
         guessing[1].write(b"GET /exec/guessed HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
-from pykubelet.base.upgrade import Answer, ask, asking
+from pykubelet.base.upgrade import UpgradeResponse, request_head, request_upgrade
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer, spdy_client
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served
@@ -21,13 +21,14 @@ V4 = "v4.channel.k8s.io"
 
 
 @asynccontextmanager
-async def _upgraded(url: str, protocol: str = V4) -> AsyncIterator[tuple[Answer, StreamLink]]:
+async def _upgraded(url: str, protocol: str = V4) -> AsyncIterator[tuple[UpgradeResponse, StreamLink]]:
     target = urlsplit(url)
     reader, writer = await asyncio.open_connection(target.hostname, target.port)
     headers = [("Host", target.netloc), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
     headers += [("X-Stream-Protocol-Version", protocol)] if protocol else []
     try:
-        yield await ask(reader, writer, asking("POST", target.path, headers)), StreamLink(reader, writer)
+        response = await request_upgrade(reader, writer, request_head("POST", target.path, headers))
+        yield response, StreamLink(reader, writer)
     finally:
         writer.transport.abort()
         await asyncio.sleep(0)
@@ -314,5 +315,5 @@ async def test_exec_client_gone_before_its_streams_is_not_waited_for(tmp_path: P
             for kind in kinds:
                 await connection.open({"streamtype": kind})
         await until(lambda: not server._serving)
-        assert server._shares.taken == 0
+        assert server._sessions.taken == 0
     assert list(tmp_path.iterdir()) == []

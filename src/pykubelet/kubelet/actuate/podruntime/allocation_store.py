@@ -20,7 +20,7 @@ from pykubelet.base import blocking
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Transient
 from pykubelet.base.guard import Guard
-from pykubelet.base.own_files import make_place, read_own
+from pykubelet.base.state_files import clear_path, read_state_file
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.podruntime.ports import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
@@ -163,12 +163,12 @@ class AllocationStore:
         given = record.allocation
         rows = {name: _row(size) for name, size in record.applied.items()}
         file = _File(dict(given.containers), given.pod, given.generation, record.pending, rows)
-        make_place(path)
+        clear_path(path)
         write_atomic(path, codec.encode(file))
 
     def _read(self, uid: PodUID) -> _Record | None:
         try:
-            file = read_own(self._files.resources(uid), _MAX_FILE, partial(codec.decode, target=_File))
+            file = read_state_file(self._files.resources(uid), _MAX_FILE, partial(codec.decode, target=_File))
         except FileNotFoundError:
             return None
         sizes = {name: _size(row) for name, row in file.applied.items()}

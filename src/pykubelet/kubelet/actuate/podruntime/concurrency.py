@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.groups import finished
+from pykubelet.base.tasks import wait_all
 from pykubelet.base.units import Seconds
 
 T = TypeVar("T")
@@ -15,14 +15,14 @@ U = TypeVar("U")
 async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
     """Run coroutines concurrently; return their results in order. The first error cancels the others and is raised."""
     tasks = [asyncio.create_task(one, name=name) for one in work]
-    await finished(tasks)
+    await wait_all(tasks)
     return [task.result() for task in tasks]
 
 
 async def both(one: Coroutine[Any, Any, T], two: Coroutine[Any, Any, U], name: str) -> tuple[T, U]:
     """Run two coroutines of different result types concurrently; errors as in :func:`concurrently`."""
     first, second = asyncio.create_task(one, name=name), asyncio.create_task(two, name=name)
-    await finished((first, second))
+    await wait_all((first, second))
     return first.result(), second.result()
 
 
@@ -37,5 +37,5 @@ async def within(clock: Clock, limit: Seconds, work: Coroutine[Any, Any, None], 
     finally:
         worker.cancel()
         alarm.cancel()
-        await finished((worker, alarm))
+        await wait_all((worker, alarm))
     return in_time

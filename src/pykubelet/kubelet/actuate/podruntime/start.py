@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.base.moments import Moments
+from pykubelet.base.event_times import EventTimes
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.decide_restart import next_restart_count
@@ -62,8 +62,8 @@ class ContainerStarter:
         self._hooks = hooks
         self._killer = killer
         self._describer = ContainerDescriber(deps, config)
-        moments = Moments(deps.clock)
-        self.crashes = CrashLoop(config, lambda attempt: moments.monotonic(attempt.id, attempt.finished_at))
+        event_times = EventTimes(deps.clock)
+        self.crashes = CrashLoop(config, lambda attempt: event_times.monotonic(attempt.id, attempt.finished_at))
         self.conflicts = NameConflicts()
         self.precreated = PrecreatedContainers()
         self._refusals: dict[PodUID, Counter[ContainerID]] = {}

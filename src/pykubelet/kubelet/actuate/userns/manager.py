@@ -14,7 +14,7 @@ from pykubelet.base import blocking, proc
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.guard import Guard
-from pykubelet.base.own_files import read_own
+from pykubelet.base.state_files import read_state_file
 from pykubelet.kubelet.actuate.criconfig.types import UserNamespace
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.actuate.userns.decide import UNIT, IdPool, from_file, namespace, parse_getsubids, to_file
@@ -127,7 +127,7 @@ class UserNamespaces:
 
     def _read(self, uid: PodUID) -> int | None:
         try:
-            return read_own(self._file(uid), _MAX_FILE, partial(from_file, pool=self._pool))
+            return read_state_file(self._file(uid), _MAX_FILE, partial(from_file, pool=self._pool))
         except FileNotFoundError:
             return None
 

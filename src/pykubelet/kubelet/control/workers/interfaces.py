@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.event_times import EventTimes
 from pykubelet.base.journal import Journal
-from pykubelet.base.moments import Moments
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
@@ -129,11 +129,11 @@ class WorkerDeps:
     meter: Meter
     watch_closely: Callable[[PodUID], None]
     """Called when a step has changed the pod, so that PLEG lists it soon where the runtime sends no events."""
-    moments: Moments = field(init=False)
+    event_times: EventTimes = field(init=False)
     """Start times of pods, by uid."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "moments", Moments(self.clock))
+        object.__setattr__(self, "event_times", EventTimes(self.clock))
 
 
 class Conditions(Protocol):

@@ -92,7 +92,7 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
 
 def _started(pod: Pod, api: PodStatus, deps: WorkerDeps) -> Seconds | None:
     """Return the monotonic time of the pod's start, which its status has in wall time."""
-    return None if api.start_time is None else deps.moments.monotonic(pod.metadata.uid, api.start_time.timestamp())
+    return None if api.start_time is None else deps.event_times.monotonic(pod.metadata.uid, api.start_time.timestamp())
 
 
 def _report(

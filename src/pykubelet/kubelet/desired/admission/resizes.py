@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.moments import Moments
+from pykubelet.base.event_times import EventTimes
 from pykubelet.kubelet.desired.admission.decide_resize import rank
 from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
@@ -62,7 +62,7 @@ class Resizes:
         self._deps = deps
         self._requested: dict[PodUID, Pod] = {}
         self._pending: dict[PodUID, PendingResize] = {}
-        self._moments = Moments(deps.clock)
+        self._event_times = EventTimes(deps.clock)
 
     def pending(self, uid: PodUID) -> PendingResize | None:
         """Return why the pod's allocation differs from its spec, or None."""
@@ -82,7 +82,7 @@ class Resizes:
 
     def drop(self, uid: PodUID) -> None:
         """Forget the pod's resize: its allocation equals its spec, or it is ending."""
-        self._moments.forget(uid)
+        self._event_times.forget(uid)
         self._requested.pop(uid, None)
         self._pending.pop(uid, None)
 
@@ -96,7 +96,7 @@ class Resizes:
 
         def key(uid: PodUID) -> tuple[bool, int, bool, float]:
             pod, pending = self._requested[uid], self._pending.get(uid)
-            since = self._moments.monotonic(uid, pending.since) if pending is not None else now
+            since = self._event_times.monotonic(uid, pending.since) if pending is not None else now
             return rank(pod, self._as_allocated(pod), since)
 
         return sorted(self._requested, key=key)
@@ -128,7 +128,7 @@ class Resizes:
     def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> Resized | None:
         before, generation = self._pending.get(uid), pod.metadata.generation
         since = before.since if before is not None else self._deps.clock.now()
-        self._moments.monotonic(uid, since)  # recorded now, since the wall clock may jump before the resizes are sorted
+        self._event_times.monotonic(uid, since)  # recorded now, since the wall clock may jump before the resizes are sorted
         now = self._pending[uid] = PendingResize(reason, message, generation, since)
         if before == now:
             return None

@@ -12,7 +12,7 @@ from typing import Final
 
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid
-from pykubelet.base.own_files import ASIDE, make_place, read_own
+from pykubelet.base.state_files import ASIDE, clear_path, read_state_file
 
 _log = logging.getLogger(__name__)
 _MAX_FILE: Final = 16 << 20
@@ -28,7 +28,7 @@ class Backup:
         """Write a copy of this version."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            make_place(self._file(origin))
+            clear_path(self._file(origin))
             write_atomic(self._file(origin), data)
         except OSError as error:
             _log.warning("manifest backup: write failed", extra={"manifest": origin, "error": str(error)})
@@ -36,7 +36,7 @@ class Backup:
     def load(self, origin: str) -> bytes | None:
         """Read the copy; None if it does not exist or cannot be read."""
         try:
-            return read_own(self._file(origin), _MAX_FILE, bytes)
+            return read_state_file(self._file(origin), _MAX_FILE, bytes)
         except FileNotFoundError:
             return None
         except (OSError, Invalid) as error:

@@ -16,7 +16,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
-from pykubelet.base.moments import Moments
+from pykubelet.base.event_times import EventTimes
 from pykubelet.base.supervise import RestartPolicy, supervise
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes import decide
@@ -43,7 +43,7 @@ class ProbeManager:
         self._of_pod: dict[PodUID, set[ProbeKey]] = defaultdict(set)
         self._stopping: set[PodUID] = set()
         self._started_at = deps.clock.monotonic()
-        self._moments = Moments(deps.clock)
+        self._event_times = EventTimes(deps.clock)
         self._next_inherited: Seconds = deps.clock.monotonic()
         self._group: asyncio.TaskGroup | None = None
         self._ready: list[ProbeWorker] = []
@@ -124,7 +124,7 @@ class ProbeManager:
 
     def _started(self, target: Target) -> Seconds:
         """Return the monotonic time of the container's start, as computed when it was first seen."""
-        return self._moments.monotonic(target.container_id, target.started_at)
+        return self._event_times.monotonic(target.container_id, target.started_at)
 
     def _has_started(self, target: Target) -> bool:
         """Whether the container has no startup probe, or it has succeeded, so that the other probes may begin."""

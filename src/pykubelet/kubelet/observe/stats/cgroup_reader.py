@@ -9,7 +9,7 @@ from pykubelet.kubelet.observe.stats import compute_cgroup as compute
 from pykubelet.kubelet.types.usage import CgroupUsage, Processes
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import Layout, Mode
-from pykubelet.linux.cgroups.inner import inner
+from pykubelet.linux.cgroups.container_cgroup import container_cgroup
 
 _V1_LIGHT: Final = {
     "cpuacct": ("cpuacct.usage",),
@@ -81,7 +81,7 @@ class CgroupReader:
         """Return the cgroup's directory by controller; with cgroup v2 one directory, under an empty name."""
         relative = path.strip("/")
         if self._layout.mode is Mode.V2 and self._layout.unified is not None:
-            return {"": inner(self._layout.unified / relative)}
+            return {"": container_cgroup(self._layout.unified / relative)}
         return {name: mount / relative for name, mount in self._layout.controllers.items()}
 
     def children(self, path: str) -> list[str]:

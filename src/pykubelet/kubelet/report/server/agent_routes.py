@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound
-from pykubelet.base.own_files import damaged_files
+from pykubelet.base.state_files import damaged_files
 from pykubelet.kubelet.report.server.interfaces import LocalDeps
 from pykubelet.kubelet.report.server.responses import json_response
 from pykubelet.kubelet.types.ids import PodUID, ref_of

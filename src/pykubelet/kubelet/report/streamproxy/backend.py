@@ -11,7 +11,7 @@ from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.base.units import KIB, Seconds
-from pykubelet.base.upgrade import Answer, ask, asking, closing
+from pykubelet.base.upgrade import UpgradeResponse, closing, request_head, request_upgrade
 
 Headers: TypeAlias = Sequence[tuple[str, str]]
 
@@ -38,12 +38,14 @@ class Backend:
     writer: asyncio.StreamWriter
     target: SplitResult
 
-    async def handshake(self, method: str, headers: Headers) -> Answer:
+    async def handshake(self, method: str, headers: Headers) -> UpgradeResponse:
         """Request an upgrade; return the runtime's answer. Transient: no answer."""
         path = (self.target.path or "/") + (f"?{self.target.query}" if self.target.query else "")
-        return await ask(self.reader, self.writer, asking(method, path, [("Host", self.target.netloc), *headers]))
+        return await request_upgrade(
+            self.reader, self.writer, request_head(method, path, [("Host", self.target.netloc), *headers])
+        )
 
-    async def spdy(self, protocol: str) -> Answer:
+    async def spdy(self, protocol: str) -> UpgradeResponse:
         """Request an upgrade to SPDY."""
         headers = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)]
         return await self.handshake("POST", headers)
@@ -67,7 +69,7 @@ def passed_on(request: web.Request) -> Headers:
     return [(name, value) for name, value in request.headers.items() if name.lower() not in _NOT_PASSED]
 
 
-def refusal(answer: Answer) -> web.Response:
+def refusal(answer: UpgradeResponse) -> web.Response:
     """Return the runtime's refusal as the answer to the client."""
     status = answer.status if answer.status >= 400 else 502
     return web.Response(status=status, text=answer.text)

@@ -7,10 +7,10 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from pykubelet.base.hangup import keep_alive, until_stuck
+from pykubelet.base.hangup import keep_alive, wait_until_stuck
 from pykubelet.base.spdy import Link, StreamLink, WebSocketLink
 from pykubelet.base.units import Seconds
-from pykubelet.base.upgrade import SWITCHED, Answer, taken_over
+from pykubelet.base.upgrade import SWITCHED, UpgradeResponse, taken_over
 from pykubelet.kubelet.report.streamproxy.backend import Backend, Headers, check_upgrade, connected, passed_on, refusal
 from pykubelet.kubelet.report.streamproxy.translate import translate
 from pykubelet.kubelet.report.streamproxy.types import FORWARD, TUNNEL, V5, StreamSet
@@ -57,7 +57,7 @@ class StreamProxy:
 
 
 async def _pass(
-    request: web.Request, url: str, headers: Headers, suits: Callable[[Answer], bool]
+    request: web.Request, url: str, headers: Headers, suits: Callable[[UpgradeResponse], bool]
 ) -> web.StreamResponse | None:
     """Pass the connection on unchanged.
 
@@ -100,7 +100,7 @@ async def _join(client: Link, runtime: Link) -> None:
     upstream = asyncio.create_task(to_runtime.run(), name="stream-to-runtime")
     downstream = asyncio.create_task(to_client.run(), name="stream-to-client")
     # While the runtime does not read, nothing is read from the client either, and its disconnect would go unnoticed.
-    gone = asyncio.create_task(until_stuck(lambda: to_runtime.pieces, client.hung_up), name="stream-client-gone")
+    gone = asyncio.create_task(wait_until_stuck(lambda: to_runtime.pieces, client.hung_up), name="stream-client-gone")
     try:
         await asyncio.wait({upstream, downstream, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not downstream.done() and not gone.done():
@@ -135,7 +135,7 @@ def _offered(request: web.Request) -> set[str]:
     return {word.strip() for word in request.headers.get(_PROTOCOLS, "").split(",")}
 
 
-def _chose_v5(answer: Answer) -> bool:
+def _chose_v5(answer: UpgradeResponse) -> bool:
     """Return whether the runtime chose v5, or refused for a reason other than the protocol."""
     if answer.status == SWITCHED:
         return answer.headers.get(_PROTOCOLS.lower()) == V5

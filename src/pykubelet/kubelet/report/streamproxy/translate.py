@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.hangup import hung_up, keep_alive, until_stuck
+from pykubelet.base.hangup import hung_up, keep_alive, wait_until_stuck
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import MIB
 from pykubelet.base.upgrade import SWITCHED
@@ -67,7 +67,7 @@ class _Translation:
         await self.socket.send_bytes(bytes([*outputs, _ERROR][:1]))
         work = asyncio.create_task(self._outputs(outputs), name="translate-output")
         listen = asyncio.create_task(self._listen(), name="translate-input")
-        stuck = until_stuck(lambda: self._received, lambda: hung_up(self.socket))
+        stuck = wait_until_stuck(lambda: self._received, lambda: hung_up(self.socket))
         gone = asyncio.create_task(stuck, name="translate-client-gone")
         try:
             await asyncio.wait({work, listen, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -17,7 +17,7 @@ from aiohttp import web
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
 from pykubelet.base.units import MIB
-from pykubelet.base.upgrade import ask, asking, switching, taken_over
+from pykubelet.base.upgrade import request_head, request_upgrade, switching_response, taken_over
 from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
 from pykubelet.kubelet.report.streamproxy.types import TUNNEL, V5
 from pykubelet.testing.certificates import Authority
@@ -52,7 +52,7 @@ class Backend:
             return True
 
         async with taken_over(request) as (reader, writer):
-            writer.write(switching([("Upgrade", "SPDY/3.1")]))
+            writer.write(switching_response([("Upgrade", "SPDY/3.1")]))
             async with SpdyConnection.over(StreamLink(reader, writer), accept) as connection:
                 await made.wait()
                 while len(streams) < int(request.query.get("streams", 4)):
@@ -314,14 +314,14 @@ async def test_spdy_in_a_websocket_that_the_runtime_refuses() -> None:
 async def test_client_may_close_its_sending_side_first() -> None:
     async def echo(request: web.Request) -> web.StreamResponse:
         async with taken_over(request) as (reader, writer):
-            writer.write(switching([("Upgrade", "websocket")]))
+            writer.write(switching_response([("Upgrade", "websocket")]))
             writer.write(b"all: " + await reader.read(-1))
         return web.Response()
 
     async with _proxying(Backend(echo)) as front:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(front.base.rpartition(":")[2]))
         headers = [("Host", "x"), ("Connection", "Upgrade"), ("Upgrade", "websocket")]
-        assert (await ask(reader, writer, asking("GET", "/forward", headers))).status == 101
+        assert (await request_upgrade(reader, writer, request_head("GET", "/forward", headers))).status == 101
         writer.write(b"words")
         writer.write_eof()
         assert await reader.read(-1) == b"all: words"
@@ -344,7 +344,7 @@ async def test_streams_that_the_runtime_refuses() -> None:
         if request.headers["Upgrade"] == "websocket":
             return await refusing(request)
         async with taken_over(request) as (reader, writer):
-            writer.write(switching([("Upgrade", "SPDY/3.1")]))
+            writer.write(switching_response([("Upgrade", "SPDY/3.1")]))
             async with SpdyConnection.over(StreamLink(reader, writer), lambda _: False) as connection:
                 await connection.ended.wait()
         return web.Response()

@@ -27,8 +27,8 @@ import msgspec
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
-from pykubelet.base.own_files import make_place
 from pykubelet.base.safe_path import read_regular
+from pykubelet.base.state_files import clear_path
 from pykubelet.kubelet.actuate.volumes.csi.types import MOUNT, PLUGIN, CsiVolume, Published, Record, Staged, VolumeRef
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs, component
 from pykubelet.kubelet.types.ids import PodUID
@@ -193,7 +193,7 @@ def _write(directory: Path, fields: Mapping[str, str]) -> None:
     with suppress(OSError):
         if read_regular(path, _MAX_FILE) == data:
             return
-    make_place(path)
+    clear_path(path)
     write_atomic(path, data, _FILE_MODE)
 
 

@@ -13,7 +13,7 @@ MOST: Final = 256
 PATIENCE: Final[Seconds] = 10.0
 
 
-class Strangers:
+class UnauthenticatedConnections:
     """Makes the handlers of connections to a server."""
 
     def __init__(self, server: web.Server) -> None:

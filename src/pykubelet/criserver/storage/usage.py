@@ -13,7 +13,7 @@ from typing import Final
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.linux.fsusage import TreeUsage, begin_count, counted
+from pykubelet.linux.fsusage import TreeUsage, start_walk, usage_of_walk
 from pykubelet.linux.treewalk import TreeWalk
 
 _WAIT: Final[Seconds] = 1.0
@@ -42,14 +42,14 @@ class _Count:
         """The larger of the last count and the one under way; None when nothing is known yet."""
         found = [self.last] if self.last is not None else []
         if self.walk is not None:
-            found.append(counted(self.walk, complete=False))
+            found.append(usage_of_walk(self.walk, complete=False))
         return max(found, key=lambda each: each.bytes, default=None)
 
     def slice(self, path: str) -> bool:
         """Count for a moment; whether the count has ended. NotFound: there is no tree. Blocking."""
         begun = time.perf_counter()
         if self.walk is None or self.steps is None:
-            self.walk = begin_count(path)
+            self.walk = start_walk(path)
             self.steps = self.walk.steps()
         ended = True
         for _ in self.steps:
@@ -69,7 +69,7 @@ class _Count:
                 self.steps.close()
 
 
-class UsageCounts:
+class UsageCounter:
     """By name (a container's id)."""
 
     def __init__(self) -> None:
@@ -99,6 +99,6 @@ async def _go_on(name: str, path: str, count: _Count) -> None:
     while loop.time() >= count.until:
         ended = await blocking.call_to_end(f"usage/{name}", count.slice, path, deadline=_RESPONDING, at_once=1)
         if ended and count.walk is not None:
-            count.last = counted(count.walk, complete=count.took <= _LONGEST)
+            count.last = usage_of_walk(count.walk, complete=count.took <= _LONGEST)
             count.until = loop.time() + count.took * _SHARE
             count.walk, count.steps, count.took = None, None, 0.0

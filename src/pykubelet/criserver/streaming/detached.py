@@ -11,7 +11,7 @@ Outlive: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Waits for a command's end, or ends it once the event is set, and cleans up after it."""
 
 
-class Left:
+class DetachedExecs:
     """Ends the oldest when there are too many: each costs the node a process outside of its pod's limits.
 
     None is ever cancelled: a task that is cancelled before it has begun, or while it cleans up, would leave its command

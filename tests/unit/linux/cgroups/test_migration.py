@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.linux.cgroups import Layout, Mode, Moves
+from pykubelet.linux.cgroups import Layout, MigrationWarmUp, Mode
 from pykubelet.testing.wait import until
 
 
-async def _expected(moves: Moves, file: Path) -> str:
-    moves.expect()
-    for thread in [each for each in threading.enumerate() if each.name == "cgroup-moves"]:
+async def _expected(migration: MigrationWarmUp, file: Path) -> str:
+    migration.start()
+    for thread in [each for each in threading.enumerate() if each.name == "cgroup-migration"]:
         thread.join(10)
     return file.read_text()
 
@@ -35,29 +35,29 @@ async def test_it_goes_to_where_it_is(tmp_path: Path, text: str, file: str) -> N
     own.write_text(text)
     procs.parent.mkdir(parents=True)
     procs.touch()
-    assert await _expected(Moves(layout, own), procs) == str(os.getpid())
+    assert await _expected(MigrationWarmUp(layout, own), procs) == str(os.getpid())
 
 
 async def test_one_move_at_a_time_and_again_later(tmp_path: Path) -> None:
     own, procs = tmp_path / "own", tmp_path / "cgroup.procs"
     own.write_text("0::/\n")
     os.mkfifo(procs)  # holds up the writer until somebody reads
-    moves = Moves(Layout(Mode.V2, tmp_path), own)
+    migration = MigrationWarmUp(Layout(Mode.V2, tmp_path), own)
     for _ in range(3):
-        moves.expect()
-        moves.expect()
+        migration.start()
+        migration.start()
         assert await asyncio.to_thread(procs.read_text) == str(os.getpid())
-        await until(lambda: not moves._busy)
+        await until(lambda: not migration._busy)
 
 
 async def test_where_it_cannot_be_nothing_happens(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    moves = Moves(Layout(Mode.V2, tmp_path / "absent"), own)
-    moves.expect()  # no file that tells the cgroup
-    await until(lambda: not moves._busy)
+    migration = MigrationWarmUp(Layout(Mode.V2, tmp_path / "absent"), own)
+    migration.start()  # no file that tells the cgroup
+    await until(lambda: not migration._busy)
     own.write_text("0::/gone\n")
-    moves.expect()  # no such cgroup
-    await until(lambda: not moves._busy)
+    migration.start()  # no such cgroup
+    await until(lambda: not migration._busy)
     assert not (tmp_path / "absent").exists()
 
 
@@ -68,4 +68,4 @@ async def test_it_goes_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "unified").mkdir()
     other.parent.mkdir()
     other.touch()
-    assert await _expected(Moves(Layout(Mode.V2, tmp_path / "unified"), own), other) == ""
+    assert await _expected(MigrationWarmUp(Layout(Mode.V2, tmp_path / "unified"), own), other) == ""

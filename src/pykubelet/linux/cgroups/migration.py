@@ -16,7 +16,7 @@ from pykubelet.linux.procparse import parse_cgroups
 _SELF = Path("/proc/self/cgroup")
 
 
-class Moves:
+class MigrationWarmUp:
     """Told of moves that will come."""
 
     def __init__(self, layout: Layout, own: Path = _SELF) -> None:
@@ -24,12 +24,12 @@ class Moves:
         self._own = own
         self._busy = False
 
-    def expect(self) -> None:
+    def start(self) -> None:
         """Somebody will move a process some 10 ms from now. Returns at once; it is not asked whether it helped."""
         if not self._busy:
             self._busy = True
             try:
-                threading.Thread(target=self._stay, name="cgroup-moves", daemon=True).start()
+                threading.Thread(target=self._stay, name="cgroup-migration", daemon=True).start()
             except RuntimeError:  # no more threads can be had; then the other waits for itself
                 self._busy = False
 

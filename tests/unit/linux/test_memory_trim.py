@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from pykubelet.linux.upkeep import EVERY_SECONDS, FIRST_SECONDS, give_back, keep_small
+from pykubelet.linux.memory_trim import EVERY_SECONDS, FIRST_SECONDS, release_memory, trim_periodically
 from pykubelet.testing.clock import VirtualClock
 
 
@@ -20,7 +20,7 @@ async def test_soon_after_the_start_and_then_every_minute() -> None:
 
     loop = asyncio.get_running_loop()
     start = clock.monotonic()
-    task = asyncio.create_task(keep_small(clock, work))
+    task = asyncio.create_task(trim_periodically(clock, work))
     try:
         for wait in (FIRST_SECONDS, EVERY_SECONDS, EVERY_SECONDS):
             await clock.settle()
@@ -36,4 +36,4 @@ async def test_soon_after_the_start_and_then_every_minute() -> None:
 
 
 def test_giving_back_does_no_harm() -> None:
-    give_back()
+    release_memory()

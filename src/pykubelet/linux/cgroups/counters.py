@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pykubelet.base.units import Bytes
+from pykubelet.linux.cgroups.container_cgroup import container_cgroup
 from pykubelet.linux.cgroups.convert import flat_keyed
 from pykubelet.linux.cgroups.detect import Layout, Mode
-from pykubelet.linux.cgroups.inner import inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HugepageUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CgroupCounters:
     """Counters since the cgroup was made, and gauges; what the kernel does not tell is not in the mappings.
 
     ``values`` by name: ``cpu_user_ns cpu_system_ns periods throttled_periods throttled_ns memory_peak memory_cache
@@ -47,22 +47,22 @@ class Account:
     pressure: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-class Accountant:
+class CgroupCounterReader:
     """Reads accounts. Blocks shortly; what is missing is left out."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._v2 = layout.mode is Mode.V2
 
-    def read(self, path: str) -> Account:
+    def read(self, path: str) -> CgroupCounters:
         """Of the cgroup at that path below the hierarchies' roots."""
         return self._read_v2(path) if self._v2 else self._read_v1(path)
 
-    def _read_v2(self, path: str) -> Account:
+    def _read_v2(self, path: str) -> CgroupCounters:
         directory = self._layout.unified
         if directory is None:
-            return Account()
-        directory = inner(directory / path.lstrip("/"))
+            return CgroupCounters()
+        directory = container_cgroup(directory / path.lstrip("/"))
         cpu, memory = flat_keyed(_text(directory / "cpu.stat")), flat_keyed(_text(directory / "memory.stat"))
         events = flat_keyed(_text(directory / "memory.events"))
         values = {
@@ -79,7 +79,7 @@ class Accountant:
             "threads_max": _number(_text(directory / "pids.max")),
             "oom_kills": events.get("oom_kill"),
         }
-        return Account(
+        return CgroupCounters(
             _present(values),
             _faults(memory, memory),
             parse_io_stat(_text(directory / "io.stat")),
@@ -87,7 +87,7 @@ class Accountant:
             _pressure(directory),
         )
 
-    def _read_v1(self, path: str) -> Account:
+    def _read_v1(self, path: str) -> CgroupCounters:
         cpu = flat_keyed(self._v1("cpu", path, "cpu.stat"))
         memory = flat_keyed(self._v1("memory", path, "memory.stat"))
         values = {
@@ -111,7 +111,7 @@ class Accountant:
         pages = (
             () if hugetlb is None else _hugepages(hugetlb / path.lstrip("/"), "usage_in_bytes", "max_usage_in_bytes")
         )
-        return Account(_present(values), _faults(memory, total), parse_blkio(amounts, counts), pages)
+        return CgroupCounters(_present(values), _faults(memory, total), parse_blkio(amounts, counts), pages)
 
     def _v1(self, controller: str, path: str, name: str) -> str:
         mount = self._layout.controllers.get(controller)

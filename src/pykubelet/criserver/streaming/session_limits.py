@@ -20,7 +20,7 @@ _SMALLEST: Final = 128 * KIB
 """Given even when nothing is free."""
 
 
-class Shares:
+class SessionLimits:
     """Sessions under way."""
 
     def __init__(self, together: int = _TOGETHER, most: int = MOST) -> None:
@@ -30,7 +30,7 @@ class Shares:
         """Sessions that have one."""
 
     @contextmanager
-    def share(self) -> Iterator[Bytes]:
+    def reserve(self) -> Iterator[Bytes]:
         """Bytes of memory for a session while the block lasts. Transient: there are too many sessions."""
         if self.taken >= self._most:
             raise Transient(

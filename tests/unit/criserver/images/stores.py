@@ -1,4 +1,4 @@
-"""The image rooms on a temporary directory, with a registry that is given."""
+"""The image stores on a temporary directory, with a registry that is given."""
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Transient
 from pykubelet.criserver.images import AuthConfig, ContentStore, ImageDeps, ImageIndex, ImageManager, Platform
-from pykubelet.criserver.images.ports import Registry, Repository
+from pykubelet.criserver.images.interfaces import Registry, Repository
 from pykubelet.criserver.images.reference import Reference
 from pykubelet.criserver.images.types import ImageRecord, OnProgress, ignore_progress
 from pykubelet.criserver.storage import Layers, Snapshots
@@ -22,7 +22,7 @@ class NoRegistry:
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
+class Stores:
     """All of them."""
 
     content: ContentStore
@@ -32,15 +32,15 @@ class Rooms:
 
 
 async def import_file(
-    rooms: Rooms, path: Path, *tags: str, on_progress: OnProgress = ignore_progress
+    stores: Stores, path: Path, *tags: str, on_progress: OnProgress = ignore_progress
 ) -> list[ImageRecord]:
     """Import an archive that lies in a file."""
     with path.open("rb") as file:
-        return list(await rooms.images.import_archive(file, str(path), tags, on_progress))
+        return list(await stores.images.import_archive(file, str(path), tags, on_progress))
 
 
-def open_rooms(root: Path, registry: Registry | None = None, pinned: frozenset[str] = frozenset()) -> Rooms:
-    """Open the rooms on a directory, as the server does when it starts."""
+def open_stores(root: Path, registry: Registry | None = None, pinned: frozenset[str] = frozenset()) -> Stores:
+    """Open the stores on a directory, as the server does when it starts."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = ContentStore(root / "images")
     layers = Layers(root / "storage", content.path)
@@ -57,4 +57,4 @@ def open_rooms(root: Path, registry: Registry | None = None, pinned: frozenset[s
         mountpoint=str(root),
         pinned=pinned,
     )
-    return Rooms(content, layers, snapshots, ImageManager(deps))
+    return Stores(content, layers, snapshots, ImageManager(deps))

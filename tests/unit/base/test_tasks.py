@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.groups import finished
+from pykubelet.base.tasks import wait_all
 
 Work = Callable[[], Coroutine[None, None, None]]
 
@@ -28,7 +28,7 @@ async def fails_when_cancelled() -> None:
 
 
 async def run(*works: Work) -> None:
-    await finished([asyncio.create_task(work()) for work in works])
+    await wait_all([asyncio.create_task(work()) for work in works])
 
 
 async def soon() -> None:

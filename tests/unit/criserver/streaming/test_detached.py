@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from pykubelet.criserver.streaming.left import Left
+from pykubelet.criserver.streaming.detached import DetachedExecs
 from pykubelet.testing.wait import settle
 
 
@@ -25,24 +25,24 @@ class _Command:
 
 
 async def test_one_that_has_not_begun_is_cleaned_up() -> None:
-    left = Left(1)
+    detached = DetachedExecs(1)
     commands = [_Command() for _ in range(3)]
     for command in commands:
         command.may_end.set()
-        left.take(command.outlive)
+        detached.take(command.outlive)
     await settle()
     assert [command.cleaned_up for command in commands] == [True, True, False]
-    await left.end()
+    await detached.end()
     assert commands[2].cleaned_up
 
 
 async def test_a_clean_up_goes_on_when_all_are_ended() -> None:
-    left = Left(1)
+    detached = DetachedExecs(1)
     slow, quick = _Command(), _Command()
     quick.may_end.set()
-    left.take(slow.outlive)
-    left.take(quick.outlive)
-    end = asyncio.ensure_future(left.end())
+    detached.take(slow.outlive)
+    detached.take(quick.outlive)
+    end = asyncio.ensure_future(detached.end())
     await settle()
     assert slow.unwanted
     assert not end.done()
@@ -53,28 +53,28 @@ async def test_a_clean_up_goes_on_when_all_are_ended() -> None:
 
 
 async def test_one_that_ends_makes_room() -> None:
-    left = Left(1)
+    detached = DetachedExecs(1)
 
     async def ends_by_itself(_: asyncio.Event) -> None:
         return
 
-    left.take(ends_by_itself)
+    detached.take(ends_by_itself)
     await settle()
     stays = _Command()
     stays.may_end.set()
-    left.take(stays.outlive)
+    detached.take(stays.outlive)
     await settle()
     assert not stays.unwanted
-    await left.end()
+    await detached.end()
 
 
 async def test_a_mistake_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    left = Left(1)
+    detached = DetachedExecs(1)
 
     async def breaks(_: asyncio.Event) -> None:
         raise ValueError("unforeseen")
 
     with caplog.at_level(logging.ERROR):
-        left.take(breaks)
-        await left.end()
+        detached.take(breaks)
+        await detached.end()
     assert "lost sight of" in caplog.text

@@ -28,7 +28,7 @@ _SHOWN: Final = 20
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
-class Ending:
+class Shutdown:
     """Ends one process. To be made in the main thread, in the event loop that ends."""
 
     def __init__(self, cancel: Callable[[], object], patience: Seconds = PATIENCE) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 
-async def finished(tasks: Collection["asyncio.Task[Any]"]) -> None:
+async def wait_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
     """Wait for all of them. The first error cancels the others and is raised as it is, once they have ended.
 
     A cancellation cancels them too and is passed on then, whatever they raise.

@@ -16,7 +16,7 @@ _MOST: Final = 4096
 """Moments remembered; one that is forgotten, the longest unasked first, is worked out again when it is asked for."""
 
 
-class Moments:
+class EventTimes:
     """Remembers moments by a key that names the event, such as a container's id."""
 
     def __init__(self, clock: Clock, most: int = _MOST) -> None:

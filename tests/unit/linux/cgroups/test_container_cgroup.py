@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.linux.cgroups.inner import inner
+from pykubelet.linux.cgroups.container_cgroup import container_cgroup
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ def test_by_what_there_is(tmp_path: Path, name: str, child: str | None, processe
     (scope / "cgroup.procs").write_text(processes)
     if child is not None:
         (scope / child).mkdir()
-    assert inner(scope) == tmp_path / found
+    assert container_cgroup(scope) == tmp_path / found
 
 
 def test_one_that_goes_away(tmp_path: Path) -> None:
-    assert inner(tmp_path / "gone.scope") == tmp_path / "gone.scope"
+    assert container_cgroup(tmp_path / "gone.scope") == tmp_path / "gone.scope"
     (tmp_path / "going.scope" / "container").mkdir(parents=True)
-    assert inner(tmp_path / "going.scope") == tmp_path / "going.scope"
+    assert container_cgroup(tmp_path / "going.scope") == tmp_path / "going.scope"

@@ -14,16 +14,16 @@ FIRST_SECONDS = 5.0
 EVERY_SECONDS = 60.0
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Give back free heap and code that is not run; some milliseconds, in which the interpreter goes on."""
     memory.trim()
     try:
-        memory.forget_code()
+        memory.drop_code_pages()
     except OSError as error:
         _log.debug("code not forgotten", extra={"error": str(error)})
 
 
-async def keep_small(clock: Clock, work: Callable[[], None] = give_back) -> None:
+async def trim_periodically(clock: Clock, work: Callable[[], None] = release_memory) -> None:
     """Until cancelled: soon after the start, which is what leaves most behind, and then every minute.
 
     What was made until then stays for good, so the garbage collector need not look at it again and again. It is not run

@@ -11,8 +11,8 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.image_wiring import WritableLayers
-from pykubelet.criserver.storage import Layers, Snapshots, counting
-from pykubelet.criserver.storage.counting import UsageCounts
+from pykubelet.criserver.storage import Layers, Snapshots, usage
+from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.treewalk import TreeWalk
 from pykubelet.testing.wait import until
@@ -64,8 +64,8 @@ async def test_container_whose_files_take_for_ever_holds_up_no_usage_of_others(t
 
 @pytest.mark.usefixtures("endless")
 async def test_count_without_an_end_is_given_up_and_kept_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_LONGEST", 0.15)
-    upper, counts = _write(tmp_path, "hostile", "endless"), UsageCounts()
+    monkeypatch.setattr(usage, "_LONGEST", 0.15)
+    upper, counts = _write(tmp_path, "hostile", "endless"), UsageCounter()
     first = await counts.of("hostile", str(upper))
     assert first is not None and not first.complete
     begun = time.monotonic()
@@ -74,7 +74,7 @@ async def test_count_without_an_end_is_given_up_and_kept_long(tmp_path: Path, mo
 
 
 async def test_count_follows_what_is_written(tmp_path: Path) -> None:
-    upper, counts = _write(tmp_path, "one"), UsageCounts()
+    upper, counts = _write(tmp_path, "one"), UsageCounter()
     before = await counts.of("one", str(upper))
     (upper / "more").write_bytes(b"x" * SIZE)
     async with asyncio.timeout(10):
@@ -85,7 +85,7 @@ async def test_count_follows_what_is_written(tmp_path: Path) -> None:
 
 
 async def test_tree_that_is_gone_is_not_remembered(tmp_path: Path) -> None:
-    counts = UsageCounts()
+    counts = UsageCounter()
     with pytest.raises(NotFound):
         await counts.of("none", str(tmp_path / "none"))
     assert counts._counts == {}
@@ -93,7 +93,7 @@ async def test_tree_that_is_gone_is_not_remembered(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("endless")
 async def test_forgotten_count_under_way_closes_its_descriptors(tmp_path: Path) -> None:
-    upper, counts = _write(tmp_path, "hostile", "endless"), UsageCounts()
+    upper, counts = _write(tmp_path, "hostile", "endless"), UsageCounter()
     assert await counts.of("hostile", str(upper)) is not None
     assert _held_in(upper), "the count is under way"
     counts.forget("hostile")

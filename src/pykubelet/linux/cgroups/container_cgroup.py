@@ -12,7 +12,7 @@ _SCOPE: Final = ".scope"
 _CHILD: Final = "container"
 
 
-def inner(directory: Path) -> Path:
+def container_cgroup(directory: Path) -> Path:
     """The cgroup with the limits of the container that has this one; mostly this one itself. Blocks shortly.
 
     crun leaves no process in the scope; one with processes is runc's, whatever its program has made below it.

@@ -57,7 +57,7 @@ def set_aside(path: Path, directory: Path | None = None) -> Path:
     raise FileExistsError(errno.EEXIST, f"{_MOST_ASIDE - 1} others have been set aside", os.fspath(path))
 
 
-def make_place(path: Path) -> None:
+def clear_path(path: Path) -> None:
     """Set aside what a file or link cannot be put in the place of: a directory. Blocking, raises OSError."""
     try:
         found = path.lstat()
@@ -67,7 +67,7 @@ def make_place(path: Path) -> None:
         _list(path, "a directory in the place of a file", str(set_aside(path)))
 
 
-def read_own(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
+def read_state_file(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
     """What ``parse`` makes of the file's content, of at most ``limit`` bytes. Blocking, never for ever.
 
     FileNotFoundError: there is none. Invalid: it was damaged, and is set aside. OSError: it cannot be read now.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.linux.cgroups import Layout, Mode
-from pykubelet.linux.cgroups.account import Accountant, DeviceUse, HugepageUse, parse_blkio, parse_io_stat
+from pykubelet.linux.cgroups.counters import CgroupCounterReader, DeviceUse, HugepageUse, parse_blkio, parse_io_stat
 
 
 def _write(directory: Path, files: dict[str, str]) -> None:
@@ -28,8 +28,8 @@ def test_version_2(tmp_path: Path) -> None:
             "cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=4711\nfull avg10=0.00 total=11\n",
         },
     )
-    account = Accountant(Layout(Mode.V2, unified=tmp_path)).read("/pod/c")
-    assert account.values == {
+    counters = CgroupCounterReader(Layout(Mode.V2, unified=tmp_path)).read("/pod/c")
+    assert counters.values == {
         "cpu_user_ns": 60_000,
         "cpu_system_ns": 30_000,
         "periods": 8,
@@ -43,10 +43,10 @@ def test_version_2(tmp_path: Path) -> None:
         "threads_max": 0,
         "oom_kills": 1,
     }
-    assert account.faults["pgfault", "hierarchy"] == 50
-    assert account.devices == (DeviceUse(8, 0, "Read", Bytes(4096), 1), DeviceUse(8, 0, "Write", Bytes(8192), 2))
-    assert account.hugepages == (HugepageUse("2MB", Bytes(2 * MIB), None),)
-    assert account.pressure == {("cpu", "waiting"): 4711, ("cpu", "stalled"): 11}
+    assert counters.faults["pgfault", "hierarchy"] == 50
+    assert counters.devices == (DeviceUse(8, 0, "Read", Bytes(4096), 1), DeviceUse(8, 0, "Write", Bytes(8192), 2))
+    assert counters.hugepages == (HugepageUse("2MB", Bytes(2 * MIB), None),)
+    assert counters.pressure == {("cpu", "waiting"): 4711, ("cpu", "stalled"): 11}
 
 
 def test_a_container_below_its_scope(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_container_below_its_scope(tmp_path: Path) -> None:
     scope = tmp_path / "pods.slice" / "cri-1.scope"
     _write(scope, {"cgroup.procs": "", "cpu.stat": "nr_periods 0\nnr_throttled 0\n", "pids.max": "max\n"})
     _write(scope / "container", {"cpu.stat": "nr_periods 8\nnr_throttled 2\n", "pids.max": "100\n"})
-    account = Accountant(Layout(Mode.V2, unified=tmp_path)).read("/pods.slice/cri-1.scope")
-    assert account.values == {"periods": 8, "throttled_periods": 2, "threads_max": 100}
+    counters = CgroupCounterReader(Layout(Mode.V2, unified=tmp_path)).read("/pods.slice/cri-1.scope")
+    assert counters.values == {"periods": 8, "throttled_periods": 2, "threads_max": 100}
 
 
 def test_version_1(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_version_1(tmp_path: Path) -> None:
     for controller, content in files.items():
         _write(tmp_path / controller / "c", content)
     layout = Layout(Mode.HYBRID, controllers={name: tmp_path / name for name in files})
-    account = Accountant(layout).read("/c")
-    assert account.values == {
+    counters = CgroupCounterReader(layout).read("/c")
+    assert counters.values == {
         "cpu_user_ns": 60,
         "cpu_system_ns": 30,
         "periods": 8,
@@ -94,16 +94,16 @@ def test_version_1(tmp_path: Path) -> None:
         "threads_max": 100,
         "oom_kills": 1,
     }
-    assert account.faults == {("pgfault", "container"): 5, ("pgfault", "hierarchy"): 50}
-    assert account.devices == (DeviceUse(8, 0, "Read", Bytes(4096), 1),)
-    assert account.hugepages == (HugepageUse("2MB", Bytes(0), Bytes(2 * MIB)),)
+    assert counters.faults == {("pgfault", "container"): 5, ("pgfault", "hierarchy"): 50}
+    assert counters.devices == (DeviceUse(8, 0, "Read", Bytes(4096), 1),)
+    assert counters.hugepages == (HugepageUse("2MB", Bytes(0), Bytes(2 * MIB)),)
 
 
 def test_a_cgroup_that_is_gone_counts_nothing(tmp_path: Path) -> None:
     for layout in (Layout(Mode.V2, unified=tmp_path), Layout(Mode.V1), Layout(Mode.NONE)):
-        account = Accountant(layout).read("/gone")
-        assert not account.values
-        assert account.devices == ()
+        counters = CgroupCounterReader(layout).read("/gone")
+        assert not counters.values
+        assert counters.devices == ()
 
 
 def test_odd_lines_are_skipped() -> None:

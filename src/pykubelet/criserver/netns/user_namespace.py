@@ -23,7 +23,7 @@ _FLAGS = {"user": "--user", "network": "--net", "ipc": "--ipc", "uts": "--uts"}
 
 
 @asynccontextmanager
-async def process_in_new(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[int]:
+async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[int]:
     """The number of a process whose namespaces of these kinds are new, with these ids mapped.
 
     NotFound: no ``unshare``; Permanent: the machine allows no user namespaces; Transient: it hangs.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base import own_files
+from pykubelet.base import state_files
 from pykubelet.base.errors import Invalid
-from pykubelet.base.own_files import damaged_files, make_place, read_own, set_aside
+from pykubelet.base.state_files import clear_path, damaged_files, read_state_file, set_aside
 
 
 def _listed(path: Path) -> tuple[str, str]:
@@ -19,9 +19,9 @@ def _listed(path: Path) -> tuple[str, str]:
 def test_file_that_is_well_is_parsed_and_missing_one_told(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with pytest.raises(FileNotFoundError):
-        read_own(path, 10, int)
+        read_state_file(path, 10, int)
     path.write_bytes(b"12")
-    assert read_own(path, 10, int) == 12
+    assert read_state_file(path, 10, int) == 12
 
 
 def test_file_that_cannot_be_parsed_is_set_aside_and_listed(tmp_path: Path) -> None:
@@ -29,19 +29,19 @@ def test_file_that_cannot_be_parsed_is_set_aside_and_listed(tmp_path: Path) -> N
     for number in (1, 2):
         path.write_bytes(b"x")
         with pytest.raises(Invalid, match=rf"a is damaged, it is kept as .*a\.aside-{number}: invalid literal"):
-            read_own(path, 10, int)
+            read_state_file(path, 10, int)
         assert (tmp_path / f"a.aside-{number}").read_bytes() == b"x"
     assert _listed(path)[1] == str(tmp_path / "a.aside-2")
 
 
 def test_directory_is_moved_out_of_the_place_of_a_file_and_files_are_not(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    make_place(path)
+    clear_path(path)
     path.mkdir()
-    make_place(path)
+    clear_path(path)
     assert (tmp_path / "a.aside-1").is_dir()
     path.write_bytes(b"1")
-    make_place(path)
+    clear_path(path)
     assert path.read_bytes() == b"1"
 
 
@@ -55,7 +55,7 @@ def test_file_that_cannot_be_renamed_stays_and_is_listed(tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", refuse)
         with pytest.raises(Invalid, match="is damaged and cannot be renamed"):
-            read_own(path, 10, int)
+            read_state_file(path, 10, int)
     assert path.read_bytes() == b"x"
     assert _listed(path) == (
         "invalid literal for int() with base 10: b'x'; it cannot be renamed: Operation not permitted",
@@ -71,16 +71,16 @@ def test_file_that_cannot_be_read_now_stays_where_it_is(tmp_path: Path, monkeypa
 
     path.write_bytes(b"1")
     with monkeypatch.context() as patch:
-        patch.setattr(own_files, "read_regular", fail)
+        patch.setattr(state_files, "read_regular", fail)
         with pytest.raises(OSError, match="Input/output error"):
-            read_own(path, 10, int)
+            read_state_file(path, 10, int)
     assert "Input/output error" in _listed(path)[0]
-    assert read_own(path, 10, int) == 1
+    assert read_state_file(path, 10, int) == 1
 
 
 def test_files_set_aside_and_those_listed_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_files, "_MOST_ASIDE", 3)
-    monkeypatch.setattr(own_files, "_MOST_LISTED", 4)
+    monkeypatch.setattr(state_files, "_MOST_ASIDE", 3)
+    monkeypatch.setattr(state_files, "_MOST_LISTED", 4)
     path = tmp_path / "a"
     for _ in range(2):
         path.write_bytes(b"x")
@@ -92,5 +92,5 @@ def test_files_set_aside_and_those_listed_are_limited(tmp_path: Path, monkeypatc
         path = tmp_path / f"b{number}"
         path.write_bytes(b"x")
         with pytest.raises(Invalid):
-            read_own(path, 10, int)
+            read_state_file(path, 10, int)
     assert [Path(each.path).name for each in damaged_files()] == ["b5", "b6", "b7", "b8"]
